@@ -5,7 +5,7 @@
 N answers (1,000) of the model that ships here at temperature 1.5 under random schemas: every finished one is valid for python3-jsonschema. The same for
 grammars and regular expressions, against the interpreters of oracle.py and Python's re. What is drawn under a mask is distributed as the model says of the
 tokens that may come, by chi-square at p = 1e-4 with fixed seeds."""
-import argparse, array, collections, json, math, os, random, re, sys
+import array, collections, json, math, os, random, re, sys
 import kit
 from chance import fit, softmax
 from kit import Skip, begin, case, check, finish, jsonl, new_folder, records, same, sanitized, validator
@@ -237,10 +237,5 @@ def chi_square():
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser()
-    p.add_argument("binary")
-    p.add_argument("words", nargs="*")
-    p.add_argument("--answers", type=int, default=1000)
-    p.add_argument("--seed", type=int, default=1)
-    O = p.parse_args()
+    O = kit.arguments("binary", answers=1000, seed=1)
     sys.exit(kit.walk("answers", O.words, TMP))

@@ -1,5 +1,5 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import base64, collections, json, os, random, re, shutil, subprocess, tempfile, time, warnings
+import argparse, base64, collections, json, os, random, re, shutil, subprocess, tempfile, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -14,6 +14,16 @@ class Skip(Exception):
 def case(f):
     CASES.append(f)
     return f
+
+
+def arguments(program, **numbers):
+    """The command line of a suite: a program, words of the names of cases, and options that take a number, with their defaults."""
+    p = argparse.ArgumentParser()
+    p.add_argument(program)
+    p.add_argument("words", nargs="*")
+    for name, default in numbers.items():
+        p.add_argument("--" + name, type=int, default=default)
+    return p.parse_args()
 
 
 def walk(name, words, folder, after=None):

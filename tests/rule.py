@@ -7,7 +7,7 @@ Random grammars, expressions and schemas with a vocabulary of 512 tokens; after 
 token. Grammars and expressions are interpreted by oracle.py with sets of stacks, expressions also by Python's re.
 Schemas are closed by a small world of values, all of which python3-jsonschema judges: what is right is then a finite
 set of texts. N tokens for each kind (100,000)."""
-import argparse, itertools, json, os, random, re, sys
+import itertools, json, os, random, re, sys
 import kit
 from kit import case, check, new_folder, validator
 from oracle import Judge, Machine, Texts, Trie, a_document, a_grammar, a_regex, gbnf, left_recursive, spellings, universe
@@ -324,12 +324,7 @@ def open_schemas():
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser()
-    p.add_argument("judge")
-    p.add_argument("words", nargs="*")
-    p.add_argument("--tokens", type=int, default=100000)
-    p.add_argument("--seed", type=int, default=1)
-    O = p.parse_args()
+    O = kit.arguments("judge", tokens=100000, seed=1)
     if kit.sanitized():
         O.tokens //= 10
     sys.exit(kit.walk("rule", O.words, TMP))

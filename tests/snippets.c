@@ -34,17 +34,6 @@ static void sn_render(bytes snippet, val vars) {
     jinja_free(t);
 }
 
-typedef struct {
-    val_env *env;
-    bytes    json;
-    val      vars;
-} sn_read;
-
-static void sn_read_vars(val_env *env, void *arg) {
-    sn_read *r = arg;
-    r->vars = val_json_read(env, r->json, VAL_JSON_INPUT);
-}
-
 int main(void) {
     str     s = {0}, json = {0};
     err_t   e = {0};
@@ -52,9 +41,9 @@ int main(void) {
     g_log_level = LOG_QUIET;
     val_env_init(&env, 0, 0, "variables");
     if (!sn_next(&json)) die(EXIT_INPUT, "snippets: no variables");
-    sn_read r = {&env, str_bytes(&json), val_none()};
-    if (!val_run(&env, sn_read_vars, &r, &e)) die(e.code, "%s", e.text);
-    while (sn_next(&s)) sn_render(str_bytes(&s), r.vars);
+    chat__reading r = {.json = str_bytes(&json)};
+    if (!val_run(&env, chat__read_json, &r, &e)) die(e.code, "%s", e.text);
+    while (sn_next(&s)) sn_render(str_bytes(&s), r.v);
     val_env_drop(&env);
     str_drop(&json);
     str_drop(&s);

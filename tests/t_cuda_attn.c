@@ -269,21 +269,29 @@ static void t_cuda_attn_rows(void) {
     }
 }
 
-/* What a row sees, and what scores are made of. Blocks of all lengths. */
+/* What a row sees, what scores are made of, and lengths of blocks. */
+static const struct { int window; bool all, sinks, slopes; float cap; } ta_views[] = {
+    {0, false, true, false, 0}, {0, false, false, true, 0}, {0, false, false, false, 5}, {40, false, true, true, 3},
+    {600, false, false, false, 0},
+    {1, false, false, false, 0}, {0, true, false, false, 0}, {64, true, true, true, 0}, {9, true, false, false, 2},
+    {700, true, true, false, 0}};
+static const int ta_blocks[] = {16, 32, 5, 48};
+
+/* View i of them in a case. */
+static ta_case ta_view(int i, ta_case c) {
+    c.window = ta_views[i].window, c.all = ta_views[i].all, c.sinks = ta_views[i].sinks, c.slopes = ta_views[i].slopes;
+    c.cap = ta_views[i].cap, c.block = ta_blocks[i % 4];
+    return c;
+}
+
 static void t_cuda_attn_views(void) {
-    static const struct { int window; bool all, sinks, slopes; float cap; } v[] = {
-        {0, false, true, false, 0}, {0, false, false, true, 0}, {0, false, false, false, 5}, {40, false, true, true, 3},
-        {600, false, false, false, 0},
-        {1, false, false, false, 0}, {0, true, false, false, 0}, {64, true, true, true, 0}, {9, true, false, false, 2},
-        {700, true, true, false, 0}};
-    static const int blocks[] = {16, 32, 5, 48};
     for (int i = 0; i < 10; i++)
-        for (int k = 0; k < 2; k++)
-            ta_compare(&(ta_case){.type_k = k ? K_Q8_0 : K_F16, .type_v = k ? K_Q8_0 : K_F16, .hd_k = 32, .hd_v = 64,
-                                  .group = 3, .n_head = 1, .block = blocks[i % 4],
-                                  .window = v[i].window, .all = v[i].all, .sinks = v[i].sinks, .slopes = v[i].slopes,
-                                  .cap = v[i].cap,
-                                  .seq = {5, 1060, 520}, .rows = {5, 3, 2}});
+        for (int k = 0; k < 2; k++) {
+            const ta_case c = ta_view(i, (ta_case){.type_k = k ? K_Q8_0 : K_F16, .type_v = k ? K_Q8_0 : K_F16, .hd_k = 32,
+                                                   .hd_v = 64, .group = 3, .n_head = 1, .seq = {5, 1060, 520},
+                                                   .rows = {5, 3, 2}});
+            ta_compare(&c);
+        }
 }
 
 /* Queries, scales of the cache and sinks that are infinite, NaN or 0; a row that sees nothing. */

@@ -82,19 +82,13 @@ static void t_cuda_attn_tensor_shapes(void) {
 /* What a row sees, and what scores are made of; rows at the ends of segments, of several sequences, in sets; blocks of all
  * lengths. */
 static void t_cuda_attn_tensor_views(void) {
-    static const struct { int window; bool all, sinks, slopes; float cap; } v[] = {
-        {0, false, true, false, 0}, {0, false, false, true, 0}, {0, false, false, false, 5}, {40, false, true, true, 3},
-        {600, false, false, false, 0},
-        {1, false, false, false, 0}, {0, true, false, false, 0}, {64, true, true, true, 0}, {9, true, false, false, 2},
-        {700, true, true, false, 0}};
-    static const int blocks[] = {16, 32, 5, 48};
-    for (int i = 0; i < 10; i++)
-        tat_compare(&(ta_case){.type_k = i % 2 ? K_BF16 : K_F16, .type_v = i % 3 ? K_F16 : K_Q4_0, .hd_k = 32, .hd_v = 64,
-                               .group = 1 + i % 4, .n_head = 1, .block = blocks[i % 4],
-                               .window = v[i].window, .all = v[i].all, .sinks = v[i].sinks, .slopes = v[i].slopes,
-                               .cap = v[i].cap,
-                               .seq = {5, 1060, 520, 512}, .rows = {5, 40, 2, 3}, .set = i % 3 == 1, .first = i % 3,
-                               .gathers = i % 3 == 1});
+    for (int i = 0; i < 10; i++) {
+        const ta_case c = ta_view(i, (ta_case){.type_k = i % 2 ? K_BF16 : K_F16, .type_v = i % 3 ? K_F16 : K_Q4_0, .hd_k = 32,
+                                               .hd_v = 64, .group = 1 + i % 4, .n_head = 1, .seq = {5, 1060, 520, 512},
+                                               .rows = {5, 40, 2, 3}, .set = i % 3 == 1, .first = i % 3,
+                                               .gathers = i % 3 == 1});
+        tat_compare(&c);
+    }
 }
 
 static bool tat_first(const ta_case *c, ta_step *t, bool many) {

@@ -256,54 +256,53 @@ static void tq_odd_scales(void) {
 static void t_quant_odd_scales(void) { tq_tiles(false, tq_odd_scales); }
 static void t_quant_odd_scales_wide(void) { tq_tiles(true, tq_odd_scales); }
 
-static void t_quant_columns(void) {
+/* Calls fn for each quantised type and level that runs here, with random weights [nr, n] and activations. */
+static void tq_each(int n, int nr, void (*fn)(tq_case *c, uint32_t type, int l, int n, int nr)) {
     tq_case c;
-    int     n = 512, nr = 34;
     tq_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int l = 0; tq_is_quant(type) && l < K_LEVELS; l++) {
             if (!k__can(&k_levels[l])) continue;
             tq_weights(&c, type, n, nr, -1);
             tq_acts(&c, n, false);
-            for (int nt = 2; nt <= TQ_COLS; nt += 5) {
-                tq_mul(&c, &k_levels[l], type, n, nr, nt, c.want, nr);
-                for (int t = 0; t < nt; t++) {        /* column t alone, found through idx */
-                    int32_t pick = t;
-                    c.a.idx = &pick;
-                    tq_mul(&c, &k_levels[l], type, n, nr, 1, c.got, nr);
-                    c.a.idx = NULL;
-                    CHECKF(!memcmp(c.want + t * nr, c.got, (size_t)nr * 4), "%s at %s: column %d of %d alone differs",
-                           k_types[type].name, k_levels[l].name, t, nt);
-                }
-            }
+            fn(&c, type, l, n, nr);
         }
     tq_drop(&c);
 }
 
-static void t_quant_gather(void) {
-    static const int32_t idx[18] = {3, 3, 0, 17, 5, 31, 2, 9, 9, 1, 30, 12, 4, 4, 28, 6, 7, 8};
-    tq_case              c;
-    int                  n = 256, nr = 40, ldy = 47;
-    tq_new(&c);
-    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
-        for (int l = 0; tq_is_quant(type) && l < K_LEVELS; l++) {
-            if (!k__can(&k_levels[l])) continue;
-            tq_weights(&c, type, n, nr, -1);
-            tq_acts(&c, n, false);
-            tq_mul(&c, &k_levels[l], type, n, nr, TQ_COLS, c.want, ldy);
-            for (int nt = 2; nt <= 18; nt += 16) {
-                c.a.idx = idx;
-                tq_mul(&c, &k_levels[l], type, n, nr, nt, c.got, ldy);
-                c.a.idx = NULL;
-                for (int t = 0; t < nt; t++) {
-                    CHECKF(!memcmp(c.got + t * ldy, c.want + idx[t] * ldy, (size_t)nr * 4), "%s at %s: gathered column %d of %d",
-                           k_types[type].name, k_levels[l].name, t, nt);
-                    for (int r = nr; r < ldy; r++) CHECKF(k__bits_of(c.got[t * ldy + r]) == 0xa5a5a5a5, "written past the rows");
-                }
-            }
+/* Column t alone, found through idx. */
+static void tq_columns(tq_case *c, uint32_t type, int l, int n, int nr) {
+    for (int nt = 2; nt <= TQ_COLS; nt += 5) {
+        tq_mul(c, &k_levels[l], type, n, nr, nt, c->want, nr);
+        for (int t = 0; t < nt; t++) {
+            int32_t pick = t;
+            c->a.idx = &pick;
+            tq_mul(c, &k_levels[l], type, n, nr, 1, c->got, nr);
+            c->a.idx = NULL;
+            CHECKF(!memcmp(c->want + t * nr, c->got, (size_t)nr * 4), "%s at %s: column %d of %d alone differs",
+                   k_types[type].name, k_levels[l].name, t, nt);
         }
-    tq_drop(&c);
+    }
 }
+static void t_quant_columns(void) { tq_each(512, 34, tq_columns); }
+
+static void tq_gather(tq_case *c, uint32_t type, int l, int n, int nr) {
+    static const int32_t idx[18] = {3, 3, 0, 17, 5, 31, 2, 9, 9, 1, 30, 12, 4, 4, 28, 6, 7, 8};
+    const int            ldy = 47;
+    tq_mul(c, &k_levels[l], type, n, nr, TQ_COLS, c->want, ldy);
+    for (int nt = 2; nt <= 18; nt += 16) {
+        c->a.idx = idx;
+        tq_mul(c, &k_levels[l], type, n, nr, nt, c->got, ldy);
+        c->a.idx = NULL;
+        for (int t = 0; t < nt; t++) {
+            CHECKF(!memcmp(c->got + t * ldy, c->want + idx[t] * ldy, (size_t)nr * 4), "%s at %s: gathered column %d of %d",
+                   k_types[type].name, k_levels[l].name, t, nt);
+            for (int r = nr; r < ldy; r++)
+                CHECKF(k__bits_of(c->got[t * ldy + r]) == 0xa5a5a5a5, "written past the rows");
+        }
+    }
+}
+static void t_quant_gather(void) { tq_each(256, 40, tq_gather); }
 
 /* Relative to the sum of magnitudes: f32 sums of a few dozen terms lose no more than this. */
 static void t_quant_truth(void) {

@@ -7,7 +7,6 @@ PEER is a folder of llama.cpp with its headers and a build in build/bin. Each fi
 as its file says (`-`: last), or the greatest difference of a score for a model with a classifier. Figures of llmrun above the limit are
 marked with *; what differs between llama.cpp and transformers is explained in NOTES.md.
 """
-import argparse
 import json
 import os
 import subprocess
@@ -19,6 +18,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 import encoders_check                                           # noqa: E402
+import logits                                                   # noqa: E402
 
 POOLINGS = {"mean": 1, "cls": 2, "last": 3, "rank": 4}
 
@@ -69,12 +69,7 @@ def distance(r, a, b):
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    a.add_argument("--llmrun", required=True)
-    a.add_argument("--peer", required=True)
-    a.add_argument("-k", default="", metavar="NAME", help="only models whose name has this in it")
-    a = a.parse_args()
-    print("| model | limit | llmrun, transformers | llama.cpp, transformers | llmrun, llama.cpp |\n|---|---|---|---|---|")
+    a = logits.begin(__doc__, "llmrun")
     ok = True
     for r in encoders_check.manifest(a.k, True):
         r["pooling"] = r["pooling"].replace("-", "last")

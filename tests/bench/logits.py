@@ -48,13 +48,19 @@ def within(r, got):
     return error <= float(r["limit"]) and same
 
 
-def main():
-    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    a.add_argument("--own", required=True)
+def begin(doc, own):
+    """The options of a program that sets llmrun beside llama.cpp (own: the name of the first), and the head of its table."""
+    a = argparse.ArgumentParser(description=doc.split("\n")[0])
+    a.add_argument("--" + own, required=True)
     a.add_argument("--peer", required=True)
     a.add_argument("-k", default="", metavar="NAME", help="only models whose name has this in it")
     a = a.parse_args()
     print("| model | limit | llmrun, transformers | llama.cpp, transformers | llmrun, llama.cpp |\n|---|---|---|---|---|")
+    return a
+
+
+def main():
+    a = begin(__doc__, "own")
     ok = True
     for r in tiny_check.manifest(a.k):
         if r["file"].startswith("../invented"):                 # known to the tests alone

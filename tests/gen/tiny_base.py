@@ -1,4 +1,7 @@
 """What the families of tests/gen/tiny_models.py share: sizes, vocabularies, how weights are drawn, how a file is written."""
+import argparse
+import os
+
 import numpy as np
 from gguf import RopeScalingType
 
@@ -7,6 +10,16 @@ import tiny_blocks as blocks
 N_VOCAB = 272
 N_CTX = 256
 N_PROMPT = 80                                   # more than two attention tiles of 32; not a multiple of them
+
+
+def arguments(doc, out):
+    """The command line of a program that makes models: --out DIR, which is made, and beginnings of names."""
+    a = argparse.ArgumentParser(description=doc.split("\n")[0])
+    a.add_argument("--out", default=out, metavar="DIR")
+    a.add_argument("names", nargs="*", metavar="NAME", help="only models whose name starts so")
+    a = a.parse_args()
+    os.makedirs(a.out, exist_ok=True)
+    return a
 
 
 def f32(x):

@@ -12,7 +12,6 @@ embeddings of length 1: mean, cls, last. POOLING: what the file says, `-` for no
 A line `rank NAME FILE CASES GOLDEN N LIMIT` is a model with a classifier: GOLDEN has N scores for each text, LIMIT is of their differences.
 texts.jsonl has texts and the ids that transformers' tokenizers give to them for a model's vocabulary, with what begins and ends a text.
 """
-import argparse
 import json
 import os
 import sys
@@ -24,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import tiny_llama                                               # noqa: E402
 from gguf import GGUFWriter, PoolingType, RopeScalingType       # noqa: E402
-from tiny_base import N_VOCAB, Weights, add_bpe_vocab, add_spm_vocab, f32, write_tensors     # noqa: E402
+from tiny_base import N_VOCAB, Weights, add_bpe_vocab, add_spm_vocab, arguments, f32, write_tensors     # noqa: E402
 from tiny_read import File                                      # noqa: E402
 from tiny_read_encoders import Encoder                          # noqa: E402
 
@@ -517,11 +516,7 @@ def write_texts(out):
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    a.add_argument("--out", default=OUT, metavar="DIR")
-    a.add_argument("names", nargs="*", metavar="NAME", help="only models whose name starts so")
-    a = a.parse_args()
-    os.makedirs(a.out, exist_ok=True)
+    a = arguments(__doc__, OUT)
     listed = os.path.join(a.out, "embed.txt")
     rows = {r.split()[r.startswith("rank ")]: r for r in open(listed)} if os.path.exists(listed) else {}
     for name in list(MODELS) + list(RANKERS):

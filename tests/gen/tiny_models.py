@@ -24,7 +24,6 @@ A family of architectures is a module of FAMILIES:
 To add a model: one row in the MODELS of its family. Rows of models that the program does not read yet stand in pending.txt instead of
 manifest.txt; a new model's row goes there.
 """
-import argparse
 import os
 import sys
 import zlib
@@ -38,7 +37,7 @@ import tiny_llama                                               # noqa: E402
 import tiny_gemma                                               # noqa: E402
 import tiny_recurrent                                           # noqa: E402
 from gguf import GGUFWriter                                     # noqa: E402
-from tiny_base import BASE, N_VOCAB, Weights, add_vocab, f32, stop_ids, write_tensors     # noqa: E402
+from tiny_base import BASE, N_VOCAB, Weights, add_vocab, arguments, f32, stop_ids, write_tensors     # noqa: E402
 
 FAMILIES = [tiny_llama, tiny_decoders, tiny_recurrent, tiny_gemma]
 OUT = os.path.join(HERE, "..", "data", "tiny")
@@ -147,11 +146,7 @@ def update_rows(out, built):
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    a.add_argument("--out", default=OUT, metavar="DIR")
-    a.add_argument("names", nargs="*", metavar="NAME", help="only models whose name starts so")
-    a = a.parse_args()
-    os.makedirs(a.out, exist_ok=True)
+    a = arguments(__doc__, OUT)
     wanted = [(f, n) for f in FAMILIES for n in f.MODELS if not a.names or n.startswith(tuple(a.names))]
     update_rows(a.out, {n: build(f, n, a.out) for f, n in wanted})
 
