@@ -754,14 +754,18 @@ static void ops__mul_rows(const dev *dv, const dev_op *op, int r) {
     k_mul(ops__out(dv, op, 0, r) + op->mul.to, ops__in(dv, op, 0, r) + op->mul.a, ops__in(dv, op, 1, r) + op->mul.b, op->n);
 }
 
+/* The wanted forms of row r of activations, n values. */
+static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
+    const float *x = a->x + (size_t)r * a->ldx;
+    const size_t at = (size_t)r * (a->ldq / 256);
+    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
+    if (wanted & 1u << K_ACT_I8)
+        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
+}
+
 /* The forms of out that products read. */
-static void ops__form(const dev *dv, const dev_op *op, int r) {
-    const dev_acts *a = &dv->run->plan->buf[op->out[0]].a;
-    const float    *x = a->x + (size_t)r * a->ldx;
-    const size_t    at = (size_t)r * (a->ldq / 256);
-    if (op->forms & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, op->n);
-    if (op->forms & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, op->n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
+static void ops__form_row(const dev *dv, const dev_op *op, int r) {
+    ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms);
 }
 
 /* out = act(out) * in, or act(out) without in. */
@@ -1261,7 +1265,7 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
     X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
-      ops__no_cost, OPS_ROW(ops__form)    , OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
+      ops__no_cost, OPS_ROW(ops__form_row)    , OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
       ops__matmul_cost, OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                             \
     X(WATCH, "watch", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                \
