@@ -1265,7 +1265,7 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
     X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
-      ops__no_cost, OPS_ROW(ops__form_row)    , OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
+      ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
       ops__matmul_cost, OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                             \
     X(WATCH, "watch", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                \
