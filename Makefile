@@ -488,10 +488,9 @@ build/test/remote: build/test/remote.o build/main/kernels.o
 build/test/replay build/test/judge build/test/snippets: build/test/%: build/test/%.o build/test/seen_llmrun.o build/main/kernels.o
 	$(LINK)
 
-# Kernels come first, so that their addresses do not depend on the rest of the program: at some of them the same code is 0.7 times as fast.
-build/main/llmrun: build/main/kernels.o build/main/image.o
-build/aarch64/llmrun: build/aarch64/kernels.o build/aarch64/image.o
-build/%/llmrun: build/%/kernels.o build/%/llmrun.o build/%/commit.o
+build/main/llmrun: build/main/image.o
+build/aarch64/llmrun: build/aarch64/image.o
+build/%/llmrun: build/%/llmrun.o build/%/kernels.o build/%/commit.o
 	$(LINK)
 
 build/%/tests: $(call TESTS_OF,build/%) build/%/kernels.o build/%/fake/image.o
