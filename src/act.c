@@ -982,16 +982,16 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
 
 /* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not
  * given. */
-static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
+static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *text, err_t *e) {
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
     if (*drawn && c->resume && c->output &&
-        (results_setting(c->output, "seed", told, e) || (!e->code && results_seed(c->output, told))) &&
-        strncmp(told->p, mark, sizeof mark - 2) == 0) /* in a fingerprint the blank is missing */
-        *seed = strtoull(told->p + sizeof mark - 2, NULL, 10);
-    str_clear(told);
-    str_fmt(told, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
+        (results_setting(c->output, "seed", text, e) || (!e->code && results_seed(c->output, text))) &&
+        strncmp(text->p, mark, sizeof mark - 2) == 0) /* in a fingerprint the blank is missing */
+        *seed = strtoull(text->p + sizeof mark - 2, NULL, 10);
+    str_clear(text);
+    str_fmt(text, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
     return !e->code;
 }
 

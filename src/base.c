@@ -176,7 +176,8 @@ static void *mem_grow(void *old, size_t n, size_t each) {
 }
 
 /* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries
- * that exist and not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
+ * that exist and not a count that a file claims. To be called for i = 0, 1, 2, ... in turn; i may go back, and an array that
+ * begins again at 0 has the size of its beginning. */
 static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
     uint64_t cap = i ? 2 * i : 64;
