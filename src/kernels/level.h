@@ -76,17 +76,18 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured
- * on Zen 4, its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower;
- * Intel processors leave a third of the bandwidth unused without them. Tiles: on Intel processors additions and
+/* Sets the prefetch of one column and the columns of a tile by vendor and family of the processor. Prefetch: measured
+ * on Zen 4 (family 25), its hardware reads a packed stream as fast as plain memory, and software prefetches make it
+ * slower; Intel processors and Zen 5 (family 26) leave a third of the bandwidth unused without them. Tiles: on Intel processors additions and
  * conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with sums
  * in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
 static void k__tune_processor(void) {
 #if K__X86
-    unsigned a, b, c, d;
-    if (!__get_cpuid(0, &a, &b, &c, &d)) return;
-    if (b == signature_AMD_ebx) g_k_ahead = 0;
-    if (b == signature_INTEL_ebx) g_k_tile_cols = K__TILE;
+    unsigned a, vendor, b, c, d;
+    if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d)) return;
+    const unsigned family = (a >> 8 & 15) + (a >> 20 & 255);
+    if (vendor == signature_AMD_ebx && family < 26) g_k_ahead = 0;
+    if (vendor == signature_INTEL_ebx) g_k_tile_cols = K__TILE;
 #endif
 }
 

@@ -44,9 +44,10 @@ typedef struct {
 } k__packed_plan;
 
 /* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the
- * reads. The line may lie beyond the matrix. With one column some processors are faster without it (g_k_ahead 0). */
+ * reads. The line may lie beyond the matrix. With one column some processors are faster without it (g_k_ahead 0).
+ * Into L1: on Zen 5 a loop that reads lines out of L2 runs at 0.7 of its rate at some physical addresses of its code. */
 static inline __attribute__((always_inline)) void k__line_ahead(int T, const uint8_t *p) {
-    _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? g_k_ahead : K__AHEAD)), _MM_HINT_T1);
+    _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? g_k_ahead : K__AHEAD)), _MM_HINT_T0);
 }
 static inline __attribute__((always_inline)) void k__head_ahead(int T, const uint8_t *h, int lines) {
     K__UNROLL for (int i = 0; i < 5; i++)
