@@ -8,7 +8,7 @@ typedef struct {
     bool        ids;                                  /* token ids are written in place of text */
     const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
     bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
-    bool        newline;                              /* a newline ends the answer wherever it goes */
+    bool        newline;                              /* the answer ends with a newline wherever it goes, not on a terminal alone */
     chat_reader *reader;                              /* sorts the text, of which the content is the answer; NULL: all of it is */
     bool        think_show;                           /* its thinking is written to stderr */
 } text_opts;
@@ -141,7 +141,9 @@ static bool text__report(text_sink *s) {
 static void text__finish(text_sink *s) {
     text__report(s);
     if (s->o->json) return;
-    if (s->o->ids || (s->terminal ? s->any && s->last != '\n' : s->o->newline)) text__write(s, "\n", 1);
+    /* An empty answer is an empty line in a pipe and nothing on a terminal; -n 0 asks for none. */
+    const bool line = s->terminal ? s->any : s->o->newline && s->r->gen.n_predict != 0;
+    if (s->o->ids || (line && !(s->any && s->last == '\n'))) text__write(s, "\n", 1);
 }
 
 /* Counts the prompt's tokens until all are read. */

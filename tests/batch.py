@@ -764,7 +764,7 @@ def drawn_seeds():
     rows = [json.loads(x) for x in good("-m", PIP, "--batch", path, "-q", "--batch-fields", "seed").splitlines()]
     check(len({x["seed"] for x in rows}) == 6 and all(0 <= x["seed"] < 1 << 63 for x in rows), repr([x["seed"] for x in rows]))
     for x in rows:
-        alone = good("-m", PIP, "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
+        alone = good("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
         same(x["response"]["body"]["choices"][0]["text"].encode(), alone, "the text of --seed %d" % x["seed"])
     check(re.search(rb"llmrun: seed        \d+, drawn; each line has its own", run("-m", PIP, "--batch", path).err),
           "no word of it")
