@@ -998,7 +998,7 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
         want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file) && o->at != AT(system_file));
-        want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16)) && c->given[i]);
+        want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;

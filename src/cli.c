@@ -120,7 +120,7 @@ typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
     OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
-    OPT_LAYERS,                                       /* such an int; auto is -1, all is INT_MAX */
+    OPT_LAYERS,                                       /* such an int; off is 0, auto is -1, all is INT_MAX */
     OPT_SAMP,                                         /* an int or float of samp_opts; bounds and help are those of samp_params */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
@@ -380,6 +380,9 @@ static const cli_opt cli_opts[] = {
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
+    {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,
+     .help = "end the answer where N tokens in a row are each the same as the one P tokens before, for a P of at most 64; "
+             "auto: 512 where neither -n nor max_tokens bounds the answer, else off"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0, 0, GROUP_RUN, ON_ANSWER,
      .help = "never choose an end token"},
 
@@ -1023,7 +1026,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_
 }
 
 static bool cli__layers(const cli_opt *o, const char *name, const char *value, int *to, err_t *e) {
-    int64_t n = strcmp(value, "auto") == 0 ? -1 : INT_MAX;
+    int64_t n = strcmp(value, "off") == 0 ? 0 : strcmp(value, "auto") == 0 ? -1 : INT_MAX;
     if (isdigit((unsigned char)*value) || *value == '-' ? !cli__int(o, name, value, &n, e) : !cli__choose(o, name, value, e))
         return false;
     *to = (int)n;

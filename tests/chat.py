@@ -253,6 +253,36 @@ def chat_ends_with_a_newline():
 
 
 @case
+def chat_loop_stop():
+    """an answer without a bound ends where 512 tokens repeat, one line says so, and its finish reason is length; --loop-stop N, off; the same place alone, in a batch, with guesses, threads, a shifted context"""
+    m = model("loop", [["<|assistant|>", "Hello", " you", " la", " lo", " li", " la"]], SIMPLE, context=4096)
+    ask = ("-m", m, "-p", "Hi", "--json", *GREEDY)
+    def tokens(*args):
+        r = run(*ask, *args)
+        a = json.loads(r.out)
+        same((r.rc, a["finish_reason"]), (0, "length"), " ".join(args))
+        return a["completion_tokens"], b"ends in a loop" in r.err, r.err
+    n, said, err = tokens()
+    same((n, said), (2 + 3 + 512, True), "by default")
+    check(b"llmrun: the answer ends in a loop: its last 512 tokens repeat with a period of 3 (--loop-stop off goes on)\n" in err, repr(err))
+    for args, want in (("--loop-stop", "7"), (2 + 3 + 7, True)), (("--loop-stop", "auto"), (517, True)), (("-n", "700"), (700, False)), \
+                      (("-n", "700", "--loop-stop", "20"), (25, True)), (("-n", "700", "--loop-stop", "off"), (700, False)), (("-n", "517"), (517, False)):
+        same(tokens(*args)[:2], want, " ".join(args))
+    n, said, _ = tokens("--loop-stop", "off")
+    check(n > 4000 and not said, "off: %d tokens" % n)
+    for args in ("--no-lookup", "-t", "1"), ("--lookup", "-t", "2"), ("--draft-min", "5"), ("-b", "1"), ("-c", "100", "--context-shift"):
+        same(tokens(*args)[:2], (517, True), " ".join(args))
+    refused("--loop-stop", "-m", m, "-p", "Hi", "--loop-stop", "never")
+    refused("out of range", "-m", m, "-p", "Hi", "--loop-stop", "-1")
+    lines = [{"messages": ASK}, {"messages": ASK, "max_tokens": 600}, {"messages": ASK, "n": 2}, {"prompt": " la", "temperature": 0}]
+    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-blocks", "150"):
+        r = run("-m", m, "--batch", tmp("loops.jsonl", jsonl(lines)), *GREEDY, *args)
+        check(r.rc == 0 and b"llmrun: 4 answers end in a loop (--loop-stop off goes on)\n" in r.err, repr(r))
+        got = [(c["finish_reason"], x.body["usage"]["completion_tokens"]) for _, x in sorted(records(r.out).items()) for c in x.body["choices"]]
+        same(got, [("length", 517), ("length", 600), ("length", 2 * 517), ("length", 2 * 517), ("length", 515)], " ".join(args))
+
+
+@case
 def chat_of_several_parts():
     """-p, then the files of -f, a blank line between; standard input after them; -sysf is -sys with the text of a file, less one newline at its end"""
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
