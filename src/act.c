@@ -61,38 +61,70 @@ static void act__note_partners(const config *c) {
     }
 }
 
+/* Whether one of the files of -f is standard input. */
+static bool act__names_stdin(const config *c) {
+    for (int i = 0; i < c->files.n; i++)
+        if (strcmp(c->files.v[i], "-") == 0) return true;
+    return false;
+}
+
+/* The name of the prompt for messages about its content. */
+static const char *act__prompt_name(const config *c) {
+    return c->files.n == 1 && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : !c->files.n && c->prompt ? "--prompt" : act_stdin;
+}
+
 /* Whether there is a prompt; a terminal is never read. */
 static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
-    if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
+    if (act__names_stdin(c) && isatty(in))
         return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
-    if (c->prompt || c->file || c->chat.messages || (open_in && !isatty(in) && !c->no_stdin)) return true;
+    if (c->prompt || c->files.n || c->chat.messages || (open_in && !isatty(in) && !c->no_stdin)) return true;
     if (c->no_stdin)
         return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT or -f FILE (--no-stdin leaves standard input alone)");
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
 
-/* Appends a newline and standard input to the prompt, unless it is empty. */
-static bool act__append_stdin(int in, str *out, err_t *e) {
+/* Ends a text that is not empty with a blank line. */
+static void act__blank_line(str *out) {
+    while (out->n && !bytes_ends(str_bytes(out), bytes_of("\n\n"))) str_put(out, "\n");
+}
+
+/* Appends standard input to the prompt, unless it is empty: after a newline, or after a blank line where files are before it. */
+static bool act__append_stdin(const config *c, int in, str *out, err_t *e) {
     const size_t own = out->n;
-    str_put(out, "\n");
+    if (c->files.n) act__blank_line(out);
+    else str_put(out, "\n");
+    const size_t from = out->n;
     if (!act__read_stdin(in, out, e)) return false;
-    const size_t more = out->n - own - 1;
+    const size_t more = out->n - from;
     if (more) log_warn("%zu byte%s of standard input appended to the prompt", more, more == 1 ? "" : "s");
     else out->p[out->n = own] = 0;
     return true;
 }
 
-/* The prompt, byte for byte: -f FILE; or standard input; or -p TEXT, after which standard input, where it is not a
- * terminal and not empty, follows on a new line (`alone` and --no-stdin: it does not). */
+/* Appends the files of -f, a blank line before each that follows some text. */
+static bool act__append_files(const config *c, int in, str *out, err_t *e) {
+    for (int i = 0; i < c->files.n && !e->code; i++) {
+        const char *path = c->files.v[i];
+        act__blank_line(out);
+        if (strcmp(path, "-") == 0) act__read_stdin(in, out, e);
+        else act__read_file(path, out, e);
+    }
+    if (!e->code && out->n > ACT_PROMPT_MAX)
+        err_set(e, EXIT_INPUT, "--file: more than %d bytes in all, expected a prompt", ACT_PROMPT_MAX);
+    return !e->code;
+}
+
+/* The prompt, byte for byte: -p TEXT and the files of -f; after -p also standard input, where it is not a terminal, not empty
+ * and not one of the files (`alone` and --no-stdin: it is not read). Without -p and -f it is standard input. */
 static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e) {
-    bool in_reads = !isatty(in);
+    const bool in_reads = !isatty(in);
     str_add(out, "", 0);
-    if (c->file && strcmp(c->file, "-") != 0) return act__read_file(c->file, out, e);
-    if (!c->prompt) return in_reads ? act__read_stdin(in, out, e) : true;
-    if (c->escape) cli_unescape(c->prompt, out);
-    else str_put(out, c->prompt);
-    return alone || c->no_stdin || !in_reads || act__append_stdin(in, out, e);
+    if (!c->prompt && !c->files.n) return in_reads ? act__read_stdin(in, out, e) : true;
+    if (c->prompt && c->escape) cli_unescape(c->prompt, out);
+    else if (c->prompt) str_put(out, c->prompt);
+    if (!act__append_files(c, in, out, e)) return false;
+    return !c->prompt || alone || c->no_stdin || !in_reads || act__names_stdin(c) || act__append_stdin(c, in, out, e);
 }
 
 /* --- streams and signals --- */
@@ -167,12 +199,13 @@ static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) 
     } inputs[] = {
         {AT(model),       false, "model"},             {AT(models),   true,  "model"},
         {AT(spec.draft),  false, "model"},             {AT(bench.draft), false, "model"},
-        {AT(file),        false, "prompt"},            {AT(inputs),   true,  "input"},
+        {AT(files),       true,  "prompt"},            {AT(inputs),   true,  "input"},
         {AT(kv.cache),    false, "prompt cache"},      {AT(spec.cache), false, "lookup cache"},
         {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
         {AT(calibrate),   false, "text"},              {AT(chat.messages), false, "messages"},
         {AT(chat.tools),  false, "tools"},             {AT(chat.template_file), false, "template"},
         {AT(hold.grammar_file), false, "grammar"},     {AT(hold.schema_file), false, "schema"},
+        {AT(system_file), false, "system message"},
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const void       *field = (const char *)c + inputs[i].at;
@@ -411,6 +444,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
         chat_ask(r->chat, &r->asked, &ask);
         o.reader = chat_reader_new(&r->asked, val_get(r->input.vars, "tools"));
         o.think_show = c->chat.think_show;
+        o.newline = true;
     }
     bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
@@ -456,7 +490,7 @@ static bool act__render(act_job *r, err_t *e) {
     const double  t0 = clock_now();
     chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
     const double  t1 = clock_now();
-    ok = t && chat_input_json(&in, str_bytes(&json), c->file ? c->file : act_stdin, e);
+    ok = t && chat_input_json(&in, str_bytes(&json), act__prompt_name(c), e);
     const double  t2 = clock_now();
     ok = ok && chat_render(t, &in, &out, e);
     if (ok)
@@ -481,7 +515,8 @@ static bool act__logits(act_job *r, err_t *e) {
 /* Whether `path` can be written beside the answer: a name that is neither the prompt nor the answer. */
 static bool act__spares(const act_job *r, const char *path, err_t *e) {
     if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: found no name, expected a file to write");
-    if (!act__apart(path, r->c->file, "prompt", e)) return false;
+    for (int i = 0; i < r->c->files.n; i++)
+        if (!act__apart(path, r->c->files.v[i], "prompt", e)) return false;
     return !act__same_file(fileno(r->out.f), path) ||
            err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", path);
 }
@@ -530,7 +565,7 @@ static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
     fo.n_gpu_layers = 0;                              /* the inputs of products are read on the host */
     engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
     act__graceful = 1;
-    const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", im, e);
+    const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->files.n ? c->files.v[0] : "", im, e);
     engine_close(en);
     return ok;
 }
@@ -590,11 +625,9 @@ static bool act__chat_options(const config *c) {
     return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
 }
 
-/* Whether the prompt is a message: as --chat and --no-chat say, or where an option of a chat is given, or in a terminal with a
- * model for chats. */
+/* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is given. */
 static bool act__chats(const config *c, const gguf_file *g) {
-    if (c->chat.on >= 0) return c->chat.on;
-    return act__chat_options(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g));
+    return c->chat.on >= 0 ? c->chat.on : act__chat_options(c) || chat_has_template(g);
 }
 
 /* The messages of --messages and the tools of --tools. */
@@ -614,7 +647,7 @@ static bool act__read_files(act_job *r, err_t *e) {
 static bool act__read_messages(act_job *r, err_t *e) {
     const config *c = r->c;
     if (!act__read_files(r, e)) return false;
-    if (!c->prompt && !c->file && c->chat.messages) return true;
+    if (!c->prompt && !c->files.n && c->chat.messages) return true;
     if (!act__prompt(c, 0, false, &r->text, e)) return false;
     chat_add(&r->input, "user", str_bytes(&r->text));
     return true;
@@ -832,7 +865,7 @@ static bool act__talk(act_job *r, err_t *e) {
     const config *c = r->c;
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
         return false;
-    if (((c->prompt || c->file) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
+    if (((c->prompt || c->files.n) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
     engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
@@ -964,8 +997,8 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         const cli_opt *o = &cli_opts[i];
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
-        want = want || (o->group == GROUP_CHAT && c->given[i] && o != cli_find(false, bytes_of("--chat-template-file")));
-        want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16)) && c->given[i]);
+        want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file) && o->at != AT(system_file));
+        want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;
@@ -974,6 +1007,7 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
+    if (c->system_file) str_put(out, "system-prompt="), str_json(out, bytes_of(c->chat.system)), str_put(out, "\n");
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
     if (c->action == ACT_EMBED_LINES)
@@ -1027,14 +1061,14 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     return !e->code;
 }
 
-/* The chat template of a batch. A model without one, or with one that cannot be read, answers prompts alone where no option asks
- * for a chat. */
+/* The chat template of a batch, by which a plain line is a message. Where no option asks for a chat, a template that is missing
+ * or cannot be read is an error of the lines that need it alone. */
 static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     const config *c = r->c;
     const bool    asked = c->chat.on == 1 || (c->chat.on < 0 && act__chat_options(c));
     r->chat = chat_open(r->g, r->vocab, &c->chat, asked ? e : &job->no_chat);
     job->chat = r->chat;
-    job->wrap = asked;
+    job->wrap = act__chats(c, r->g);
     if (job->form == BATCH_CSV && r->chat) job->fields |= REQ_PARTS;
     return !e->code;
 }
@@ -1265,7 +1299,7 @@ static bool act__help(act_job *r, err_t *e) {
 /* --- checks of the options of an action --- */
 
 static bool act__check_talk(config *c, err_t *e) {
-    return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--no-chat and --interactive disagree");
+    return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--raw and --interactive disagree");
 }
 
 static bool act__check_quantize(config *c, err_t *e) {
@@ -1521,6 +1555,19 @@ static bool act__check_form(config *c, const act_row *row, err_t *e) {
            err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
 }
 
+/* Reads the system message of --system-prompt-file. One newline at its end, which editors write, is no part of it. */
+static bool act__system_file(config *c, err_t *e) {
+    str *s = &c->own_system;
+    if (!c->system_file) return true;
+    if (!str_read_file(s, c->system_file, 0, ACT_PROMPT_MAX, "a system message", e)) return false;
+    str_add(s, "", 0);
+    if (strlen(s->p) < s->n)
+        return err_set(e, EXIT_INPUT, "%s: byte %zu is a NUL, expected text", c->system_file, strlen(s->p));
+    if (s->n && s->p[s->n - 1] == '\n') s->p[--s->n] = 0;
+    c->chat.system = s->p;
+    return true;
+}
+
 /* Checks options against each other and completes them. After it c is ready for act_run(). */
 static bool act_finish(config *c, err_t *e) {
     const act_row *row = &act_table[c->action];
@@ -1528,7 +1575,7 @@ static bool act_finish(config *c, err_t *e) {
     if (row->has & WITH_MODEL_NAME && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
-    return cli_finish(c, e);
+    return cli_finish(c, e) && act__system_file(c, e);
 }
 
 /* --- the run --- */
@@ -1546,7 +1593,7 @@ static bool act__may_talk(const config *c) {
     config talker = *c;
     err_t  none = {0};
     talker.action = ACT_TALK;
-    return c->action == ACT_GENERATE && !c->prompt && !c->file && !c->chat.messages && c->chat.on && !c->no_stdin &&
+    return c->action == ACT_GENERATE && !c->prompt && !c->files.n && !c->chat.messages && c->chat.on && !c->no_stdin &&
            isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && cli_effective(&talker, &none);
 }
 

@@ -116,6 +116,7 @@ typedef struct {
     long long        n_gen;                           /* tokens of answers */
     long long        n_wanted;                        /* the most tokens that the lines read so far may take */
     long long        n_unfinished;                    /* completions that have ended before their constraint was met */
+    long long        n_looped;                        /* that have ended because they repeated themselves */
     double           t0;                              /* clock_now() when the run began */
     double           t_shown;                         /* when progress was shown */
     long long        shown_prefill;                   /* tokens that were computed then */
@@ -647,6 +648,7 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
         if (i % l->q.ask.n == 0) o.n_cached += a->n_cached;
         b->n_gen += a->n_tok;
         b->n_unfinished += a->unfinished;
+        b->n_looped += a->finish == GEN_LOOPED;
     }
     const bool   ok = batch__record(b, l, &o, e);
     batch_line **at = &b->begun;
@@ -894,6 +896,8 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     if (b.n_unfinished)
         log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished,
                  b.n_unfinished == 1 ? " is" : "s are");
+    if (b.n_looped)
+        log_warn("%lld answer%s in a loop (--loop-stop off goes on)", b.n_looped, b.n_looped == 1 ? " ends" : "s end");
     if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);

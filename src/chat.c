@@ -25,7 +25,7 @@ typedef struct {
     const char *system;                               /* a system message */
     const char *messages;                             /* a file with messages */
     const char *tools;                                /* a file with tools */
-    int         on;                                   /* -1: as act__chats() decides; 0 --no-chat; 1 --chat */
+    int         on;                                   /* -1: as act__chats() decides; 0 --raw; 1 --chat */
     int         think_words;                          /* bits of --think, in the order of its words */
     int         think;                                /* -1: as the template does; 0 off; 1 on */
     bool        think_show;

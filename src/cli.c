@@ -60,7 +60,8 @@ typedef struct {
 } cli_list;
 
 typedef struct {
-    const char *model, *prompt, *file;                /* "" is a prompt, NULL is none */
+    const char *model, *prompt;                       /* "" is a prompt, NULL is none */
+    cli_list    files;                                /* of -f, in order; "-" is standard input */
     int         action;                               /* cli_act */
     const char *what;                                 /* value of the action: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* NULL: not given */
@@ -68,6 +69,8 @@ typedef struct {
     bool        echo;                                 /* the prompt is written before the answer */
     char        own_shard[48];                        /* I/N of --shard auto */
     str         own_output;                           /* output, {shard} replaced */
+    const char *system_file;                          /* NULL: not given */
+    str         own_system;                           /* its text */
     bool        json, bos, escape, blas, no_stdin;
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
@@ -117,7 +120,7 @@ typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
     OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
-    OPT_LAYERS,                                       /* such an int; auto is -1, all is INT_MAX */
+    OPT_LAYERS,                                       /* such an int; off is 0, auto is -1, all is INT_MAX */
     OPT_SAMP,                                         /* an int or float of samp_opts; bounds and help are those of samp_params */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
@@ -212,7 +215,7 @@ typedef struct {
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo hi group, actions that it serves
      * help */
-    {"-i --interactive -cnv --conversation", NULL,         OPT_ACT,  AT(what),            ACT_TALK, 0, GROUP_ACT, ON_ALL,
+    {"-i --interactive",                NULL,         OPT_ACT,  AT(what),            ACT_TALK, 0, GROUP_ACT, ON_ALL,
      .help = "talk with the model: in a terminal with line editing and history (/help lists commands), else each "
              "line of standard input is a message; a model with a chat template begins to talk where neither an "
              "action nor a prompt is given in a terminal"},
@@ -277,21 +280,24 @@ static const cli_opt cli_opts[] = {
      .help = "model file (GGUF); for a split model its first part", .env = "LLMRUN_MODEL"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),
-     .help = "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0, 0,
+     .help = "prompt: a message to a model with a chat template, else a text to continue (--raw: always); standard input is "
+             "appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
+    {"-f --file",                       "FILE",       OPT_LIST, AT(files),           0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER),
      .help = "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and "
-             "-f are absent"},
+             "-f are absent; may be given several times: -p TEXT, then the files, a blank line between"},
     {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_LINES,
      .help = "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
-    {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1, 0, GROUP_CHAT, ON_CHAT,
-     .help = "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a "
-             "chat template, and where an option of this group says what the chat is; a prompt from a pipe is raw"},
-    {"--no-chat",                       NULL,         OPT_SET,  AT(chat.on),         0, 0, GROUP_CHAT, ON_CHAT,
-     .help = "the prompt is raw, also in a terminal"},
+    {"--chat -cnv --conversation -st --single-turn --jinja", NULL, OPT_SET, AT(chat.on), 1, 0, GROUP_CHAT, ON_CHAT,
+     .help = "the prompt is a user's message, and a model without a chat template is an error; without this option it is a "
+             "message where the model has a template or an option of this group gives one"},
+    {"--raw --no-chat -no-cnv --no-conversation", NULL, OPT_SET, AT(chat.on),         0, 0, GROUP_CHAT, ON_CHAT | ON_TEXT,
+     .help = "the prompt is a text to continue, without the chat template; actions that only read a text are always so"},
     {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0, 0, GROUP_CHAT, ON_CHAT,
      .help = "system message, where the messages have none"},
+    {"-sysf --system-prompt-file",      "FILE",       OPT_STR,  AT(system_file),     0, 0, GROUP_CHAT, ON_CHAT,
+     .help = "the same with the text of FILE, without a newline at its end"},
     {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0, 0, GROUP_CHAT, ON(GENERATE) | ON(TALK),
      .help = "messages in JSON: a list, or an object with messages, tools and other variables of the template; the "
              "prompt, if there is one, is one more message"},
@@ -320,7 +326,7 @@ static const cli_opt cli_opts[] = {
      GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
      .help = "control tokens: --tokenize parses them, --detokenize and the answer print their names",
      .beside = BESIDE_TEXT},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0, 0,
+    {"--no-special --no-parse-special", NULL,         OPT_SET,  AT(special),         0, 0,
      GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
      .help = "do not parse control tokens in the prompt; they are parsed by default when the model runs",
      .beside = BESIDE_TEXT},
@@ -374,6 +380,9 @@ static const cli_opt cli_opts[] = {
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
+    {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,
+     .help = "end the answer where N tokens in a row are each the same as the one P tokens before, for a P of at most 64; "
+             "auto: 512 where neither -n nor max_tokens bounds the answer, else off"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0, 0, GROUP_RUN, ON_ANSWER,
      .help = "never choose an end token"},
 
@@ -681,8 +690,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step -cram --cache-ram", "N", CLI_IDLE, NULL},
     {"-dt --defrag-thold", "X", CLI_IDLE, NULL},
     {"--warmup --no-warmup --perf --no-perf --show-timings --no-show-timings --check-tensors", NULL, CLI_IDLE, NULL},
-    {"-no-cnv --no-conversation -st --single-turn --jinja --no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE,
-     NULL},
+    {"--no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE, NULL},
     {"-co --color --log-colors", CLI_SWITCH, CLI_IDLE, NULL},
     {"--log-disable --log-prefix --no-log-prefix --log-timestamps --no-log-timestamps --verbose-prompt --progress", NULL,
      CLI_IDLE, NULL},
@@ -690,10 +698,9 @@ static const cli_foreign cli_foreigners[] = {
     {"-lv --verbosity --log-verbosity", "N", CLI_IDLE, NULL},
     {"-ptc --print-token-count", "N", CLI_IDLE, NULL},
     {"-ofreq --output-frequency --save-frequency", "N", CLI_IDLE, NULL},
-    {"--ppl --no-bos --no-parse-special --keep-split", NULL, CLI_IDLE, NULL},
+    {"--no-bos", NULL, CLI_IDLE, NULL},
 
     {"-if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
-    {"-sysf --system-prompt-file", "FILE", CLI_MISSING, "-sys TEXT"},
     {"--chat-template", "TEXT", CLI_MISSING, "--chat-template-file FILE"},
     {"--reasoning-budget", "N", CLI_MISSING, "--think-budget N"},
     {"-rea --reasoning", "TEXT", CLI_MISSING, "--think on or off"},
@@ -719,6 +726,8 @@ static const cli_foreign cli_foreigners[] = {
     {"--stdin", NULL, CLI_MISSING, "standard input is read where -p and -f are absent"},
     {"--show-count", NULL, CLI_MISSING, NULL},
     {"--parse-special", NULL, CLI_MISSING, "--special"},
+    {"--ppl", NULL, CLI_MISSING, "--perplexity"},
+    {"--keep-split", NULL, CLI_MISSING, NULL},
     {"--chunk --from-chunk --ppl-output-type", "N", CLI_MISSING, NULL},
     {"--no-ppl --hellaswag --winogrande --multiple-choice --save-logits --check", NULL, CLI_MISSING, NULL},
     {"--hellaswag-tasks --winogrande-tasks --multiple-choice-tasks", "N", CLI_MISSING, NULL},
@@ -1017,7 +1026,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_
 }
 
 static bool cli__layers(const cli_opt *o, const char *name, const char *value, int *to, err_t *e) {
-    int64_t n = strcmp(value, "auto") == 0 ? -1 : INT_MAX;
+    int64_t n = strcmp(value, "off") == 0 ? 0 : strcmp(value, "auto") == 0 ? -1 : INT_MAX;
     if (isdigit((unsigned char)*value) || *value == '-' ? !cli__int(o, name, value, &n, e) : !cli__choose(o, name, value, e))
         return false;
     *to = (int)n;
@@ -1360,7 +1369,10 @@ static bool cli_given(const config *c, const char *name) { return c->given[cli_f
 
 /* Checks texts and replaces their escapes. */
 static bool cli__finish_texts(config *c, err_t *e) {
-    if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
+    int n_stdin = 0;
+    for (int i = 0; i < c->files.n; i++) n_stdin += strcmp(c->files.v[i], "-") == 0;
+    if (n_stdin && c->no_stdin) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
+    if (n_stdin > 1) return err_set(e, EXIT_INPUT, "--file -: given %d times, standard input can be read once", n_stdin);
     for (int i = 0; i < c->stop.n; i++)
         if (!*c->stop.v[i]) return err_set(e, EXIT_INPUT, "--stop: found an empty text, expected at least one byte");
     return !c->escape ||
@@ -1376,7 +1388,9 @@ static bool cli__finish_chat(config *c, err_t *e) {
                        bits & THINK_ON && bits & THINK_OFF ? "on and off" : "show and hide");
     if (bits & (THINK_ON | THINK_OFF)) c->chat.think = bits & THINK_ON ? 1 : 0;
     c->chat.think_show = bits & THINK_SHOW;
-    return !c->chat.messages || c->chat.on || err_set(e, EXIT_INPUT, "--no-chat and --messages disagree");
+    if (c->chat.system && c->system_file)
+        return err_set(e, EXIT_INPUT, "--system-prompt and --system-prompt-file both give a system message, expected one");
+    return !c->chat.messages || c->chat.on || err_set(e, EXIT_INPUT, "--raw and --messages disagree");
 }
 
 static bool cli__finish_rope(config *c, err_t *e) {
@@ -1398,7 +1412,6 @@ static bool cli__finish_blas(config *c, err_t *e) {
 
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
-    if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
     if (!constrain_check(&c->hold, e)) return false;
     if (c->spec.least > c->spec.most)
@@ -1426,11 +1439,12 @@ static void cli_drop(config *c) {
     cli_list_drop(&c->breakers);
     cli_list_drop(&c->in_files);
     cli_list_drop(&c->inputs);
+    cli_list_drop(&c->files);
     cli_list_drop(&c->tensor_types);
     cli_list_drop(&c->models);
     cli_list_drop(&c->idle);
     mem_free_all(c->biases, c->stops);
-    str_drop(&c->own_output);
+    str_drop_all(&c->own_output, &c->own_system);
 }
 
 /* The values of a list as on the command line. */

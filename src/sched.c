@@ -116,6 +116,7 @@ typedef struct sched_seq {                            /* one completion of a req
     constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
     tok_stream   stream;
     gen_thought  thought;
+    gen_loop     loop;
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     embed       *text;                                /* NULL: a vector is not what is asked for */
     int          cap;                                 /* tokens that the arrays of the answer have space for */
@@ -874,10 +875,11 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, boo
         return GEN_STOP_TEXT;
     }
     const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
-    if (!closed && !length && (!full || sched__can_shift(sc, q))) return GEN_RUNNING;
+    a->period = gen_loop_add(&q->loop, &q->r.gen, id);
+    if (!closed && !length && !a->period && (!full || sched__can_shift(sc, q))) return GEN_RUNNING;
     tok_stream_flush(&q->stream, &a->text);
     a->unfinished = q->held && !constrain_complete(q->held);
-    return closed ? GEN_CLOSED : length ? GEN_LENGTH : GEN_CONTEXT;
+    return closed ? GEN_CLOSED : length ? GEN_LENGTH : a->period ? GEN_LOOPED : GEN_CONTEXT;
 }
 
 /* Seconds until the first token, and between tokens. */

@@ -163,10 +163,11 @@ static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
 }
 
 /* What is said after an answer. */
-static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st) {
+static void talk__remark(talk_job *k, const gen_request *r, const gen_answer *a, const text_stats *st) {
     str help = {0};
     talk__count(k, a, st);
     text_warn_unfinished(k->eng->v, a);
+    text_warn_loop(r, a);
     if (a->finish != GEN_CONTEXT) return;
     talk__full(k, &help);
     log_warn("the context is full at %d tokens: %s", k->eng->n_ctx, help.p);
@@ -199,7 +200,7 @@ static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
     const bool answered = !k->e->code && !a.err.code && (a.n_tok || a.finish != GEN_CANCELLED);
     if (answered) {
         chat_add_answer(k->in, &said);
-        talk__remark(k, &a, &st);
+        talk__remark(k, &r, &a, &st);
     } else if (a.err.code) *e = a.err;
     else err_set(e, EXIT_INPUT, "interrupted before the first token");
     chat_answer_drop(&said);

@@ -1,14 +1,14 @@
 /* ===== [text] one answer, its text streamed =====
  * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a
  * terminal it is written so that it cannot steer the terminal; elsewhere it is the exact bytes.
- * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_run.
+ * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_warn_loop, text_run.
  * Opens: text_opts, text_stats. */
 
 typedef struct {
     bool        ids;                                  /* token ids are written in place of text */
     const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
     bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
-    bool        newline;                              /* a newline ends the answer wherever it goes */
+    bool        newline;                              /* the answer ends with a newline wherever it goes, not on a terminal alone */
     chat_reader *reader;                              /* sorts the text, of which the content is the answer; NULL: all of it is */
     bool        think_show;                           /* its thinking is written to stderr */
 } text_opts;
@@ -141,7 +141,9 @@ static bool text__report(text_sink *s) {
 static void text__finish(text_sink *s) {
     text__report(s);
     if (s->o->json) return;
-    if (s->o->ids || (s->terminal ? s->any && s->last != '\n' : s->o->newline)) text__write(s, "\n", 1);
+    /* An empty answer is an empty line in a pipe and nothing on a terminal; -n 0 asks for none. */
+    const bool line = s->terminal ? s->any : s->o->newline && s->r->gen.n_predict != 0;
+    if (s->o->ids || (line && !(s->any && s->last == '\n'))) text__write(s, "\n", 1);
 }
 
 /* Counts the prompt's tokens until all are read. */
@@ -173,6 +175,7 @@ static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
     case GEN_STOP_TEXT: str_put(s, "a stop text"); break;
     case GEN_LENGTH: str_fmt(s, "%d tokens, as many as -n allows", a->n_tok); break;
     case GEN_CONTEXT: str_put(s, "the context is full"); break;
+    case GEN_LOOPED: str_fmt(s, "a loop of %d token%s", a->period, a->period == 1 ? "" : "s"); break;
     case GEN_CLOSED: str_put(s, "the constraint, which lets nothing follow"); break;
     default: str_put(s, g_interrupt ? "interrupted" : "nobody reads it any more");
     }
@@ -197,6 +200,13 @@ static void text_warn_unfinished(const tok_vocab *v, const gen_answer *a) {
     text__why(a, v, &why);
     log_warn("the answer is unfinished: %s; its constraint is not met", why.p);
     str_drop(&why);
+}
+
+/* An answer that ended because it repeats itself gets a warning. */
+static void text_warn_loop(const gen_request *r, const gen_answer *a) {
+    if (a->finish == GEN_LOOPED)
+        log_warn("the answer ends in a loop: its last %d tokens repeat with a period of %d (--loop-stop off goes on)",
+                 gen_loop_stop(&r->gen), a->period);
 }
 
 /* "llmrun: NAME  N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
@@ -356,6 +366,7 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
     if (sc) text__show_chain(eng, r);
     const bool ok = sc && text_turn(sc, r, o, out, &st, &a, e);
     if (ok) *e = a.err;
+    text_warn_loop(r, &a);
     if (a.finish == GEN_CONTEXT)
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
                  r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");

@@ -517,7 +517,7 @@ def one_shot():
                 continue                               # the command takes neither ids nor a negative seed
             path = put("prompt.txt", prompt if isinstance(prompt, bytes) else prompt.encode())
             for i, text in enumerate(r.texts()):
-                same(text, good("-m", model, "-f", path, "-q", *as_command(ask, i)),
+                same(text, good("-m", model, "--raw", "-f", path, "-q", *as_command(ask, i)),
                      "%s, line %d, answer %d" % (os.path.basename(model), no, i))
 
 
@@ -554,7 +554,7 @@ def plain_text():
                            ("CRLF", b"\r\n".join(prompts) + b"\r\n", range(1, 7)),
                            ("BOM", b"\xef\xbb\xbf" + b"\n".join(prompts), range(1, 7)),
                            ("blank lines", b"\n\r\n" + b"\n\n".join(prompts) + b"\n\n", range(3, 15, 2))):
-        got = batch(data, "-n", "12", *SEED)
+        got = batch(data, "--raw", "-n", "12", *SEED)
         same(sorted(got), list(at), name + ": lines")
         same([text(got)[no] for no in at], [text(want)[no] for no in range(1, 7)], name + ": texts")
     for data in b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf":
@@ -604,7 +604,7 @@ def good_lines():
     for model in PIP, SMALL:                              # no bound at all, or one beyond the context: until the context is full
         got = batch([full, dict(full, max_tokens=10**9)], model=model)
         path = put("prompt.txt", full["prompt"].encode())
-        text = good("-m", model, "-f", path, "--temp", "0", "--ignore-eos", "-q")
+        text = good("-m", model, "--raw", "-f", path, "--temp", "0", "--ignore-eos", "-q")
         same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())],
              [([text], "length")] * 2, "a full context")
     raw = run("-m", PIP, "--batch", put("in.jsonl", b'{"custom_id":"\xff\xc3(","prompt":"a","max_tokens":1}\n'), "-q")
@@ -764,7 +764,7 @@ def drawn_seeds():
     rows = [json.loads(x) for x in good("-m", PIP, "--batch", path, "-q", "--batch-fields", "seed").splitlines()]
     check(len({x["seed"] for x in rows}) == 6 and all(0 <= x["seed"] < 1 << 63 for x in rows), repr([x["seed"] for x in rows]))
     for x in rows:
-        alone = good("-m", PIP, "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
+        alone = good("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
         same(x["response"]["body"]["choices"][0]["text"].encode(), alone, "the text of --seed %d" % x["seed"])
     check(re.search(rb"llmrun: seed        \d+, drawn; each line has its own", run("-m", PIP, "--batch", path).err),
           "no word of it")

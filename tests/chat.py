@@ -93,6 +93,11 @@ def chat(path, *args, **kw):
     return good("-m", path, "--chat", *GREEDY, *args, **kw)
 
 
+def as_printed(answer):
+    """What a run prints of the answer to a message."""
+    return answer if answer.endswith("\n") else answer + "\n"
+
+
 def rendered(path, *args):
     """The prompt as text and as ids."""
     text = chat(path, "-n", "0", "--echo", *args)
@@ -197,32 +202,111 @@ def templates_hostile():
 def chat_answer():
     """--chat with -p, -f and a pipe asks the same; the answer ends at the template's mark"""
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
-    same(chat(m, "-p", "Hi"), "Hello you", "-p")
-    same(chat(m, "-f", tmp("hi", "Hi")), "Hello you", "-f")
-    same(chat(m, inp=b"Hi"), "Hello you", "a pipe")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "-p")
+    same(chat(m, "-f", tmp("hi", "Hi")), "Hello you\n", "-f")
+    same(chat(m, inp=b"Hi"), "Hello you\n", "a pipe")
     text, ids = rendered(m, "-p", "Hi")
     same(text, "<s><|user|>Hi<|end|><|assistant|>", "the prompt")
     same(chat(m, "-n", "0", "--echo", "-p", "A", inp=b"B"), "<s><|user|>A\nB<|end|><|assistant|>", "-p and a pipe")
 
 
 @case
-def chat_raw():
-    """without --chat a pipe, and with --no-chat everything is raw"""
-    m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
-    same(good("-m", m, *GREEDY, "-n", "0", "--echo", inp=b"Hi"), "Hi", "a pipe")
-    same(good("-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "-p, no terminal")
-    same(good("-m", m, "--no-chat", "-sys", "S", *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "--no-chat")
+def chat_by_default():
+    """a model with a template gets a message from -p, -f, a pipe and a line of a batch; --raw under each of its names continues the text, and so does a model without one"""
+    m, bare = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), model("bare", [["Hi", "there"]], None)
+    asked, hi = "<s><|user|>Hi<|end|><|assistant|>", tmp("hi", "Hi")
+    lines = tmp("hi.txt", "Hi\n" * 2)
+    for how, kw in (("-p", "Hi"), {}), (("-f", hi), {}), ((), {"inp": b"Hi"}):
+        show = ("-n", "0", "--echo", *how)
+        same(good("-m", m, *show, **kw), asked, "%s, a message" % (how,))
+        same(good("-m", m, *GREEDY, *how, **kw), "Hello you\n", "%s, its answer" % (how,))
+        for raw in ("--raw", "--no-chat", "-no-cnv", "--no-conversation"):
+            same(good("-m", m, *show, raw, **kw), "Hi", "%s %s" % (how, raw))
+        same(good("-m", bare, *show, **kw), "Hi", "%s, no template" % (how,))
+        for chat_ in ("--chat", "-cnv", "--conversation", "-st", "--single-turn", "--jinja"):
+            same(good("-m", m, *show, chat_, **kw), asked, "%s %s" % (how, chat_))
+            refused("tokenizer.chat_template", "-m", bare, *show, chat_, **kw)
+    same(good("-m", m, "--raw", "-sys", "S", *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "--raw -sys")
     same(good("-m", m, "-sys", "S", *GREEDY, "-n", "0", "--echo", inp=b"Hi"),
          "<s><|system|>S<|end|><|user|>Hi<|end|><|assistant|>", "-sys")
+    shapes = lambda path, *args: [r.body["object"] for _, r in sorted(records(run(
+        "-m", path, "--batch", lines, "-n", "2", "-q", *args).out).items())]
+    same(shapes(m), ["chat.completion"] * 2, "lines")
+    same(shapes(m, "--raw"), ["text_completion"] * 2, "lines, --raw")
+    same(shapes(bare), ["text_completion"] * 2, "lines, no template")
+    got = lines_out(m, [{"prompt": "Hi", "max_tokens": 2}])
+    same(got[1].body["object"], "text_completion", "a body with a prompt")
+    for action in ("--score", "--tokenize", "--embed"):
+        same(run("-m", m, action, "-p", "Hi", "-q").out, run("-m", m, action, "-p", "Hi", "-q", "--raw").out, action + " is raw")
+
+
+@case
+def chat_ends_with_a_newline():
+    """the answer to a message ends with one newline, its own where it has one, and an empty one is an empty line; a raw continuation is exact bytes; -n 0 writes nothing"""
+    for i, (said, want) in enumerate((("Hello", "Hello\n"), ("Hello\n", "Hello\n"), ("Hello\n\n", "Hello\n\n"), ("", "\n"))):
+        m = model("newline%d" % i, [["<|assistant|>", *([said] if said else []), "<|end|>"]], SIMPLE)
+        same(good("-m", m, *GREEDY, "-p", "Hi", "-q"), want, "%r in a pipe" % said)
+        good("-m", m, *GREEDY, "-p", "Hi", "-q", "-o", tmp("said.txt"))
+        same(open(tmp("said.txt")).read(), want, "%r in a file" % said)
+        same(good("-m", m, *GREEDY, "--raw", "-p", "<|assistant|>", "-q"), said, "%r raw" % said)
+        same(good("-m", m, *GREEDY, "-p", "Hi", "-q", "-n", "0"), "", "%r, -n 0" % said)
+
+
+@case
+def chat_loop_stop():
+    """an answer without a bound ends where 512 tokens repeat, one line says so, and its finish reason is length; --loop-stop N, off; the same place alone, in a batch, with guesses, threads, a shifted context"""
+    m = model("loop", [["<|assistant|>", "Hello", " you", " la", " lo", " li", " la"]], SIMPLE, context=4096)
+    ask = ("-m", m, "-p", "Hi", "--json", *GREEDY)
+    def tokens(*args):
+        r = run(*ask, *args)
+        a = json.loads(r.out)
+        same((r.rc, a["finish_reason"]), (0, "length"), " ".join(args))
+        return a["completion_tokens"], b"ends in a loop" in r.err, r.err
+    n, said, err = tokens()
+    same((n, said), (2 + 3 + 512, True), "by default")
+    check(b"llmrun: the answer ends in a loop: its last 512 tokens repeat with a period of 3 (--loop-stop off goes on)\n" in err, repr(err))
+    for args, want in (("--loop-stop", "7"), (2 + 3 + 7, True)), (("--loop-stop", "auto"), (517, True)), (("-n", "700"), (700, False)), \
+                      (("-n", "700", "--loop-stop", "20"), (25, True)), (("-n", "700", "--loop-stop", "off"), (700, False)), (("-n", "517"), (517, False)):
+        same(tokens(*args)[:2], want, " ".join(args))
+    n, said, _ = tokens("--loop-stop", "off")
+    check(n > 4000 and not said, "off: %d tokens" % n)
+    for args in ("--no-lookup", "-t", "1"), ("--lookup", "-t", "2"), ("--draft-min", "5"), ("-b", "1"), ("-c", "100", "--context-shift"):
+        same(tokens(*args)[:2], (517, True), " ".join(args))
+    refused("--loop-stop", "-m", m, "-p", "Hi", "--loop-stop", "never")
+    refused("out of range", "-m", m, "-p", "Hi", "--loop-stop", "-1")
+    lines = [{"messages": ASK}, {"messages": ASK, "max_tokens": 600}, {"messages": ASK, "n": 2}, {"prompt": " la", "temperature": 0}]
+    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-blocks", "150"):
+        r = run("-m", m, "--batch", tmp("loops.jsonl", jsonl(lines)), *GREEDY, *args)
+        check(r.rc == 0 and b"llmrun: 4 answers end in a loop (--loop-stop off goes on)\n" in r.err, repr(r))
+        got = [(c["finish_reason"], x.body["usage"]["completion_tokens"]) for _, x in sorted(records(r.out).items()) for c in x.body["choices"]]
+        same(got, [("length", 517), ("length", 600), ("length", 2 * 517), ("length", 2 * 517), ("length", 515)], " ".join(args))
+
+
+@case
+def chat_of_several_parts():
+    """-p, then the files of -f, a blank line between; standard input after them; -sysf is -sys with the text of a file, less one newline at its end"""
+    m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
+    show = ("-m", m, "-n", "0", "--echo")
+    a, b = tmp("a.txt", "A\n"), tmp("b.txt", "B")
+    user = "<s><|user|>%s<|end|><|assistant|>"
+    same(good(*show, "-f", b, "-p", "ask", "-f", a), user % "ask\n\nB\n\nA\n", "-p and two files")
+    same(good(*show, "-p", "ask", "-f", a, "-f", b, inp=b"in"), user % "ask\n\nA\n\nB\n\nin", "and standard input")
+    same(good(*show, "--raw", "-f", a, "-f", b, inp=b"in"), "A\n\nB", "files alone")
+    for text, want in ("S", "S"), ("S\n", "S"), ("S\n\n", "S\n"), ("", ""):
+        same(good(*show, "-p", "Hi", "-sysf", tmp("sys.txt", text)), good(*show, "-p", "Hi", "-sys", want), "-sysf %r" % text)
+    refused("sys.txt: byte 1 is a NUL", *show, "-p", "Hi", "-sysf", tmp("sys.txt", b"S\0x"))
+    refused("no-such-file", *show, "-p", "Hi", "--system-prompt-file", tmp("no-such-file"))
+    refused("both give a system message", *show, "-p", "Hi", "-sys", "x", "-sysf", a)
+    refused("is the system message itself", *show, "-p", "Hi", "-sysf", a, "-o", a)
 
 
 @case
 def chat_terminal():
-    """a prompt given in a terminal is a message where the model has a template, and raw with --no-chat or without a template"""
+    """a prompt given in a terminal is a message where the model has a template, and raw with --raw or without a template"""
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
     bare = model("bare", [["Hi", "there"]], None)
     same(in_terminal("-q", "-m", m, *GREEDY, "-p", "Hi"), "Hello you\n", "by default")
-    same(in_terminal("-q", "-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi", "--no-chat"), "Hi\n", "--no-chat")
+    same(in_terminal("-q", "-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi", "--raw"), "Hi\n", "--raw")
     same(in_terminal("-q", "-m", bare, *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi\n", "no template")
 
 
@@ -292,7 +376,7 @@ def chat_messages():
     listed, held = tmp("list.json", json.dumps(turns)), tmp("held.json", json.dumps({"messages": turns}))
     for f in listed, held, tmp("marked.json", "\ufeff" + json.dumps(turns)):
         same(good("-m", m, "--messages", f, "-n", "0", "--echo"), want + "<|assistant|>", "messages")
-        same(good("-m", m, "--messages", f), "Hello you", "the answer")
+        same(good("-m", m, "--messages", f), "Hello you\n", "the answer")
     same(good("-m", m, "--messages", listed, "-p", "E", "-n", "0", "--echo"), want + "<|user|>E<|end|><|assistant|>",
          "and a prompt")
     same(good("-m", m, "--messages", listed, "-sys", "S", "-n", "0", "--echo"),
@@ -304,7 +388,7 @@ def chat_messages():
         refused(words, "-m", m, "--messages", tmp("bad.json", bad))
     refused("levels", "-m", m, "--messages", tmp("deep.json", "[" * 5000), code=3)
     refused("nowhere.json", "-m", m, "--messages", tmp("nowhere.json"))
-    refused("--no-chat and --messages disagree", "-m", m, "--no-chat", "--messages", listed)
+    refused("--raw and --messages disagree", "-m", m, "--raw", "--messages", listed)
 
 
 @case
@@ -338,14 +422,14 @@ def chat_ends():
     stop = script.CONTROL + ["<|stop7|>"]
     m = model("stop7", [["<|assistant|>", "Hello", " you", "<|stop7|>", "junk", "<|end|>"]],
               SIMPLE.replace("<|end|>", "<|stop7|>"), control=stop)
-    same(chat(m, "-p", "Hi"), "Hello you", "its own end")
-    same(good("-m", m, *GREEDY, "-p", "<|assistant|>"), "Hello youjunk", "raw")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "its own end")
+    same(good("-m", m, "--raw", *GREEDY, "-p", "<|assistant|>"), "Hello youjunk", "raw")
     m = model("turns", [["<|assistant|>", "Hello", " you", "<|user|>", "junk", "<|end|>"]], SIMPLE.replace("<|end|>", ""))
-    same(chat(m, "-p", "Hi"), "Hello you", "the next turn")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "the next turn")
     words = "{% for m in messages %}{{ '\\n\\n### ' + m['role'] }}:\n{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}{{ '\\n\\n### assistant:\\n' }}{% endif %}"
     m = model("words", [["assistant:\n", "Hello", " you", "\n\n### user:", "\nmore", "<|end|>"]], words)
-    same(chat(m, "-p", "Hi"), "Hello you", "a text")
-    same(chat(m, "-p", "Hi", "--stop", "you"), "Hello ", "and a text of --stop")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "a text")
+    same(chat(m, "-p", "Hi", "--stop", "you"), "Hello \n", "and a text of --stop")
     r = run("-m", m, "--chat", *GREEDY, "-p", "Hi", "--json")
     same(json.loads(r.out)["finish_reason"], "stop", "finish_reason")
 
@@ -355,8 +439,8 @@ def chat_thinking():
     """standard output has the answer alone; --think show puts thinking on stderr; JSON has it as reasoning_content"""
     for m, label in ((steady("closed", THINKS), "the model opens"), (steady("open", OPENS), "the prompt opens")):
         hidden, shown = (run("-m", m, "--chat", *GREEDY, "-p", "Hi", *more) for more in ((), ("--think", "show")))
-        same(hidden.out, b"Hello you", label)
-        same(shown.out, b"Hello you", label + ", shown")
+        same(hidden.out, b"Hello you\n", label)
+        same(shown.out, b"Hello you\n", label + ", shown")
         check(b"first second third fourth\n" in shown.err and b"second" not in hidden.err
               and b"\x1b" not in shown.err, "%s: %r, %r" % (label, hidden.err, shown.err))
         a = json.loads(chat(m, "-p", "Hi", "--json"))
@@ -413,7 +497,7 @@ def chat_calls():
     m = model("calls", [["<|assistant|>", "Well", said, "<|end|>"]], CALLS)
     tools = tmp("look.json", json.dumps(TOOLS))
     same(chat(m, "-p", "Hi", "--tools", tools), 'Well\n{"name":"look","arguments":{"where": "here"}}\n', "text")
-    same(chat(m, "-p", "Hi"), "Well" + said, "no tools")
+    same(chat(m, "-p", "Hi"), "Well" + said + "\n", "no tools")
     a = json.loads(chat(m, "-p", "Hi", "--tools", tools, "--json"))
     call = a["tool_calls"][0]
     same((a["text"], a["finish_reason"], call["type"], call["function"]["name"],
@@ -429,7 +513,7 @@ def chat_cut_thinking():
     """an answer that ends inside its thinking has no content, and a line says so"""
     m = steady("open", OPENS)
     r = run("-m", m, "--chat", *GREEDY, "-p", "Hi", "-n", "2")
-    check(r.rc == 0 and r.out == b"" and b"inside its thinking" in r.err, "%r" % r)
+    check(r.rc == 0 and r.out == b"\n" and b"inside its thinking" in r.err, "%r" % r)
 
 
 @case
@@ -626,7 +710,7 @@ def batch_equals_messages():
         draft = ["-md " + DRAFT] if model == PIP else []
         for args in some(["-t 1", "-t 2 -np 3", "-t 2 --no-lookup", "-t 1 --lookup", "-np 1 --batch-order input", *draft]):
             got = lines_out(model, lines, *args.split(), *more)
-            same([said(r)["content"] for _, r in sorted(got.items())], want, "%s of %s" % (args, os.path.basename(model)))
+            same([as_printed(said(r)["content"]) for _, r in sorted(got.items())], want, "%s of %s" % (args, os.path.basename(model)))
 
 
 @case

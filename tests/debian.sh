@@ -3,7 +3,7 @@
 # installs to build/debian-SUITE, and holds the text of both programs against this machine's ./llmrun. Needs root.
 suite=$1 mirror=${2:-http://deb.debian.org/debian} root=build/debian-$1
 need=gcc,clang,make,gawk,libc6-dev,libpcre2-dev
-ask='-m models/pip-q4_k_m.gguf -p Once -n 24 --temp 0 -q'
+ask='-m models/pip-q4_k_m.gguf --raw -p Once -n 24 --temp 0 -q'
 passed=0 failed=0
 
 check() { # name, command...

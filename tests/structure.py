@@ -128,7 +128,7 @@ def held():
     for name, (options, _, is_one) in HELD.items():
         whole = 0
         for seed in range(O.answers):
-            r = run("-m", PIP, "-p", PROMPTS[seed % len(PROMPTS)] or " ", "-n", str(N), "-s", str(seed),
+            r = run("-m", PIP, "--raw", "-p", PROMPTS[seed % len(PROMPTS)] or " ", "-n", str(N), "-s", str(seed),
                     "--temp", "0" if seed == 0 else "1.2", *options, "--json")
             check(r.rc == 0, "%s: %r" % (name, r))
             answer = json.loads(r.out)
@@ -164,7 +164,7 @@ def one_text():
     with open(out, "rb") as f:
         equal(records(f.read()), want, "resumed")
     for i, line in enumerate(lines[:8]):
-        text = good("-m", PIP, "-p", line["prompt"], "-n", str(N), "--temp", str(line["temperature"]), "-s", str(i),
+        text = good("-m", PIP, "--raw", "-p", line["prompt"], "-n", str(N), "--temp", str(line["temperature"]), "-s", str(i),
                     *(HELD[line["custom_id"].split()[1]][0] if i % 7 != 6 else []), "-q")
         same(text, want[i + 1].body["choices"][0]["text"].encode(), "line %d as a command" % (i + 1))
 
@@ -173,7 +173,7 @@ def one_text():
 def closed():
     """where nothing may follow the answer ends at once, also under --ignore-eos, without an end token or a step for one"""
     for more in ([], ["--ignore-eos"]):
-        r = run("-m", PIP, "-p", "x", "-n", "50", "--choice", "yes|no", "--json", "-v", *more)
+        r = run("-m", PIP, "--raw", "-p", "x", "-n", "50", "--choice", "yes|no", "--json", "-v", *more)
         answer = json.loads(r.out)
         check(answer["text"] in ("yes", "no") and answer["finish_reason"] == "stop" and b"lets nothing follow" in r.err, repr(r))
     one = batch([{"prompt": "x", "max_tokens": 1, "ignore_eos": True, "structured_outputs": {"choice": ["a"]}}])[1].body
@@ -190,17 +190,17 @@ def closed():
 def unfinished():
     """an answer that is cut before its constraint is met: one line on stderr, and its finish reason"""
     long = ["--regex", "[a-z]{40}"]
-    r = run("-m", PIP, "-p", "x", "-n", "3", *long)
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", *long)
     check(r.rc == 0 and b"the answer is unfinished: 3 tokens, as many as -n allows" in r.err
           and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
-    r = run("-m", PIP, "-p", "x y", "-c", "16", "--regex", "[a-z ]{400}")
+    r = run("-m", PIP, "--raw", "-p", "x y", "-c", "16", "--regex", "[a-z ]{400}")
     check(r.rc == 0 and b"the answer is unfinished: the context is full" in r.err, repr(r))
-    r = run("-m", PIP, "-p", "x", "-n", "3", "-q", *long)
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", "-q", *long)
     same(r.err, b"", "-q")
     stop = ["--regex", "ab(cd)?;"]
-    r = run("-m", PIP, "-p", "x", "--stop", ";", *stop, "--json")
+    r = run("-m", PIP, "--raw", "-p", "x", "--stop", ";", *stop, "--json")
     check(json.loads(r.out)["finish_reason"] == "stop" and b"unfinished: a stop text" in r.err, repr(r))
-    r = run("-m", PIP, "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf",
+    r = run("-m", PIP, "--raw", "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf",
             "--logit-bias", "2-inf")
     check(json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
     lines = [{"prompt": "x", "max_tokens": 2, "regex": "[a-z]{40}", "n": 2}, {"prompt": "x", "regex": "a"}]
@@ -216,7 +216,7 @@ def nothing_left():
     ids = good("-m", PIP, "--mask", "--choice", "yes|no", "-p", "").split()
     check(ids, "no ids")
     bias = [x for i in ids for x in ("--logit-bias", i.decode() + "-inf")]
-    refused(run("-m", PIP, "-p", "x", "--choice", "yes|no", *bias), 2, "no token is possible", "all of them are forbidden")
+    refused(run("-m", PIP, "--raw", "-p", "x", "--choice", "yes|no", *bias), 2, "no token is possible", "all of them are forbidden")
     lines = [{"prompt": "x", "structured_outputs": {"choice": ["yes", "no"]},
               "logit_bias": {i.decode(): -1e30 for i in ids}}, {"prompt": "x", "regex": "a"}]
     found = batch([dict(lines[0], logit_bias={i.decode(): -1e30 for i in ids}), lines[1]])
@@ -234,7 +234,7 @@ def ended_whole():
         ended = []
         for n in (1, 2, 5, 12, 32):
             for seed in range(3):
-                r = run("-m", PIP, "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", "--close", *options, "--json")
+                r = run("-m", PIP, "--raw", "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", "--close", *options, "--json")
                 check(r.rc == 0, "%s, -n %d: %r" % (name, n, r))
                 whole = b"unfinished" not in r.err
                 check(whole == is_one(json.loads(r.out)["text"].encode()), "%s, -n %d: %r" % (name, n, r))
@@ -261,7 +261,7 @@ def behind_a_text():
     """--grammar-after: free text up to the first TEXT, then the constraint"""
     seen = 0
     for seed in range(6):
-        r = run("-m", PIP, "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after",
+        r = run("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after",
                 ". ", "--choice", "yes|no", "--json")
         check(r.rc == 0, repr(r))
         text = json.loads(r.out)["text"]
@@ -279,7 +279,7 @@ def behind_a_text():
 @case
 def shifted():
     """a context shift does not change where an answer stands in its constraint"""
-    r = run("-m", PIP, "-p", "x", "-c", "24", "--context-shift", "-n", "300", "--regex", "([a-z]{3}[0-9]{2};){30}", "-q")
+    r = run("-m", PIP, "--raw", "-p", "x", "-c", "24", "--context-shift", "-n", "300", "--regex", "([a-z]{3}[0-9]{2};){30}", "-q")
     check(r.rc == 0 and re.fullmatch(rb"([a-z]{3}[0-9]{2};){30}", r.out.strip()), repr(r))
 
 
@@ -334,19 +334,19 @@ def refused_before():
 def ends_where_whole():
     """an answer that is whole ends: with --ignore-eos, --close, no shift; XTC and DRY never forbid what a constraint leaves"""
     for n in range(1, 6):
-        r = run("-m", PIP, "-p", "Hello", "-s", "1", "-q", "--regex", "(qz)*", "--ignore-eos", "--close", "-n", str(n))
+        r = run("-m", PIP, "--raw", "-p", "Hello", "-s", "1", "-q", "--regex", "(qz)*", "--ignore-eos", "--close", "-n", str(n))
         check(r.rc == 0 and re.fullmatch(rb"(qz)*", r.out) and len(r.out) <= n, "-n %d: %r" % (n, r))
         found = batch([{"prompt": "Hello", "max_tokens": n, "ignore_eos": True, "regex": "(qz)*", "seed": 1}], "--close")[1]
         same(found.body["choices"][0]["text"].encode(), r.out, "in a batch, -n %d" % n)
-    r = run("-m", PIP, "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift",
+    r = run("-m", PIP, "--raw", "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift",
             "--keep", "-1", "--json-schema", '{"type":"array","items":{"type":"integer"}}', "--close",
             "-s", "1", "-q")
     same((r.rc, json.loads(r.out)), (0, []), "--close where the prompt fills the context")
-    xtc = ("-m", PIP, "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p",
+    xtc = ("-m", PIP, "--raw", "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p",
            "1", "--min-p", "0", "-q")
     check(run(*xtc, "--choice", "yes|no").out in (b"yes", b"no"), "XTC under a constraint")
     same(run(*xtc, "--top-k", "0", "--ignore-eos").rc, 0, "XTC without end tokens")
-    r = run("-m", PIP, "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000",
+    r = run("-m", PIP, "--raw", "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000",
             "--dry-penalty-last-n", "1000", "-c", "1024", "--regex", "(%){50}", "-q")
     same((r.rc, r.out), (0, b"%" * 50), "DRY under a constraint")
 
@@ -420,7 +420,7 @@ def shared():
 def noted():
     """words of a schema that have no effect are told once on stderr"""
     schema = '{"type":"object","frobnicate":1,"properties":{"a":{"const":1}},"required":["a"],"additionalProperties":false}'
-    r = run("-m", PIP, "-p", "x", "-n", "30", "-j", schema)
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "30", "-j", schema)
     check(r.rc == 0 and r.err.count(b"frobnicate") == 1, repr(r))
     r = run("--match", "-j", schema, inp=b'{"a":1}')
     check(r.rc == 0 and r.err.count(b"frobnicate") == 1, repr(r))

@@ -484,7 +484,15 @@ static void t_cli_lines(void) {
         {"-m|x|--inspect|--json", NULL},
         {"-m|x|--inspect|--score", "--inspect and --score are two actions, expected one"},
         {"--version|--list|cpu", "--version and --list are two actions, expected one"},
-        {"-m|x|-p|a|-f|b", "--prompt and --file both give a prompt, expected one"},
+        {"-m|x|-p|a|-f|b|-f|c|-f|-", NULL},
+        {"-m|x|-f|-|-p|a|-f|-", "--file -: given 2 times, standard input can be read once"},
+        {"-m|x|-p|a|-sys|b|-sysf|c", "--system-prompt and --system-prompt-file both give a system message, expected one"},
+        {"-m|x|-i|-no-cnv", "--raw and --interactive disagree"},
+        {"-m|x|-cnv|-i", NULL},
+        {"-m|x|--score|-p|a|--raw", NULL},
+        {"-m|x|--score|-p|a|--jinja", "--jinja has no effect on --score, only on generation, --interactive and --batch"},
+        {"-m|x|--quantize|q8_0|-o|y|--keep-split", "--keep-split is an option of llama.cpp that llmrun does not have"},
+        {"-m|x|--ppl|-f|a", "--ppl is an option of llama.cpp that llmrun does not have (--perplexity)"},
         {"-m|x|hello", "unexpected argument 'hello', expected an option (a prompt goes after -p)"},
         {"-m|x|-", "unexpected argument '-', expected an option (a prompt goes after -p)"},
         {"", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
@@ -534,7 +542,7 @@ static void t_cli_lines(void) {
         {"-m|x|-p|a|--repetition|3", "unknown option --repetition (--help lists them)"},
         {"-m|x|--bench|--repetition|3", "unknown option --repetition (did you mean --repetitions?)"},
         {"-m|x|-p|a|-fa|-n|5", NULL},
-        {"-m|x|-p|a|-fa|on|--no-mmap|--mlock|-tb|4|--no-warmup|-no-cnv|--no-display-prompt|--log-file|f|-ngl|99|--color", NULL},
+        {"-m|x|-p|a|-fa|on|--no-mmap|--mlock|-tb|4|--no-warmup|--simple-io|--no-display-prompt|--log-file|f|-ngl|99|--color", NULL},
         {"-m|x|-p|a|--log-file=f", NULL},
         {"-m|x|-p|a|-tb", "-tb: expected N after it, found nothing"},
         {"-m|x|-p|a|--simple-io=1", "--simple-io takes no value, found '1'"},
@@ -750,18 +758,70 @@ static void t_cli_prompt_file(void) {
     CHECK(fd >= 0 && write(fd, "\n one \0\r\n", 9) == 9);
     close(fd);
     int in = t_cli__input("not this", 8);
-    c.file = path;
+    cli_push(&c.files, path);
     CHECK(act__prompt(&c, in, false, &s, &e) && s.n == 9);
     if (s.n == 9) EQ_MEM(s.p, "\n one \0\r\n", 9);
     str_clear(&s);
-    c.file = "-";
+    c.files.v[0] = "-";
     CHECK(act__prompt(&c, in, false, &s, &e));
     EQ_STR(s.p, "not this");
     unlink(path);
-    c.file = path;
+    c.files.v[0] = path;
     CHECK(!act__prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
     close(in);
     str_drop(&s);
+    cli_drop(&c);
+}
+
+static void t_cli_chat_words(void) {
+    static const struct { const char *line; int on; } cases[] = {
+        {"-p|a", -1}, {"-p|a|--chat", 1}, {"-p|a|-cnv", 1}, {"-p|a|--conversation", 1}, {"-p|a|-st", 1}, {"-p|a|--single-turn", 1},
+        {"-p|a|--jinja", 1}, {"-p|a|--raw", 0}, {"-p|a|--no-chat", 0}, {"-p|a|-no-cnv", 0}, {"-p|a|--no-conversation", 0},
+        {"-p|a|--raw|--jinja", 1}, {"-p|a|--jinja|-no-cnv", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config c;
+        err_t  e;
+        CHECK(t_cli__parse(&c, cases[i].line, &e));
+        CHECKF(c.chat.on == cases[i].on && c.action == ACT_GENERATE && !c.idle.n, "%s: %d", cases[i].line, c.chat.on);
+        cli_drop(&c);
+    }
+}
+
+/* -p, several -f and standard input. */
+static void t_cli_prompt_files(void) {
+    static const struct { const char *p, *file[3], *in, *want; bool alone; } cases[] = {
+        {NULL,   {"A", "B"},         "in", "A\n\nB",              false},      /* without -p standard input is left alone */
+        {NULL,   {"A\n", "B\n\n", "C"}, "", "A\n\nB\n\nC",         false},      /* one blank line, whatever a file ends with */
+        {"ask:", {"A\n"},            "",   "ask:\n\nA\n",         false},
+        {"ask:", {"A\n", "B"},       "in", "ask:\n\nA\n\nB\n\nin", false},
+        {"ask:", {"A", "-", "B"},    "in", "ask:\n\nA\n\nin\n\nB", false},    /* - is standard input, which is read once */
+        {"ask:", {"A", "B"},         "in", "ask:\n\nA\n\nB",      true},
+        {"",     {"", "A"},          "",   "A",                   false},      /* nothing, no blank line after it */
+        {"ask:", {"A"},              NULL, "ask:\n\nA",           false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char   path[3][32];
+        config c = cli_defaults();
+        str    s = {0};
+        err_t  e = {0};
+        int    in = t_cli__input(cases[i].in, cases[i].in ? strlen(cases[i].in) : 0);
+        c.prompt = cases[i].p;
+        for (int k = 0; k < 3 && cases[i].file[k]; k++) {
+            const char *text = cases[i].file[k];
+            snprintf(path[k], sizeof path[k], "/tmp/llmrun-t-cli-XXXXXX");
+            const int fd = mkstemp(path[k]);
+            CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+            close(fd);
+            cli_push(&c.files, strcmp(text, "-") == 0 ? "-" : path[k]);
+        }
+        CHECK(act__prompt(&c, in, cases[i].alone, &s, &e));
+        EQ_STR(s.p, cases[i].want);
+        for (int k = 0; k < c.files.n; k++) unlink(path[k]);
+        close(in);
+        str_drop(&s);
+        cli_drop(&c);
+    }
 }
 
 static void t_cli_prompt_exists(void) {
@@ -961,6 +1021,8 @@ static const t_case t_cli_cases[] = {
     {"act__prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
     {"cli_no_stdin", "--no-stdin leaves standard input to others", t_cli_no_stdin},
     {"cli_prompt_file", "-f is read byte for byte, and leaves standard input alone", t_cli_prompt_file},
+    {"cli_prompt_files", "-p, the files of -f and standard input stand in this order, a blank line between", t_cli_prompt_files},
+    {"cli_chat_words", "--raw and --chat under each of their names, of which the last one counts", t_cli_chat_words},
     {"cli_prompt_exists", "a closed standard input is no prompt", t_cli_prompt_exists},
     {"cli_ids", "token ids are read strictly", t_cli_ids},
     {"cli_inspect_text", "strings of a file cannot steer a terminal", t_cli_inspect_text},

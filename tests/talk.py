@@ -194,7 +194,7 @@ def talk_saves_what_messages_reads():
         same(g.read(), f.read(), "saved again")
     same(saved(third), saved(first)[:-4], "after two times /undo")
     out = run("-m", hello(), "--messages", third, "-p", "c", "-q", "--temp", "0").out
-    same(out, b"Hello you", "--messages")
+    same(out, b"Hello you\n", "--messages")
     with open(tmp("asked.json"), "w") as f:
         json.dump([{"role": "user", "content": "x"}], f)
     same(talk(hello(), "y", args=("-q", "--messages", tmp("asked.json"))).out, b"Hello you\n" * 2,
@@ -281,12 +281,13 @@ def talk_is_the_same_messages():
     for way, out in zip(ways, found):
         same(out, found[0], " ".join(way))
     messages = saved(path)
-    same("".join(m["content"] + "\n" for m in messages if m["role"] == "assistant").encode(), found[0], "answers in the file")
+    lines = lambda text: text if text.endswith("\n") else text + "\n"
+    same("".join(lines(m["content"]) for m in messages if m["role"] == "assistant").encode(), found[0], "answers in the file")
     for k in range(8):
         one = tmp("turn.json")
         with open(one, "w") as f:
             json.dump(messages[:2 * k + 1], f)
-        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"],
+        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), lines(messages[2 * k + 1]["content"]),
              "turn %d" % (k + 1))
 
 
@@ -329,7 +330,7 @@ def talk_with_states_and_windows():
             with open(path, "w", errors="surrogateescape") as f:
                 json.dump(messages[:k + 1], f, ensure_ascii=False)
             same(run("-m", model, "--messages", path, "-n", "8", *args).out,
-                 messages[k + 1]["content"].encode(errors="surrogateescape"), "%s, turn %d" % (name, k // 2 + 1))
+                 messages[k + 1]["content"].encode(errors="surrogateescape") + b"\n", "%s, turn %d" % (name, k // 2 + 1))
 
 
 @case
@@ -337,7 +338,7 @@ def talk_regen_draws_anew():
     """/regen draws with the next seed: the answers are those that seeds S, S + 1, S + 2 give in one command"""
     r = talk(PIP, "Tell me a story.", "/regen", "/regen", args=("-n", "16", "-s", "3", "-q"))
     want = b"".join(run("-m", PIP, "--chat", "-p", "Tell me a story.", "--no-stdin", "-n", "16", "-s", str(s),
-                        "-q").out + b"\n" for s in (3, 4, 5))
+                        "-q").out for s in (3, 4, 5))
     same(r.out, want, "answers")
 
 
