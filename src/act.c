@@ -446,11 +446,13 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
         o.think_show = c->chat.think_show;
         o.newline = true;
     }
-    bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
+    err_t      cut = {0};                             /* said last: the caches are saved all the same */
+    const bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, &cut, e);
+    if (ok && spec_save(guesser, e) && engine_save(en, &c->kv, e)) *e = cut;
     spec_close(guesser);
     samp_breakers_drop(&breakers);
     chat_reader_free(o.reader);
-    return ok;
+    return !e->code;
 }
 
 /* Opens the model, runs it on the prompt and closes it. */
@@ -625,7 +627,8 @@ static bool act__chat_options(const config *c) {
     return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
 }
 
-/* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is given. */
+/* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is
+ * given. */
 static bool act__chats(const config *c, const gguf_file *g) {
     return c->chat.on >= 0 ? c->chat.on : act__chat_options(c) || chat_has_template(g);
 }
@@ -653,10 +656,19 @@ static bool act__read_messages(act_job *r, err_t *e) {
     return true;
 }
 
+/* Opens the template of a chat. Where no option asks for one, the error says what goes on without it. */
+static bool act__open_chat(act_job *r, err_t *e) {
+    const config *c = r->c;
+    err_t         why = {0};
+    if ((r->chat = chat_open(r->g, r->vocab, &c->chat, &why))) return true;
+    const bool asked = c->chat.on == 1 || act__chat_options(c);
+    return err_set(e, why.code, "%s%s", why.text, asked ? "" : " (--raw continues texts without the template)");
+}
+
 /* The prompt of one answer: raw, or of a chat. */
 static bool act__read_question(act_job *r, err_t *e) {
     if (!act__chats(r->c, r->g)) return act__read_prompt(r, e);
-    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &r->c->chat, e))) return false;
+    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !act__open_chat(r, e)) return false;
     if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e))
         return false;
     r->ids = r->asked.ids;

@@ -442,8 +442,11 @@ static const cli_opt cli_opts[] = {
     {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the constraint begins after the first TEXT of the answer", .beside = BESIDE_HOLD},
     {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
-     .help = "choose only tokens from which a valid answer can be finished within -n, where that is possible",
+     .help = "choose only tokens from which a valid answer can be finished within -n and the context, where that is "
+             "possible; on by default",
      .beside = BESIDE_HOLD},
+    {"--no-close",                      NULL,         OPT_OFF,  AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
+     .help = "choose any token that the constraint allows, although -n may then cut the answer", .beside = BESIDE_HOLD},
     {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
      .help = "order of the keys that are written: as the schema declares them, or any", .beside = BESIDE_SCHEMA},
     {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
