@@ -68,11 +68,6 @@ static bool act__names_stdin(const config *c) {
     return false;
 }
 
-/* The name of the prompt for messages about its content. */
-static const char *act__prompt_name(const config *c) {
-    return c->files.n == 1 && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : !c->files.n && c->prompt ? "--prompt" : act_stdin;
-}
-
 /* Whether there is a prompt; a terminal is never read. */
 static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
@@ -488,11 +483,12 @@ static bool act__render(act_job *r, err_t *e) {
     str           json = {0};
     chat_input    in = {0};
     jinja_text    out = {0};
+    const char   *name = c->files.n && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : act_stdin;
     bool ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
     const double  t0 = clock_now();
     chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
     const double  t1 = clock_now();
-    ok = t && chat_input_json(&in, str_bytes(&json), act__prompt_name(c), e);
+    ok = t && chat_input_json(&in, str_bytes(&json), name, e);
     const double  t2 = clock_now();
     ok = ok && chat_render(t, &in, &out, e);
     if (ok)
@@ -1006,10 +1002,10 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
     const config            *c = r->c;
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(r->g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt *row = &cli_opts[i], *o = row->at == AT(system_file) ? cli_find(false, bytes_of("-sys")) : row;
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
-        want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file) && o->at != AT(system_file));
+        want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file));
         want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
@@ -1019,7 +1015,6 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
-    if (c->system_file) str_put(out, "system-prompt="), str_json(out, bytes_of(c->chat.system)), str_put(out, "\n");
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
     if (c->action == ACT_EMBED_LINES)

@@ -362,6 +362,16 @@ def chat_no_template():
     refused("bad.jinja:2:", "-m", bare, "--chat-template-file", tmp("bad.jinja", "\n{% if %}"), "-p", "Hi")
     refused("no tools here", "-m", bare, "--chat-template-file",
             tmp("raises.jinja", "{{ raise_exception('no tools here') }}"), "-p", "Hi")
+    broken = model("broken", [["Hi", "there", "<|end|>"]], "\n{% if %}")
+    for args in ("-p", "Hi"), ("-f", tmp("hi", "Hi")):
+        refused("chat_template:2:", "-m", broken, *args)
+        refused("(--raw continues texts without the template)", "-m", broken, *args)
+        same(good("-m", broken, "--raw", *GREEDY, *args), "there", "--raw")
+    check(b"--raw" not in run("-m", broken, "--chat", "-p", "Hi").err, "--chat names --raw")
+    got = lines_out(broken, [{"prompt": "Hi", "max_tokens": 1}, {"messages": ASK}], rc=1)
+    check(got[1].body and "chat_template:2:" in got[2].error["message"], "lines: %r" % got)
+    got = lines_out(broken, b"Hi\n", rc=1)
+    check("chat_template:2:" in got[1].error["message"], "a line of text: %r" % got)
     same(good("-m", bare, "--chat-template-file", tmp("own.jinja", "[{{ messages[0]['content'] }}]"), "-n", "0",
               "--echo", "-p", "Hi"), "[Hi]", "a template of one's own")
 
@@ -1006,9 +1016,17 @@ def batch_resumes_chat():
     equal(records(merged.out), records(whole), "merged")
     template = tmp("other.jinja", CHATML + " ")
     for more in (("--chat-template-file", template), ("--chat-template-kwargs", '{"a": 1}'), ("-sys", "Be brief."),
-                 ("--think", "off"), ("--think-budget", "5"), ("--chat",)):
-        refused({"-sys": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]), *args,
-                "--resume", *more)
+                 ("-sysf", tmp("brief.txt", "Be brief.\n")), ("--think", "off"), ("--think-budget", "5"), ("--chat",), ("--raw",),
+                 ("--loop-stop", "9")):
+        refused({"-sys": "system-prompt", "-sysf": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]),
+                *args, "--resume", *more)
+    brief = ("-m", model, "--batch", path, "-o", tmp("brief.jsonl"), "-q")
+    same(run(*brief, "-sys", "Be brief.").rc, 1, "-sys")
+    with open(tmp("brief.jsonl"), "rb") as f:
+        whole = f.read()
+    same(run(*brief, "-sysf", tmp("brief.txt"), "--resume").rc, 1, "the same from a file")
+    with open(tmp("brief.jsonl"), "rb") as f:
+        same(f.read(), whole, "-sys, resumed with -sysf")
 
 
 @case

@@ -292,9 +292,12 @@ def shifted():
 
 @case
 def talked():
-    """every answer of a conversation has the constraint"""
+    """every answer of a conversation has the constraint; one that is cut is said, and the exit code is 1"""
     r = run("-m", PIP, "-i", "-n", "40", "--choice", "yes|no", "-q", inp=b"Are you Pip?\nReally?\n")
     check(r.rc == 0 and re.fullmatch(rb"((yes|no)\s+){2}", r.out), repr(r))
+    r = run("-m", PIP, "-i", "-n", "3", "--regex", "[a-z]{40}", "-q", inp=b"Are you Pip?\nReally?\n")
+    said = b"llmrun: the answer is unfinished: 3 tokens, as many as -n allows; its constraint is not met\n"
+    same((r.rc, r.err), (1, said * 2 + b"llmrun: 2 answers do not meet the constraint\n"), "cut answers")
 
 
 # --- what is refused ---
