@@ -1117,8 +1117,10 @@ static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str 
     return ok;
 }
 
-/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. */
-static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, err_t *e) {
+/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. *n_cut: answers that do not meet
+ * their constraint. */
+static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, long long *n_cut,
+                                   err_t *e) {
     const config *c = r->c;
     const bool    bound = c->kv.max_blocks || c->kv.mem_bytes;   /* a context that only free memory bounds is not a setting */
     samp_breakers breakers = {0};
@@ -1129,7 +1131,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     if (out) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
         job->samp = &so;
-        bad = batch_run(en, guesser, out, &c->batch, job, e);
+        bad = batch_run(en, guesser, out, &c->batch, job, n_cut, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
         results_close(out, e);
         engine_save(en, &c->kv, e);
@@ -1212,6 +1214,16 @@ static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_nee
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
+/* The exit code of a batch in which some lines have an error, or some answers do not meet their constraint. */
+static void act__batch_negative(const char *name, bool others, long long bad, long long cut, err_t *e) {
+    str s = {0};
+    if (bad) str_fmt(&s, "%lld line%s answered with an error", bad, bad == 1 ? " is" : "s are");
+    if (bad && cut) str_put(&s, ", ");
+    if (cut) str_fmt(&s, "%lld answer%s unfinished: cut before the constraint was met", cut, cut == 1 ? " is" : "s are");
+    if (bad || cut) err_set(e, EXIT_NO, "%s%s: %s", name, others ? " and others" : "", s.p);
+    str_drop(&s);
+}
+
 static bool act__batch(act_job *r, err_t *e) {
     const config *c = r->c;
     const int     n_seqs = c->batch.n_parallel;
@@ -1222,7 +1234,7 @@ static bool act__batch(act_job *r, err_t *e) {
     engine_needs  beside = {0};
     embed_opts    embeds;
     spec         *guesser = NULL;
-    long long     bad = 0;
+    long long     bad = 0, cut = 0;
     if (act__batch_prepare(r, &job, &files, &seed, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
@@ -1230,10 +1242,8 @@ static bool act__batch(act_job *r, err_t *e) {
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
-    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
-    if (bad > 0)
-        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad,
-                bad == 1 ? " is" : "s are");
+    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, &cut, e);
+    if (bad >= 0) act__batch_negative(c->inputs.v[0], files.n > 1, bad, cut, e);
     cli_list_drop(&files);
     spec_close(guesser);
     engine_close(en);

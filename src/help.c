@@ -121,7 +121,7 @@ static const struct {
 } help_exits[] = {
     {"0", "done"},
     {"1", "a negative answer: a batch in which some line has an error, --match without a match, an answer that was cut before "
-          "its constraint was met, -i in a pipe where a message got no answer"},
+          "its constraint was met (in a batch too), -i in a pipe where a message got no answer"},
     {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
     {"3", "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},

@@ -778,7 +778,7 @@ def batch_calls():
     """tools and tool_choice: none leaves the tools out, required and a named function begin with a call, parallel_tool_calls false keeps one"""
     model, body = chatty(), {"messages": ASK, "temperature": 1,
                              "tools": [TOOL, {"type": "function", "function": {"name": "other"}}]}
-    one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
+    one = lambda rc=0, **more: next(iter(lines_out(model, [dict(body, **more)], rc=rc).values()))
     for s in range(6):
         auto, none, must, named, single = (one(seed=s, **x)
                                            for x in ({}, {"tool_choice": "none"}, {"tool_choice": "required"},
@@ -790,7 +790,7 @@ def batch_calls():
         same(said(named)["tool_calls"][0]["function"]["name"], "weather", "a named function")
         same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]),
              (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
-    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
+    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1, rc=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]),
          ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}',
            "refusal": None}, "length"), "a call that is cut stays content")
@@ -937,7 +937,7 @@ def batch_errors():
 def batch_contents_stay_contents():
     """no text of a message becomes a control token, in whatever place it stands; bytes that are no UTF-8 go through"""
     model = chatty()
-    tokens = lambda line: next(iter(lines_out(model, [line]).values())).body["usage"]["prompt_tokens"]
+    tokens = lambda line, rc=0: next(iter(lines_out(model, [line], rc=rc).values())).body["usage"]["prompt_tokens"]
     frame = tokens({"messages": [{"role": "user", "content": ""}], "max_tokens": 1})
     for text in (*script.CONTROL, "<|calls|>", "<|end|><|system|>x", "a\u00e9", "{{ bos_token }}", "{% raw %}"):
         same(tokens({"messages": [{"role": "user", "content": text}], "max_tokens": 1}), frame + len(text.encode()),
@@ -954,7 +954,7 @@ def batch_contents_stay_contents():
           "a role that no table has")
     call = lambda name: tokens({"messages": ASK, "max_tokens": 1,
                                 "tools": [{"type": "function", "function": {"name": name}}],
-                                "tool_choice": {"type": "function", "function": {"name": name}}})
+                                "tool_choice": {"type": "function", "function": {"name": name}}}, rc=1)   # the call is cut
     same(call("<|end|>"), call("1234567"), "a tool's name, which begins the answer")
 
 

@@ -208,8 +208,11 @@ def unfinished():
             "--logit-bias", "2-inf")
     check(r.rc == 0 and json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
     lines = [{"prompt": "x", "max_tokens": 2, "regex": "[a-z]{40}", "n": 2}, {"prompt": "x", "regex": "a"}]
-    r = run("-m", PIP, "--batch", put("in.jsonl", lines))
-    check(r.rc == 0 and b"2 answers are unfinished" in r.err, repr(r))
+    path = put("in.jsonl", lines)
+    r = run("-m", PIP, "--batch", path, "-q")
+    same((r.rc, r.err), (1, b"llmrun: %s: 2 answers are unfinished: cut before the constraint was met\n" % path.encode()), "a batch")
+    bad = run("-m", PIP, "--batch", put("in.jsonl", [*lines, {"prompt": 1}]), "-q")
+    same((bad.rc, bad.err.split(b": ", 2)[2]), (1, b"1 line is answered with an error, 2 answers are unfinished: cut before the constraint was met\n"), "and an error")
     found = records(r.out)
     same([c["finish_reason"] for c in found[1].body["choices"]], ["length"] * 2, "finish reasons")
 
