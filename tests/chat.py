@@ -275,7 +275,7 @@ def chat_loop_stop():
     refused("--loop-stop", "-m", m, "-p", "Hi", "--loop-stop", "never")
     refused("out of range", "-m", m, "-p", "Hi", "--loop-stop", "-1")
     lines = [{"messages": ASK}, {"messages": ASK, "max_tokens": 600}, {"messages": ASK, "n": 2}, {"prompt": " la", "temperature": 0}]
-    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-blocks", "150"):
+    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-block-size", "4", "--kv-blocks", "300"):
         r = run("-m", m, "--batch", tmp("loops.jsonl", jsonl(lines)), *GREEDY, *args)
         check(r.rc == 0 and b"llmrun: 4 answers end in a loop (--loop-stop off goes on)\n" in r.err, repr(r))
         got = [(c["finish_reason"], x.body["usage"]["completion_tokens"]) for _, x in sorted(records(r.out).items()) for c in x.body["choices"]]
