@@ -68,11 +68,6 @@ static bool act__names_stdin(const config *c) {
     return false;
 }
 
-/* The name of the prompt for messages about its content. */
-static const char *act__prompt_name(const config *c) {
-    return c->files.n == 1 && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : !c->files.n && c->prompt ? "--prompt" : act_stdin;
-}
-
 /* Whether there is a prompt; a terminal is never read. */
 static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
@@ -446,11 +441,13 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
         o.think_show = c->chat.think_show;
         o.newline = true;
     }
-    bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
+    err_t      cut = {0};                             /* said last: the caches are saved all the same */
+    const bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, &cut, e);
+    if (ok && spec_save(guesser, e) && engine_save(en, &c->kv, e)) *e = cut;
     spec_close(guesser);
     samp_breakers_drop(&breakers);
     chat_reader_free(o.reader);
-    return ok;
+    return !e->code;
 }
 
 /* Opens the model, runs it on the prompt and closes it. */
@@ -486,11 +483,12 @@ static bool act__render(act_job *r, err_t *e) {
     str           json = {0};
     chat_input    in = {0};
     jinja_text    out = {0};
+    const char   *name = c->files.n && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : act_stdin;
     bool ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
     const double  t0 = clock_now();
     chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
     const double  t1 = clock_now();
-    ok = t && chat_input_json(&in, str_bytes(&json), act__prompt_name(c), e);
+    ok = t && chat_input_json(&in, str_bytes(&json), name, e);
     const double  t2 = clock_now();
     ok = ok && chat_render(t, &in, &out, e);
     if (ok)
@@ -625,7 +623,8 @@ static bool act__chat_options(const config *c) {
     return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
 }
 
-/* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is given. */
+/* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is
+ * given. */
 static bool act__chats(const config *c, const gguf_file *g) {
     return c->chat.on >= 0 ? c->chat.on : act__chat_options(c) || chat_has_template(g);
 }
@@ -653,10 +652,19 @@ static bool act__read_messages(act_job *r, err_t *e) {
     return true;
 }
 
+/* Opens the template of a chat. Where no option asks for one, the error says what goes on without it. */
+static bool act__open_chat(act_job *r, err_t *e) {
+    const config *c = r->c;
+    err_t         why = {0};
+    if ((r->chat = chat_open(r->g, r->vocab, &c->chat, &why))) return true;
+    const bool asked = c->chat.on == 1 || act__chat_options(c);
+    return err_set(e, why.code, "%s%s", why.text, asked ? "" : " (--raw continues texts without the template)");
+}
+
 /* The prompt of one answer: raw, or of a chat. */
 static bool act__read_question(act_job *r, err_t *e) {
     if (!act__chats(r->c, r->g)) return act__read_prompt(r, e);
-    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &r->c->chat, e))) return false;
+    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !act__open_chat(r, e)) return false;
     if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e))
         return false;
     r->ids = r->asked.ids;
@@ -994,10 +1002,10 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
     const config            *c = r->c;
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(r->g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt *row = &cli_opts[i], *o = row->at == AT(system_file) ? cli_find(false, bytes_of("-sys")) : row;
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
-        want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file) && o->at != AT(system_file));
+        want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file));
         want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
@@ -1007,7 +1015,6 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
-    if (c->system_file) str_put(out, "system-prompt="), str_json(out, bytes_of(c->chat.system)), str_put(out, "\n");
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
     if (c->action == ACT_EMBED_LINES)
@@ -1110,8 +1117,10 @@ static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str 
     return ok;
 }
 
-/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. */
-static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, err_t *e) {
+/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. *n_cut: answers that do not meet
+ * their constraint. */
+static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, long long *n_cut,
+                                   err_t *e) {
     const config *c = r->c;
     const bool    bound = c->kv.max_blocks || c->kv.mem_bytes;   /* a context that only free memory bounds is not a setting */
     samp_breakers breakers = {0};
@@ -1122,7 +1131,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     if (out) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
         job->samp = &so;
-        bad = batch_run(en, guesser, out, &c->batch, job, e);
+        bad = batch_run(en, guesser, out, &c->batch, job, n_cut, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
         results_close(out, e);
         engine_save(en, &c->kv, e);
@@ -1205,6 +1214,16 @@ static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_nee
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
+/* The exit code of a batch in which some lines have an error, or some answers do not meet their constraint. */
+static void act__batch_negative(const char *name, bool others, long long bad, long long cut, err_t *e) {
+    str s = {0};
+    if (bad) str_fmt(&s, "%lld line%s answered with an error", bad, bad == 1 ? " is" : "s are");
+    if (bad && cut) str_put(&s, ", ");
+    if (cut) str_fmt(&s, "%lld answer%s unfinished: cut before the constraint was met", cut, cut == 1 ? " is" : "s are");
+    if (bad || cut) err_set(e, EXIT_NO, "%s%s: %s", name, others ? " and others" : "", s.p);
+    str_drop(&s);
+}
+
 static bool act__batch(act_job *r, err_t *e) {
     const config *c = r->c;
     const int     n_seqs = c->batch.n_parallel;
@@ -1215,7 +1234,7 @@ static bool act__batch(act_job *r, err_t *e) {
     engine_needs  beside = {0};
     embed_opts    embeds;
     spec         *guesser = NULL;
-    long long     bad = 0;
+    long long     bad = 0, cut = 0;
     if (act__batch_prepare(r, &job, &files, &seed, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
@@ -1223,10 +1242,8 @@ static bool act__batch(act_job *r, err_t *e) {
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
-    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
-    if (bad > 0)
-        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad,
-                bad == 1 ? " is" : "s are");
+    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, &cut, e);
+    if (bad >= 0) act__batch_negative(c->inputs.v[0], files.n > 1, bad, cut, e);
     cli_list_drop(&files);
     spec_close(guesser);
     engine_close(en);

@@ -878,8 +878,10 @@ static void batch__end(batch_work *b, err_t *e) {
 }
 
 /* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number
- * of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. */
-static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
+ * of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. *n_cut: answers that have ended
+ * before their constraint was met. */
+static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job,
+                           long long *n_cut, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  n_seqs = min_int(o->n_parallel, max_int(eng->n_batch / 2, 1));
     const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
@@ -893,9 +895,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     if (batch__head(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
     batch__end(&b, e);
     progress_clear();
-    if (b.n_unfinished)
-        log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished,
-                 b.n_unfinished == 1 ? " is" : "s are");
+    *n_cut = b.n_unfinished;
     if (b.n_looped)
         log_warn("%lld answer%s in a loop (--loop-stop off goes on)", b.n_looped, b.n_looped == 1 ? " ends" : "s end");
     if (!out->why && (b.n_read || !e->code)) batch__summary(&b);

@@ -256,7 +256,8 @@ static const cli_opt cli_opts[] = {
      .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what),            ACT_BATCH, 1, GROUP_ACT, ON_ALL,
      .help = "answer every line of FILE (- is standard input) and of all files after it, patterns such as "
-             "'*.jsonl' too: OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
+             "'*.jsonl' too: OpenAI batch lines, bare bodies, or plain text, in which each line is a prompt as that of "
+             "-p is; results to -o or stdout as they come"},
     {"--embed --embedding --embeddings", NULL,         OPT_ACT,  AT(what),            ACT_EMBED, 0, GROUP_ACT, ON_ALL,
      .help = "print the vector of the prompt, numbers on a line; -o FILE: raw float32, little-endian; --format "
              "json: as OpenAI's /v1/embeddings; with --batch: a record for each line, which is a text or an "
@@ -442,8 +443,11 @@ static const cli_opt cli_opts[] = {
     {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the constraint begins after the first TEXT of the answer", .beside = BESIDE_HOLD},
     {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
-     .help = "choose only tokens from which a valid answer can be finished within -n, where that is possible",
+     .help = "choose only tokens from which a valid answer can be finished within -n and the context, where that is "
+             "possible; on by default",
      .beside = BESIDE_HOLD},
+    {"--no-close",                      NULL,         OPT_OFF,  AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
+     .help = "choose any token that the constraint allows, although -n may then cut the answer", .beside = BESIDE_HOLD},
     {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
      .help = "order of the keys that are written: as the schema declares them, or any", .beside = BESIDE_SCHEMA},
     {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
@@ -676,7 +680,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "N", CLI_IDLE, NULL},
     {"-sm --split-mode", "MODE", CLI_IDLE, NULL},
     {"-ts --tensor-split", "LIST", CLI_IDLE, NULL},
-    {"-fit --fit --fitp --fit-print", CLI_SWITCH, CLI_IDLE, NULL},
+    {"-fit --fit", CLI_SWITCH, CLI_IDLE, NULL},
     {"-fitt --fit-target", "LIST", CLI_IDLE, NULL},
     {"-fitc --fit-ctx", "N", CLI_IDLE, NULL},
     {"-ot --override-tensor -otd --override-tensor-draft --spec-draft-override-tensor", "LIST", CLI_IDLE, NULL},
@@ -727,6 +731,7 @@ static const cli_foreign cli_foreigners[] = {
     {"--show-count", NULL, CLI_MISSING, NULL},
     {"--parse-special", NULL, CLI_MISSING, "--special"},
     {"--ppl", NULL, CLI_MISSING, "--perplexity"},
+    {"-fitp --fit-print", CLI_SWITCH, CLI_MISSING, NULL},
     {"--keep-split", NULL, CLI_MISSING, NULL},
     {"--chunk --from-chunk --ppl-output-type", "N", CLI_MISSING, NULL},
     {"--no-ppl --hellaswag --winogrande --multiple-choice --save-logits --check", NULL, CLI_MISSING, NULL},

@@ -65,7 +65,7 @@ typedef struct {
     bool        close;
 } constrain_opts;
 
-static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines"};
+static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines", .close = true};
 
 static const char *const constrain__orders[] = {"schema", "any", NULL},
                   *const constrain__spaces[] = {"none", "one", "lines", NULL};

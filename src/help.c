@@ -107,7 +107,8 @@ static const char help_syntax[] =
 static const struct {
     const char *command, *does;
 } help_examples[] = {
-    {"llmrun -m MODEL -p TEXT",                              "continue TEXT"},
+    {"llmrun -m MODEL -p TEXT",                              "answer TEXT; a model without a chat template continues it"},
+    {"llmrun -m MODEL --raw -p TEXT",                        "continue TEXT"},
     {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
     {"git diff | llmrun -m MODEL -p \"Explain this diff:\"", "the prompt, then standard input"},
     {"llmrun -m MODEL --batch IN.jsonl -o OUT.jsonl",        "answer every line of a file"},
@@ -119,8 +120,8 @@ static const struct {
     const char *code, *meaning;
 } help_exits[] = {
     {"0", "done"},
-    {"1", "a negative answer: a batch in which some line has an error, --match without a match, -i in a pipe where a message got "
-          "no answer"},
+    {"1", "a negative answer: a batch in which some line has an error, --match without a match, an answer that was cut before "
+          "its constraint was met (in a batch too), -i in a pipe where a message got no answer"},
     {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
     {"3", "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
@@ -161,8 +162,8 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
-    {"-p",         "prompt; standard input is appended to it"},
-    {"-f",         "prompt from a file, - is standard input"},
+    {"-p",         "message, or text to continue (--raw); stdin is appended"},
+    {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
     {"-c",         "context in tokens; -1: as needed"},
     {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},

@@ -47,6 +47,7 @@ typedef struct {
     str              ahead;                           /* text of /read that comes before the next message */
     int              again;                           /* /regen since the last message */
     long long        lost;                            /* messages without an answer */
+    long long        cut;                             /* answers that do not meet their constraint */
     talk_sums        sums;
     bool             over;                            /* the conversation ends */
     err_t           *e;                               /* what ends the run */
@@ -164,9 +165,10 @@ static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
 
 /* What is said after an answer. */
 static void talk__remark(talk_job *k, const gen_request *r, const gen_answer *a, const text_stats *st) {
-    str help = {0};
+    str   help = {0};
+    err_t cut = {0};
     talk__count(k, a, st);
-    text_warn_unfinished(k->eng->v, a);
+    if (!text_finished(k->eng->v, a, &cut)) log_error("%s", cut.text), k->cut++;
     text_warn_loop(r, a);
     if (a->finish != GEN_CONTEXT) return;
     talk__full(k, &help);
@@ -626,7 +628,7 @@ static void talk__greet(const talk_job *k) {
 }
 
 /* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got
- * no answer. */
+ * no answer, or some answer does not meet its constraint. */
 static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
     const sched_opts alone = {.n_seqs = 1};
     talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};
@@ -638,8 +640,9 @@ static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const
     else if (talk__asked(&k)) talk__turn(&k, talk__messages(&k)->n - 1);
     talk__loop(&k);
     if (g_log_level >= LOG_NORMAL) fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)k.ask.seed);
-    if (k.lost && !term_person(k.term) && !g_interrupt)
-        err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    const bool piped = !term_person(k.term) && !g_interrupt;
+    if (k.lost && piped) err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    if (k.cut && piped) err_set(e, EXIT_NO, "%lld answer%s not meet the constraint", k.cut, k.cut == 1 ? " does" : "s do");
     term_close(k.term);
     sched_free(k.sc);
     str_drop(&k.ahead);

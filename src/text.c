@@ -1,14 +1,14 @@
 /* ===== [text] one answer, its text streamed =====
  * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a
  * terminal it is written so that it cannot steer the terminal; elsewhere it is the exact bytes.
- * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_warn_loop, text_run.
+ * Public: text_opts, text_plan, text_turn, text_tokens, text_finished, text_warn_loop, text_run.
  * Opens: text_opts, text_stats. */
 
 typedef struct {
     bool        ids;                                  /* token ids are written in place of text */
     const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
     bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
-    bool        newline;                              /* the answer ends with a newline wherever it goes, not on a terminal alone */
+    bool        newline;                              /* the answer ends with a newline wherever it goes; else on a terminal */
     chat_reader *reader;                              /* sorts the text, of which the content is the answer; NULL: all of it is */
     bool        think_show;                           /* its thinking is written to stderr */
 } text_opts;
@@ -193,13 +193,14 @@ static void text__warn_empty(const engine *eng, const gen_request *r, const text
     str_drop(&why);
 }
 
-/* An answer that was cut before its constraint was met gets a warning with the reason. */
-static void text_warn_unfinished(const tok_vocab *v, const gen_answer *a) {
+/* An answer that was cut before its constraint was met is an error, EXIT_NO, with the reason. Whether it is finished. */
+static bool text_finished(const tok_vocab *v, const gen_answer *a, err_t *e) {
     str why = {0};
-    if (!a->unfinished) return;
+    if (!a->unfinished) return true;
     text__why(a, v, &why);
-    log_warn("the answer is unfinished: %s; its constraint is not met", why.p);
+    err_set(e, EXIT_NO, "the answer is unfinished: %s; its constraint is not met", why.p);
     str_drop(&why);
+    return false;
 }
 
 /* An answer that ended because it repeats itself gets a warning. */
@@ -357,8 +358,9 @@ static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t
     return !e->code;
 }
 
-/* Streams the answer to r, one completion, to out; guesser: NULL, or one for a single sequence. False: e says what went wrong. */
-static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *e) {
+/* Streams the answer to r, one completion, to out; guesser: NULL, or one for a single sequence. False: e says what went wrong.
+ * An answer that does not meet its constraint sets cut, as text_finished() does. */
+static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *cut, err_t *e) {
     const sched_opts alone = {.n_seqs = 1};
     sched           *sc = sched_new(eng, guesser, &alone, e);
     text_stats       st = {0};
@@ -371,8 +373,8 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
                  r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");
     if (ok && !e->code && !out->why) text__warn_empty(eng, r, o, &a);
-    if (ok && !e->code && !out->why) text_warn_unfinished(eng->v, &a);
     if (ok && !e->code && !out->why) text__summary(eng, guesser, r, &a, &st);
+    if (ok && !e->code && !out->why) text_finished(eng->v, &a, cut);
     gen_answer_drop(&a);
     sched_free(sc);
     return !e->code;

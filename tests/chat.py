@@ -275,7 +275,7 @@ def chat_loop_stop():
     refused("--loop-stop", "-m", m, "-p", "Hi", "--loop-stop", "never")
     refused("out of range", "-m", m, "-p", "Hi", "--loop-stop", "-1")
     lines = [{"messages": ASK}, {"messages": ASK, "max_tokens": 600}, {"messages": ASK, "n": 2}, {"prompt": " la", "temperature": 0}]
-    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-blocks", "150"):
+    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-block-size", "4", "--kv-blocks", "300"):
         r = run("-m", m, "--batch", tmp("loops.jsonl", jsonl(lines)), *GREEDY, *args)
         check(r.rc == 0 and b"llmrun: 4 answers end in a loop (--loop-stop off goes on)\n" in r.err, repr(r))
         got = [(c["finish_reason"], x.body["usage"]["completion_tokens"]) for _, x in sorted(records(r.out).items()) for c in x.body["choices"]]
@@ -362,6 +362,16 @@ def chat_no_template():
     refused("bad.jinja:2:", "-m", bare, "--chat-template-file", tmp("bad.jinja", "\n{% if %}"), "-p", "Hi")
     refused("no tools here", "-m", bare, "--chat-template-file",
             tmp("raises.jinja", "{{ raise_exception('no tools here') }}"), "-p", "Hi")
+    broken = model("broken", [["Hi", "there", "<|end|>"]], "\n{% if %}")
+    for args in ("-p", "Hi"), ("-f", tmp("hi", "Hi")):
+        refused("chat_template:2:", "-m", broken, *args)
+        refused("(--raw continues texts without the template)", "-m", broken, *args)
+        same(good("-m", broken, "--raw", *GREEDY, *args), "there", "--raw")
+    check(b"--raw" not in run("-m", broken, "--chat", "-p", "Hi").err, "--chat names --raw")
+    got = lines_out(broken, [{"prompt": "Hi", "max_tokens": 1}, {"messages": ASK}], rc=1)
+    check(got[1].body and "chat_template:2:" in got[2].error["message"], "lines: %r" % got)
+    got = lines_out(broken, b"Hi\n", rc=1)
+    check("chat_template:2:" in got[1].error["message"], "a line of text: %r" % got)
     same(good("-m", bare, "--chat-template-file", tmp("own.jinja", "[{{ messages[0]['content'] }}]"), "-n", "0",
               "--echo", "-p", "Hi"), "[Hi]", "a template of one's own")
 
@@ -768,7 +778,7 @@ def batch_calls():
     """tools and tool_choice: none leaves the tools out, required and a named function begin with a call, parallel_tool_calls false keeps one"""
     model, body = chatty(), {"messages": ASK, "temperature": 1,
                              "tools": [TOOL, {"type": "function", "function": {"name": "other"}}]}
-    one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
+    one = lambda rc=0, **more: next(iter(lines_out(model, [dict(body, **more)], rc=rc).values()))
     for s in range(6):
         auto, none, must, named, single = (one(seed=s, **x)
                                            for x in ({}, {"tool_choice": "none"}, {"tool_choice": "required"},
@@ -780,7 +790,7 @@ def batch_calls():
         same(said(named)["tool_calls"][0]["function"]["name"], "weather", "a named function")
         same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]),
              (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
-    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
+    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1, rc=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]),
          ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}',
            "refusal": None}, "length"), "a call that is cut stays content")
@@ -927,7 +937,7 @@ def batch_errors():
 def batch_contents_stay_contents():
     """no text of a message becomes a control token, in whatever place it stands; bytes that are no UTF-8 go through"""
     model = chatty()
-    tokens = lambda line: next(iter(lines_out(model, [line]).values())).body["usage"]["prompt_tokens"]
+    tokens = lambda line, rc=0: next(iter(lines_out(model, [line], rc=rc).values())).body["usage"]["prompt_tokens"]
     frame = tokens({"messages": [{"role": "user", "content": ""}], "max_tokens": 1})
     for text in (*script.CONTROL, "<|calls|>", "<|end|><|system|>x", "a\u00e9", "{{ bos_token }}", "{% raw %}"):
         same(tokens({"messages": [{"role": "user", "content": text}], "max_tokens": 1}), frame + len(text.encode()),
@@ -944,7 +954,7 @@ def batch_contents_stay_contents():
           "a role that no table has")
     call = lambda name: tokens({"messages": ASK, "max_tokens": 1,
                                 "tools": [{"type": "function", "function": {"name": name}}],
-                                "tool_choice": {"type": "function", "function": {"name": name}}})
+                                "tool_choice": {"type": "function", "function": {"name": name}}}, rc=1)   # the call is cut
     same(call("<|end|>"), call("1234567"), "a tool's name, which begins the answer")
 
 
@@ -1006,9 +1016,17 @@ def batch_resumes_chat():
     equal(records(merged.out), records(whole), "merged")
     template = tmp("other.jinja", CHATML + " ")
     for more in (("--chat-template-file", template), ("--chat-template-kwargs", '{"a": 1}'), ("-sys", "Be brief."),
-                 ("--think", "off"), ("--think-budget", "5"), ("--chat",)):
-        refused({"-sys": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]), *args,
-                "--resume", *more)
+                 ("-sysf", tmp("brief.txt", "Be brief.\n")), ("--think", "off"), ("--think-budget", "5"), ("--chat",), ("--raw",),
+                 ("--loop-stop", "9")):
+        refused({"-sys": "system-prompt", "-sysf": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]),
+                *args, "--resume", *more)
+    brief = ("-m", model, "--batch", path, "-o", tmp("brief.jsonl"), "-q")
+    same(run(*brief, "-sys", "Be brief.").rc, 1, "-sys")
+    with open(tmp("brief.jsonl"), "rb") as f:
+        whole = f.read()
+    same(run(*brief, "-sysf", tmp("brief.txt"), "--resume").rc, 1, "the same from a file")
+    with open(tmp("brief.jsonl"), "rb") as f:
+        same(f.read(), whole, "-sys, resumed with -sysf")
 
 
 @case

@@ -948,7 +948,7 @@ def start_token():
     lines = good("-m", model(), "--score", "-p", "Once upon").splitlines()
     n = len(good("-m", MODEL, "--tokenize", "-p", "Once upon").split())
     same(len(lines), n, "tokens scored behind a start token")
-    same(good("-m", MODEL, "--raw", "-p", "", "-n", "5", *GREEDY), good("-m", MODEL, "-n", "5", *GREEDY), "an empty prompt")
+    same(good("-m", MODEL, "--raw", "-p", "", "-n", "5", *GREEDY), good("-m", MODEL, "--raw", "-n", "5", *GREEDY), "an empty prompt")
     same(good("-m", MODEL, "--score", "-p", ""), b"", "a score of the start token alone")
     raw = good("-m", MODEL, "--score", "-p", spelt, "--no-special").splitlines()
     check(len(raw) > len(good("-m", MODEL, "--score", "-p", spelt).splitlines()), "--no-special parses")
@@ -1744,7 +1744,7 @@ def prompt_cache():
     lines = tmp("kept.txt")
     with open(lines, "w") as f:
         f.write(text + "\n")
-    record = json.loads(answered("-m", model(), "--batch", lines, "-n", "30", "--temp", "0", "--prompt-cache", kept).out)["response"]["body"]
+    record = json.loads(answered("-m", model(), "--raw", "--batch", lines, "-n", "30", "--temp", "0", "--prompt-cache", kept).out)["response"]["body"]
     same(record["choices"][0]["text"].encode(), plain.out, "the answer of a batch")
     same(record["usage"]["prompt_tokens_details"]["cached_tokens"], record["usage"]["prompt_tokens"] - 1, "tokens that a batch is spared")
     with open(kept, "rb") as f:

@@ -188,24 +188,31 @@ def closed():
 
 @case
 def unfinished():
-    """an answer that is cut before its constraint is met: one line on stderr, and its finish reason"""
+    """an answer that is cut before its constraint is met: exit 1, one line on stderr, with -q too, and its finish reason; its text and the caches are written all the same"""
     long = ["--regex", "[a-z]{40}"]
     r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", *long)
-    check(r.rc == 0 and b"the answer is unfinished: 3 tokens, as many as -n allows" in r.err
-          and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
+    said = b"llmrun: the answer is unfinished: 3 tokens, as many as -n allows; its constraint is not met\n"
+    check(r.rc == 1 and r.err.endswith(said) and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
     r = run("-m", PIP, "--raw", "-p", "x y", "-c", "16", "--regex", "[a-z ]{400}")
-    check(r.rc == 0 and b"the answer is unfinished: the context is full" in r.err, repr(r))
-    r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", "-q", *long)
-    same(r.err, b"", "-q")
+    check(r.rc == 1 and b"the answer is unfinished: the context is full" in r.err, repr(r))
+    kept = os.path.join(TMP, "unfinished.cache")
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", "-q", *long, "-o", os.path.join(TMP, "unfinished.txt"), "--prompt-cache", kept, "--kv-block-size", "1")
+    same((r.rc, r.err), (1, said), "-q")
+    check(os.path.getsize(kept) and re.fullmatch(b"[a-z]+", open(os.path.join(TMP, "unfinished.txt"), "rb").read()), "what -q wrote")
+    r = run("-m", PIP, "-p", "x", "-n", "3", "-q", *long)
+    check(r.rc == 1 and r.err == said and re.fullmatch(b"[a-z]+\n", r.out), "a message: %r" % r)
     stop = ["--regex", "ab(cd)?;"]
     r = run("-m", PIP, "--raw", "-p", "x", "--stop", ";", *stop, "--json")
-    check(json.loads(r.out)["finish_reason"] == "stop" and b"unfinished: a stop text" in r.err, repr(r))
+    check(r.rc == 1 and json.loads(r.out)["finish_reason"] == "stop" and b"unfinished: a stop text" in r.err, repr(r))
     r = run("-m", PIP, "--raw", "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf",
             "--logit-bias", "2-inf")
-    check(json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
+    check(r.rc == 0 and json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
     lines = [{"prompt": "x", "max_tokens": 2, "regex": "[a-z]{40}", "n": 2}, {"prompt": "x", "regex": "a"}]
-    r = run("-m", PIP, "--batch", put("in.jsonl", lines))
-    check(r.rc == 0 and b"2 answers are unfinished" in r.err, repr(r))
+    path = put("in.jsonl", lines)
+    r = run("-m", PIP, "--batch", path, "-q")
+    same((r.rc, r.err), (1, b"llmrun: %s: 2 answers are unfinished: cut before the constraint was met\n" % path.encode()), "a batch")
+    bad = run("-m", PIP, "--batch", put("in.jsonl", [*lines, {"prompt": 1}]), "-q")
+    same((bad.rc, bad.err.split(b": ", 2)[2]), (1, b"1 line is answered with an error, 2 answers are unfinished: cut before the constraint was met\n"), "and an error")
     found = records(r.out)
     same([c["finish_reason"] for c in found[1].body["choices"]], ["length"] * 2, "finish reasons")
 
@@ -229,19 +236,22 @@ FITS = {"choice": 2, "regex": 5, "date": 12, "grammar": 3, "record": 32, "object
 
 @case
 def ended_whole():
-    """--close: an answer ends whole within -n wherever that is possible, and is unfinished where it is not"""
+    """an answer ends whole within -n wherever that is possible, and is unfinished where it is not; --no-close lets -n cut it"""
     for name, (options, _, is_one) in HELD.items():
         ended = []
         for n in (1, 2, 5, 12, 32):
             for seed in range(3):
-                r = run("-m", PIP, "--raw", "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", "--close", *options, "--json")
-                check(r.rc == 0, "%s, -n %d: %r" % (name, n, r))
+                r = run("-m", PIP, "--raw", "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", *options, "--json")
                 whole = b"unfinished" not in r.err
+                same(r.rc, 0 if whole else 1, "%s, -n %d: exit code" % (name, n))
                 check(whole == is_one(json.loads(r.out)["text"].encode()), "%s, -n %d: %r" % (name, n, r))
                 ended.append((n, whole))
         check(all(whole for n, whole in ended if n >= FITS[name]),
               "%s: its shortest text fits into %d tokens: %s" % (name, FITS[name], ended))
         check(not all(whole for n, whole in ended), "%s: -n 1 cut nothing" % name)
+    ways = [run("-m", PIP, "--raw", "-p", "x", "-n", "8", "-s", "1", "-q", "-j", '{"type":"array","minItems":3,"items":{"type":"string"}}', *more)
+            for more in ((), ("--close",), ("--no-close",), ("--no-close", "--close"))]
+    same([(r.rc, r.out == ways[0].out) for r in ways], [(0, True), (0, True), (1, False), (0, True)], "exit code, and whether the text is the same")
 
 
 @case
@@ -263,8 +273,8 @@ def behind_a_text():
     for seed in range(6):
         r = run("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after",
                 ". ", "--choice", "yes|no", "--json")
-        check(r.rc == 0, repr(r))
         text = json.loads(r.out)["text"]
+        same(r.rc, int(b"unfinished" in r.err), "exit code: %r" % r)
         if b"unfinished" in r.err:
             check(". " not in text or text.split(". ", 1)[1] in ("", "y", "ye", "n"), short(text))
             continue
@@ -285,9 +295,12 @@ def shifted():
 
 @case
 def talked():
-    """every answer of a conversation has the constraint"""
+    """every answer of a conversation has the constraint; one that is cut is said, and the exit code is 1"""
     r = run("-m", PIP, "-i", "-n", "40", "--choice", "yes|no", "-q", inp=b"Are you Pip?\nReally?\n")
     check(r.rc == 0 and re.fullmatch(rb"((yes|no)\s+){2}", r.out), repr(r))
+    r = run("-m", PIP, "-i", "-n", "3", "--regex", "[a-z]{40}", "-q", inp=b"Are you Pip?\nReally?\n")
+    said = b"llmrun: the answer is unfinished: 3 tokens, as many as -n allows; its constraint is not met\n"
+    same((r.rc, r.err), (1, said * 2 + b"llmrun: 2 answers do not meet the constraint\n"), "cut answers")
 
 
 # --- what is refused ---

@@ -35,13 +35,13 @@ static void t_run_close(t_run *r) {
 
 /* What text_run() writes for these ids; the caller frees. */
 static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
-    err_t  e = {0};
+    err_t  e = {0}, cut = {0};
     char  *text = NULL;
     size_t n = 0;
     out_t  out = {open_memstream(&text, &n), "memory", 0, false};
     CHECKF(gen_fits(r->eng, ids, &e), "%s", e.text);
     const gen_request ask = gen_ask(ids, o, so, seed);
-    text_run(r->eng, NULL, &ask, &r->text, &out, &e);
+    text_run(r->eng, NULL, &ask, &r->text, &out, &cut, &e);
     CHECK(out_end(&out, &e));
     *code = e.code;
     return text;
