@@ -239,7 +239,7 @@ static bool gguf__own(gguf_cur *c, uint64_t n) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (c->part->n + page - 1) & ~(page - 1);
     if (c->part->fd < 0 || n <= c->part->own) return true;
     if (n > GGUF_HEAD_MAX)
-        return gguf__fail(c, c->at, "keys and directory need more than %d bytes, expected a header of at most that", GGUF_HEAD_MAX);
+        return gguf__fail(c, c->at, "keys and directory of more than %d bytes, expected a smaller header", GGUF_HEAD_MAX);
     const size_t to = max_size(((size_t)n + page - 1) & ~(page - 1), c->part->own + GGUF_HEAD_STEP);
     return gguf__copy(c->part, min_size(to, all), c->e);
 }
