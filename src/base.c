@@ -9,10 +9,11 @@
  * bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
  * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,
  * str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible,
- * str_json, str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open,
- * out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find,
- * hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find,
- * progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show, progress_left,
+ * str_json, str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create,
+ * out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret,
+ * hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole,
+ * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show,
+ * progress_left,
  * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json,
  * bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool,
  * jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
@@ -495,7 +496,7 @@ static bool out_flush(out_t *o) {
 
 /* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not
  * complete. "": free. */
-enum { OUT_PENDING = 3 };
+enum { OUT_PENDING = 4 };
 static char out__pending[OUT_PENDING][PATH_MAX];
 
 /* Removes them. Async-signal-safe. */
@@ -528,11 +529,56 @@ static void out_settle(const char *path, bool keep) {
     }
 }
 
+/* Gives an empty file of this process the owner, the group and the mode of another one. Who may not give files away keeps
+ * the file; a group that cannot be given leaves its members what all others have. False: see errno. */
+static bool out__same_mode(int fd, const struct stat *like) {
+    const mode_t mode = like->st_mode & 0777, others = mode & 0707, group = mode & (mode & 07) << 3;
+    struct stat  st;
+    if (fstat(fd, &st)) return false;
+    const bool given = (st.st_uid == like->st_uid && st.st_gid == like->st_gid) || fchown(fd, like->st_uid, like->st_gid) == 0
+                    || st.st_gid == like->st_gid || fchown(fd, (uid_t)-1, like->st_gid) == 0;
+    const mode_t want = given ? mode : others | group;
+    return (st.st_mode & 0777) == want || fchmod(fd, want) == 0;
+}
+
+/* Creates a file that must not exist yet and adds it to those of out_sweep(). like: the file that it replaces or belongs to,
+ * whose owner and mode it has before anyone else can open it; NULL: those of any new file. flags: of open(). -1: see
+ * errno. */
+static int out_create(const char *path, int flags, const struct stat *like) {
+    const int fd = open(path, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, like ? 0600 : 0666);
+    if (fd < 0) return -1;
+    out_add_pending(path);
+    if (!like || out__same_mode(fd, like)) return fd;
+    const int why = errno;
+    close(fd);
+    out_settle(path, false);
+    errno = why;
+    return -1;
+}
+
+/* Flushes the folder of a file that has just got its name. Not all file systems can: only a failed write is false. */
+static bool out_sync_folder(const char *path) {
+    char *folder = str_dup(path), *slash = strrchr(folder, '/');
+    if (slash) slash[1] = 0;
+    const int  fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok = fd < 0 || fsync(fd) == 0 || errno != EIO;
+    if (fd >= 0) close(fd);
+    mem_free(folder);
+    return ok;
+}
+
+/* Gives a complete file of out_create() the name `path`, where it replaces what is there: all of it is on disk before, the
+ * name is afterwards. fd stays open. False: see errno. */
+static bool out_replace(int fd, const char *tmp, const char *path) {
+    if (fsync(fd) || rename(tmp, path)) return false;
+    out_settle(tmp, true);
+    return out_sync_folder(path);
+}
+
 /* Opens a file for writing; -1 and errno on failure. Its old content stays until out_begin(). */
 static int out_open(const char *path) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) out_add_pending(path);
-    else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = out_create(path, O_WRONLY, NULL);
+    if (fd < 0 && errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return fd;
 }
 

@@ -62,7 +62,7 @@ typedef struct {
     size_t bytes;
 } eval_form;
 
-enum { EVAL_LOGP = 12, EVAL_VERSION = 1 };            /* where the k values begin in a record */
+enum { EVAL_LOGP = 12, EVAL_VERSION = 1, EVAL_TOKENS = 1 << 28 };  /* where the k values begin in a record; tokens of a base */
 
 static eval_form eval__form(int n_vocab, int k) {
     eval_form f = {n_vocab, min_int(k, n_vocab), n_vocab > 65536 ? 4 : 2, 0};
@@ -96,6 +96,7 @@ static float eval__f32(const uint8_t *rec, size_t at) {
 typedef struct {                                      /* one thread's */
     int32_t *heap;                                    /* [k] */
     uint8_t *mark;                                    /* [V] 1: among the k; zeros between rows */
+    uint8_t *rec;                                     /* [form.bytes] a copy: what is checked is what is used */
 } eval_scratch;
 
 static double eval__lse(const float *x, int n) {
@@ -197,10 +198,11 @@ typedef struct {                                      /* what one row gives */
 } eval_score;
 
 /* Compares a row of logits with a record. Both sides are rounded to f32 in the same way. */
-static void eval__compare(const eval_form *f, const float *x, double lse, const uint8_t *rec, eval_scratch *s,
+static void eval__compare(const eval_form *f, const float *x, double lse, const uint8_t *mapped, eval_scratch *s,
                           eval_score *out) {
-    int      top = 0;
-    uint32_t top_base;
+    const uint8_t *rec = memcpy(s->rec, mapped, f->bytes);
+    int            top = 0;
+    uint32_t       top_base;
     out->kld = 0;
     out->wrong = eval__check(f, rec, s);
     for (int i = 0; !out->wrong && i < f->k; i++) {
@@ -262,6 +264,8 @@ static const gguf_tensor *eval__tensor(const eval_base *b, const char *name, uin
 }
 
 static bool eval__base_tokens(eval_base *b, const gguf_tensor *t, err_t *e) {
+    if (t->n_bytes / 4 > EVAL_TOKENS)
+        return err_set(e, EXIT_INPUT, "%s: more than %d tokens, expected those of a text", b->g.path, EVAL_TOKENS);
     for (uint64_t i = 0; i < t->n_bytes / 4; i++) {
         int32_t id;
         memcpy(&id, t->data + 4 * i, 4);
@@ -530,12 +534,13 @@ static void eval__print_rate(const eval_run *r) {
 static void eval__scratch_new(eval_run *r, size_t threads) {
     r->scratch = mem_new(threads, sizeof *r->scratch);
     for (size_t i = 0; i < threads; i++)
-        r->scratch[i] = (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
+        r->scratch[i] = (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1),
+                                       mem_new(r->form.bytes, 1)};
 }
 
 static void eval__drop(eval_run *r) {
     for (int i = 0; r->scratch && i < r->eng->p->n; i++) {
-        mem_free_all(r->scratch[i].heap, r->scratch[i].mark);
+        mem_free_all(r->scratch[i].heap, r->scratch[i].mark, r->scratch[i].rec);
     }
     mem_free_all(r->scratch, r->next, r->score, r->rec, r->klds, r->dps);
 }

@@ -239,23 +239,22 @@ static bool results__write(int fd, const void *p, size_t n, size_t *done) {
     return true;
 }
 
-/* Writes the header under a temporary name, flushes it and renames it. The caller holds the lock of the results,
- * so an existing temporary file is left by a run that has ended. On failure e is set. */
-static bool results__header_save(const char *name, bytes settings, err_t *e) {
-    str    tmp = {0}, text = {0};
-    size_t done;
+/* Writes the header under a temporary name, flushes it and renames it. Owner and mode are those of the results in fd. The caller
+ * holds their lock, so an existing temporary file is left by a run that has ended. On failure e is set. */
+static bool results__header_save(const char *name, int of, bytes settings, err_t *e) {
+    struct stat like;
+    str         tmp = {0}, text = {0};
+    size_t      done;
     ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
     str_fmt(&tmp, "%s.tmp", name);
     str_put(&text, results__magic);
     str_add(&text, settings.p, settings.n);
     unlink(tmp.p);
-    int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool ok = fd >= 0 && results__write(fd, text.p, text.n, &done) && fsync(fd) == 0;
-    int  why = errno;
-    if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
-    if (ok && rename(tmp.p, name)) ok = false, why = errno;
-    if (!ok && fd >= 0) unlink(tmp.p);
-    if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
+    const int  fd = fstat(of, &like) == 0 ? out_create(tmp.p, O_WRONLY, &like) : -1;
+    const bool ok = (fd >= 0 && results__write(fd, text.p, text.n, &done) && out_replace(fd, tmp.p, name)) ||
+                    err_set(e, err_code_of(errno), "%s: cannot write: %s", name, strerror(errno));
+    if (fd >= 0) close(fd);
+    out_settle(tmp.p, false);
     str_drop_all(&tmp, &text);
     return ok;
 }
@@ -403,6 +402,13 @@ static bool results__truncate(const results *r, uint64_t n, uint64_t torn, err_t
     return true;
 }
 
+/* Whether the line at this place of a file begins as a record; a run may have been killed after any of its bytes. */
+static bool results__begins(int fd, off_t at) {
+    char          head[sizeof results__begin - 1];
+    const ssize_t got = at < 0 ? -1 : pread(fd, head, sizeof head, at);
+    return got >= 0 && memcmp(head, results__begin, (size_t)got) == 0;
+}
+
 /* Stores the records of a resumed file. False: e is set, or a signal asks to stop. */
 static bool results__resume(results *r, err_t *e) {
     lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
@@ -413,8 +419,9 @@ static bool results__resume(results *r, err_t *e) {
     if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
     while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->complete)
         if (!results__store(r, in, line, &id, e)) break;
-    if (got == LINES_LINE && !in->complete) results__truncate(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LONG) results__foreign(in, e);
+    if (got == LINES_LINE && !in->complete && results__begins(r->fd, (off_t)in->at))
+        results__truncate(r, in->at, in->next - in->at, e);
+    else if (got == LINES_LONG || (got == LINES_LINE && !in->complete)) results__foreign(in, e);
     r->old_end = in->complete ? in->next : in->at;
     results__index(r);
     lines_close(in);
@@ -441,7 +448,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     bytes was;
     bool  ok;
     results__header_name(r->name, &name);
-    if (!size) ok = !r->resumable || results__header_save(name.p, settings, e);
+    if (!size) ok = !r->resumable || results__header_save(name.p, r->fd, settings, e);
     else if (!resume)
         ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
                      r->resumable ? " (--resume continues this one)" : "");
@@ -449,7 +456,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
         ok = results__header_load(name.p, &text, &was, e);
         r->strict = !text.n;
         ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
-             (!r->strict || results__header_save(name.p, settings, e));
+             (!r->strict || results__header_save(name.p, r->fd, settings, e));
     }
     str_drop_all(&name, &text);
     return ok;
@@ -794,60 +801,46 @@ typedef struct {
 /* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On
  * failure e is set. */
 static bool results__new_begin(const results *r, results__new *w, err_t *e) {
-    struct stat st;
+    struct stat like;
     char       *real = realpath(r->name, NULL);
     *w = (results__new){.fd = -1};
     str_put(&w->path, real ? real : r->name);
     str_fmt(&w->tmp, "%s.llmrun.new", w->path.p);
     mem_free(real);
     unlink(w->tmp.p);
-    w->fd = open(w->tmp.p, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
+    w->fd = fstat(r->fd, &like) == 0 ? out_create(w->tmp.p, O_RDWR | O_APPEND, &like) : -1;
     const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
     FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
     w->out = (out_t){f, r->name, 0, false};
-    if (f && fstat(r->fd, &st) == 0 && fchmod(w->fd, st.st_mode & 07777) == 0) return flock(w->fd, LOCK_EX | LOCK_NB), true;
+    if (f) return flock(w->fd, LOCK_EX | LOCK_NB), true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
-}
-
-static bool results__sync_folder(const str *path) {
-    char *folder = mem_grow(NULL, path->n + 2, 1), *slash;
-    memcpy(folder, path->p, path->n + 1);
-    slash = strrchr(folder, '/');
-    if (!slash) memcpy(folder, ".", 2);
-    else slash[1] = 0;
-    const int  fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool ok = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) close(fd);
-    mem_free(folder);
-    return ok;
 }
 
 /* ok: the new file replaces the old one. Else it is removed and the old one is unchanged. */
 static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
     const bool flushed = !w->out.f || out_end(&w->out, e);
     ok = ok && flushed;
-    if (ok && (fsync(w->fd) || rename(w->tmp.p, w->path.p)))
+    if (ok && !out_replace(w->fd, w->tmp.p, w->path.p))
         ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
     if (ok) {
-        results__sync_folder(&w->path);
         close(r->fd);
         r->fd = w->fd;
     } else if (w->fd >= 0) {
         close(w->fd);
-        unlink(w->tmp.p);
+        out_settle(w->tmp.p, false);
     }
     str_drop_all(&w->path, &w->tmp);
     return ok;
 }
 
-/* Bytes of a file up to its last newline: a killed run may leave an incomplete line. */
+/* Bytes of a file up to its last newline: a killed run may leave an incomplete line. -1: it cannot be read. */
 static off_t results__whole_lines(int fd) {
     char  buf[4096];
     off_t end = lseek(fd, 0, SEEK_END);
     while (end > 0) {
         const off_t   from = end > (off_t)sizeof buf ? end - (off_t)sizeof buf : 0;
         const ssize_t got = pread(fd, buf, (size_t)(end - from), from);
-        if (got <= 0) return 0;
+        if (got <= 0) return -1;
         for (ssize_t i = got; i > 0; i--)
             if (buf[i - 1] == '\n') return from + i;
         end = from;
@@ -855,13 +848,35 @@ static off_t results__whole_lines(int fd) {
     return 0;
 }
 
+/* Opens FILE.stale and finds the end of its whole lines. A new one has owner and mode of the results, an old one no more of
+ * the mode than they have. What earlier runs have not written is left alone: a link, a pipe, a file of another kind. -1: e is
+ * set. */
+static int results__open_stale(const results *r, const char *to, off_t *end, err_t *e) {
+    struct stat own, st = {0};
+    int         fd = fstat(r->fd, &own) == 0 ? out_create(to, O_RDWR, &own) : -1;
+    if (fd < 0 && errno == EEXIST) fd = open(to, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const int    why = errno;
+    const bool   is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
+    const mode_t mode = st.st_mode & own.st_mode & 0777;
+    *end = is ? results__whole_lines(fd) : -1;
+    const bool ours = results__begins(fd, 0) && results__begins(fd, *end);
+    if (ours && (mode == (st.st_mode & 0777) || fchmod(fd, mode) == 0)) return fd;
+    if (ours || (fd < 0 && why != ELOOP && why != ENXIO))
+        err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(fd < 0 ? why : errno));
+    else
+        err_set(e, EXIT_INPUT, "%s: is no file of earlier results, expected one, or none: records of %s move there", to, r->name);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
 /* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds
  * nothing; a run that is killed here adds them twice. */
 static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
-    const int   fd = open(to, O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
-    const off_t end = fd >= 0 ? results__whole_lines(fd) : 0;
-    size_t      done;
-    bool        ok = fd >= 0 && ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+    off_t     end;
+    size_t    done;
+    const int fd = results__open_stale(r, to, &end, e);
+    if (fd < 0) return false;
+    bool ok = ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
         if (o->now && !o->bad_utf8) continue;
@@ -869,10 +884,11 @@ static bool results__append_stale(const results *r, const char *to, str *record,
         str_put(record, "\n");
         ok = results__write(fd, record->p, record->n, &done);
     }
-    ok = ok && !e->code && fsync(fd) == 0;
+    ok = ok && !e->code && fsync(fd) == 0 && out_sync_folder(to);
     const int why = errno;
-    if (!ok && fd >= 0 && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
-    if (fd >= 0) close(fd);
+    if (!ok && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
+    close(fd);
+    out_settle(to, ok);
     return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
 }
 

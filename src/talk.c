@@ -352,13 +352,14 @@ static bool talk__edit_text(const char *text, str *out) {
     str         path = {0};
     str_fmt(&path, "%s/llmrun-XXXXXX.txt", folder && *folder ? folder : "/tmp");
     const int  fd = mkostemps(path.p, 4, O_CLOEXEC);
+    if (fd >= 0) out_add_pending(path.p);
     const bool made = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
     if (!made) talk__say("%s: %s", path.p, strerror(errno));
     if (fd >= 0) close(fd);
     const bool edited = made && talk__run_editor(path.p);
     if (made && !edited) talk__say("the editor failed (VISUAL and EDITOR name it): nothing is sent");
     const bool ok = edited && talk__read_file(path.p, out);
-    if (fd >= 0) unlink(path.p);
+    if (fd >= 0) out_settle(path.p, false);
     str_drop(&path);
     while (ok && out->n && out->p[out->n - 1] == '\n') out->p[--out->n] = 0;
     return ok && out->n;
