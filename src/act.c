@@ -768,7 +768,14 @@ static void act__talk_samp(act_talker *t) {
 /* Whether /set may change the option. */
 static bool act__talk_may_set(const cli_opt *o) { return o->kind == OPT_SAMP || o->at == AT(seed) || o->at == AT(gen.n_predict); }
 
-static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e) {
+/* The name and the value of an option. */
+static void act__talk_line(const act_talker *t, const cli_opt *o, str *out) {
+    const bytes name = cli_long_name(o);
+    str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
+    cli_value(o, &t->c, out);
+}
+
+static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, str *out, err_t *e) {
     act_talker    *t = ctx;
     config         c = t->c;
     str            option = {0};
@@ -777,27 +784,26 @@ static bool act__talk_set(void *ctx, const char *name, const char *value, gen_re
     const cli_opt *o = cli_find(false, str_bytes(&option));
     bool           ok =
         (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
-    ok = ok && cli_set(&c, o, option.p, value, e);
+    ok = ok && (!*value || cli_set(&c, o, option.p, value, e));
     samp_opts so = c.samp;
     so.n_ctx = t->n_ctx;
     ok = ok && samp_check(&so, INT32_MAX, e);
     str_drop(&option);
     if (!ok) return false;
+    if (*value && o->at == AT(seed) && c.seed < 0) c.seed = (int64_t)rng_fresh();
     t->c = c;
+    act__talk_line(t, o, out);
     act__talk_samp(t);
     ask->samp = t->samp;
     ask->gen.n_predict = c.gen.n_predict < 0 ? -1 : c.gen.n_predict;
-    if (o->at == AT(seed)) ask->seed = c.seed < 0 ? rng_fresh() : (uint64_t)c.seed;
+    ask->seed = (uint64_t)c.seed;
     return true;
 }
 
 static void act__talk_list(void *ctx, str *out) {
-    const act_talker *t = ctx;
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const bytes name = cli_long_name(&cli_opts[i]);
         if (!act__talk_may_set(&cli_opts[i])) continue;
-        str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
-        cli_value(&cli_opts[i], &t->c, out);
+        act__talk_line(ctx, &cli_opts[i], out);
         str_put(out, "\n");
     }
 }

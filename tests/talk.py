@@ -212,19 +212,25 @@ def talk_commands():
     """/help lists every command; /clear, /undo, /system, /set, /show, /read, /exit do what it says; an unknown one is named"""
     help_ = talk(hello(), "/help", args=("-q",)).err.decode()
     names = re.findall(r"^  (/\w+)", help_, re.M)
-    every = "/help /exit /clear /undo /regen /edit /system /set /show /think /read /save /load /stats"
+    every = "/help /exit /clear /undo /shift /regen /edit /system /set /show /think /read /save /load /stats"
     same(sorted(names), sorted(every.split()), "commands")
+    check("(also /bye and /quit)" in help_ and "(also /?)" in help_, help_)
+    for name in "/bye", "/quit":
+        same(talk(hello(), "/?", name, "a", args=("-q",)).err.decode(), help_, name)
     path = tmp("commands.json")
     with open(tmp("text.txt"), "w") as f:
         f.write("from a file")
     r = talk(hello(), "a", "/clear", "/system Be kind.", "b", "c", "/undo", "/read " + tmp("text.txt"), "d",
-             "/set temp 0.5", "/set top_k=3", "/set", "/show", "/show prompt",
+             "/set temp 0.5", "/set top_k=3", "/set parameter min_p 0.25", "/set seed 7", "/set seed", "/set system Be brief.", "/system",
+             "/system Be kind.", "/set", "/show", "/show prompt",
              "/stats", "/unda", "/set nothing 3", "/set temp hot", "/help me", "/save " + path, "/exit", "e")
     same(r.out, b"Hello you\n" * 4, "answers")
     answer = {"role": "assistant", "content": "Hello you"}
     same(saved(path), [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "b"}, answer,
                        {"role": "user", "content": "from a file\nd"}, answer], "saved")
-    for word in (r"taken back: c", r"temp +0.5\n", r"top-k +3\n",
+    check(re.search(r"\n  temp +0.5\n  top-k +3\n  min-p +0.25\n  seed +7\n  seed +7\nthe system message is set\nthe system message:\nBe brief.\n",
+                    r.err.decode()), "what /set says: %s" % r.err.decode())
+    for word in (r"taken back: c",
                  r"\[system\] Be kind.\n\[user\] b\n\[assistant\] Hello you\n",
                  r"<\|system\|>Be kind.<\|end\|><\|user\|>b<\|end\|>",
                  r"unknown command /unda \(/undo\?", r"unknown parameter nothing",
@@ -381,11 +387,29 @@ def talk_in_a_full_context():
     small = says("small", ["Hello", " you", "<|end|>"], context=64)
     r = talk(small, "a" * 20, "b" * 20, "c" * 20, "/undo", "d", "/save " + tmp("full.json"), rc=1)
     same(r.out, b"Hello you\n" * 3, "answers")
-    full = rb"the conversation has \d+ tokens, the context holds 64: /undo .*, /clear .*; the message is taken back\n"
+    full = rb"the conversation has \d+ tokens, the context holds 64: /shift .*, /undo .*, /clear .*; the message is taken back\n"
     check(re.search(full, r.err), repr(r.err))
     same([m["content"] for m in saved(tmp("full.json"))], ["a" * 20, "Hello you", "d", "Hello you"], "conversation")
     r = talk(says("little", ["la", " la", " lo", " la"], context=64), "a", "/save " + tmp("full.json"))
-    check(b"the context is full at 64 tokens: /undo" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
+    check(b"the context is full at 64 tokens: /shift" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
+
+
+@case
+def talk_shifts():
+    """/shift drops the oldest turns, never the last one and no system message, and sends the message that found no room"""
+    model, path = says("shifts", ["Hello", " you", "<|end|>"], context=144), tmp("shifted.json")
+    asked = [c * 20 for c in "abcdef"]
+    r = talk(model, "/system S", *asked, "/shift", "/save " + path)
+    dropped = re.search(rb"(\d) turns dropped; the conversation has (\d+) tokens, the context holds 144\n", r.err)
+    check(r.err.count(b"the message is taken back") == 1 and dropped and 0 < int(dropped[2]) <= 72, repr(r.err))
+    messages, n = saved(path), int(dropped[1])
+    same([m["role"] for m in messages], ["system"] + ["user", "assistant"] * (6 - n), "roles")
+    same([m["content"] for m in messages if m["role"] == "user"], asked[n:], "messages that are left")
+    same(talk(model, "a", "/shift", "b", "/save " + path, args=("-q",)).err.decode().split("\n")[0].split(";")[0], "0 turns dropped", "early")
+    same([m["content"] for m in saved(path)], ["a", "Hello you", "b", "Hello you"], "with room")
+    r = talk(model, "a", "b" * 180, "/shift", "/undo", "/shift", "/save " + path, rc=1)
+    check(b"1 turn dropped, the last one stays; " in r.err and r.err.count(b"the message is taken back") == 2 and b"there is no turn to drop" in r.err, repr(r.err))
+    same(saved(path), [], "after a message that is too long, and /undo")
 
 
 @case
@@ -488,6 +512,31 @@ def talk_edits_lines():
     p.type("\x04")
     same(p.end(), 0, "exit code")
     same([m["content"] for m in saved(path) if m["role"] == "user"], ["wö日x", "one three", "a\tb", "abcde"], "messages")
+
+
+@case
+def talk_completes_commands():
+    """Tab completes a command, a parameter of /set and a word of /think; it shows what is possible, and is text in a message"""
+    edits()
+    path, p = tmp("completed.json"), Person("-m", hello(), "-i", "-q")
+    p.until(b"> ")
+    p.type("/sy\tBe kind.\r")
+    p.until(b"the system message is set"), p.prompt()
+    p.type("/set parameter min\t0.5\r")
+    check(re.search(rb"min-p +0.5\r\n", p.prompt()), "no value of min-p")
+    p.type("/s\t\t")
+    p.until(b"/shift  /system  /set  /show  /save  /stats\r\n")
+    p.type("\x15/think o\t\t")
+    p.until(b"on  off\r\n")
+    p.type("\x15/nothing\t!\r")
+    p.until(b"unknown command /nothing!"), p.prompt()
+    p.type("a\tb\r")
+    p.until(b"Hello you"), p.prompt()
+    p.type("/sav\t%s\r" % path)
+    p.until(b"saved to"), p.prompt()
+    p.type("/b\t\r")
+    same(p.end(), 0, "exit code")
+    same([m["content"] for m in saved(path)], ["Be kind.", "a\tb", "Hello you"], "messages")
 
 
 @case
