@@ -309,7 +309,7 @@ static void talk__clear(talk_job *k, const char *arg) {
     talk__say(n ? "a new conversation; the system message stays" : "a new conversation");
 }
 
-/* Drops the oldest turn, from behind the messages of the system to before the second message of a user. False: it is the only one. */
+/* Drops the oldest turn: all from behind the messages of the system to the next message of a user. False: it is the only one. */
 static bool talk__drop_turn(talk_job *k) {
     val_list    *l = talk__messages(k);
     const size_t from = talk__heads(k);
@@ -354,6 +354,7 @@ static void talk__undo(talk_job *k, const char *arg) {
     const int64_t at = talk__last_asked(k);
     str           text = {0};
     (void)arg;
+    str_clear(&k->unsent);
     if (at < 0) {
         talk__say("there is no message to take back");
         return;
@@ -361,7 +362,6 @@ static void talk__undo(talk_job *k, const char *arg) {
     talk__content(talk__messages(k)->at[at], &text);
     talk__messages(k)->n = (size_t)at;
     k->again = 0;
-    str_clear(&k->unsent);
     talk__say("taken back: %.*s%s", utf8_head(str_bytes(&text), 200), text.p, text.n > 200 ? " ..." : "");
     str_drop(&text);
 }
@@ -617,19 +617,25 @@ static const talk_command talk_commands[] = {
     /* name     other names        arguments            needed run            help */
     {"/help",   {"/?"},            "",                  false, talk__help,    "lists the commands"},
     {"/exit",   {"/bye", "/quit"}, "",                  false, talk__exit,    "ends the conversation, as Ctrl-D does"},
-    {"/clear",  {NULL},            "",                  false, talk__clear,   "begins a new conversation; the system message stays"},
+    {"/clear",  {NULL},            "",                  false, talk__clear,
+     "begins a new conversation; the system message stays"},
     {"/undo",   {NULL},            "",                  false, talk__undo,    "takes back the last message and its answer"},
     {"/shift",  {NULL},            "",                  false, talk__shift,
      "drops the oldest turns until half of the context is free, and sends a message that found no room"},
-    {"/regen",  {NULL},            "",                  false, talk__regen,   "answers the last message again, with the next seed"},
-    {"/edit",   {NULL},            "[TEXT]",            false, talk__edit,    "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved"},
+    {"/regen",  {NULL},            "",                  false, talk__regen,
+     "answers the last message again, with the next seed"},
+    {"/edit",   {NULL},            "[TEXT]",            false, talk__edit,
+     "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved"},
     {"/system", {NULL},            "[TEXT]",            false, talk__system,  "sets the system message, or shows it"},
     {"/set",    {NULL},            "[NAME [VALUE]]",    false, talk__set,
      "sets a sampling parameter, as the option of that name does, or shows it; alone: lists them"},
-    {"/show",   {NULL},            "[prompt]",          false, talk__show,    "shows the conversation, or the text that the template makes of it"},
-    {"/think",  {NULL},            "on|off|show|hide",  true,  talk__think,   "whether the model thinks, and whether that is shown"},
+    {"/show",   {NULL},            "[prompt]",          false, talk__show,
+     "shows the conversation, or the text that the template makes of it"},
+    {"/think",  {NULL},            "on|off|show|hide",  true,  talk__think,
+     "whether the model thinks, and whether that is shown"},
     {"/read",   {NULL},            "FILE",              true,  talk__read,    "puts the text of FILE before the next message"},
-    {"/save",   {NULL},            "FILE",              true,  talk__save,    "writes the conversation to FILE, for /load and --messages"},
+    {"/save",   {NULL},            "FILE",              true,  talk__save,
+     "writes the conversation to FILE, for /load and --messages"},
     {"/load",   {NULL},            "FILE",              true,  talk__load,    "goes on with the conversation of FILE"},
     {"/stats",  {NULL},            "",                  false, talk__stats,   "tokens, rates and memory so far"},
 };
