@@ -141,10 +141,11 @@ static void talk__count(talk_job *k, const gen_answer *a, const text_stats *st) 
     s->read_s += st->prompt_s;
     s->written += a->n_tok;
     s->write_s += st->gen_s;
-    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached,
+    str_fmt(&line, "llmrun: turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached,
             a->n_cached == 1 ? "" : "s", st->n_prompt, st->prompt_s, a->n_tok);
     if (a->n_tok > 1 && st->gen_s > 0) str_fmt(&line, " in %.3f s (%.2f tokens/s)", st->gen_s, (a->n_tok - 1) / st->gen_s);
-    log_warn("%s", line.p);
+    str_put(&line, "\n");
+    if (g_log_level >= LOG_NORMAL) screen_aside(str_bytes(&line));
     str_drop(&line);
 }
 
@@ -756,6 +757,7 @@ static void talk__greet(const talk_job *k) {
  * no answer. */
 static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
     const sched_opts alone = {.n_seqs = 1};
+    str              seed = {0};
     talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};
     if (!(k.sc = sched_new(eng, guesser, &alone, e))) return false;
     k.term = term_open(talk__words, &k);
@@ -764,11 +766,12 @@ static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const
     if (o->first.p) talk__ask(&k, o->first);
     else if (talk__asked(&k)) talk__turn(&k, talk__messages(&k)->n - 1);
     talk__loop(&k);
-    if (g_log_level >= LOG_NORMAL) fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)k.ask.seed);
+    str_fmt(&seed, "llmrun: seed %llu\n", (unsigned long long)k.ask.seed);
+    if (g_log_level >= LOG_NORMAL) screen_aside(str_bytes(&seed));
     if (k.lost && !term_person(k.term) && !g_interrupt)
         err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
     term_close(k.term);
     sched_free(k.sc);
-    str_drop_all(&k.ahead, &k.unsent);
+    str_drop_all(&k.ahead, &k.unsent, &seed);
     return !e->code;
 }

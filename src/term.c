@@ -141,31 +141,51 @@ static struct {
     struct termios        settings;
     int                   screen;
     volatile sig_atomic_t edits;                      /* its settings may be those of libedit */
+    volatile sig_atomic_t bold;                       /* what a person types is shown in bold */
     volatile sig_atomic_t resized;                    /* SIGWINCH came */
     volatile sig_atomic_t resumed;                    /* SIGCONT came */
 } term__tty;
 
 static const struct {
     int signal, flags;
-} term__signals[] = {{SIGWINCH, SA_RESTART}, {SIGCONT, SA_RESTART}, {SIGQUIT, SA_RESETHAND}, {SIGHUP, SA_RESETHAND}};
-enum { TERM_SIGNALS = sizeof term__signals / sizeof *term__signals };
+} term__signals[] = {{SIGWINCH, SA_RESTART}, {SIGCONT, SA_RESTART}, {SIGTSTP, SA_RESETHAND | SA_NODEFER},
+                     {SIGQUIT, SA_RESETHAND}, {SIGHUP, SA_RESETHAND}};
+enum { TERM_STOP = 2, TERM_SIGNALS = sizeof term__signals / sizeof *term__signals };
+
+/* Ends the attributes of what is typed. Async-signal-safe. */
+static void term__plain(void) {
+    if (term__tty.bold && write(term__tty.screen, SCREEN_PLAIN, sizeof SCREEN_PLAIN - 1) < 0) {}
+}
 
 /* Restores the settings of the terminal. Async-signal-safe. */
 static void term_restore(void) {
     static const char plain[] = "\033[?2004l\r\n";
+    term__plain();
+    term__tty.bold = 0;
     if (!term__tty.edits) return;
     term__tty.edits = 0;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &term__tty.settings);
     if (write(term__tty.screen, plain, sizeof plain - 1) < 0) {}
 }
 
+static void term__listen(int i);                      /* announced: a handler that stops the program installs itself again */
+
 static void term__on_signal(int sig) {
     if (sig == SIGWINCH) term__tty.resized = 1;
     else if (sig == SIGCONT) term__tty.resumed = 1;
-    else {
+    else if (sig == SIGTSTP) {
+        term__plain();
+        raise(sig);                                   /* SA_RESETHAND: it now stops the program */
+        term__listen(TERM_STOP);
+    } else {
         term_restore();
         raise(sig);                                   /* SA_RESETHAND: it now ends the program */
     }
+}
+
+static void term__listen(int i) {
+    const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
+    sigaction(term__signals[i].signal, &a, NULL);
 }
 
 /* Whether a person types the messages. */
@@ -182,6 +202,7 @@ static void term__screen(const term_input *t, const char *text) {
 static void term__redraw(term_input *t) {
     if (t->edit && (term__tty.resized || term__tty.resumed)) {
         if (term__tty.resumed) t->lib.set(t->edit, TERM_EL_MODE, 0), t->lib.set(t->edit, TERM_EL_MODE, 1);
+        if (term__tty.bold) fputs(SCREEN_BOLD, t->drawn);
         t->lib.resize(t->edit);
         fputs("\r\033[J", t->drawn);
         t->lib.set(t->edit, TERM_EL_REDRAW);
@@ -636,10 +657,7 @@ static term_input *term_open(term_words words, void *ctx) {
     /* Ctrl-C may empty the terminal's buffer between ppoll() and read(), which then must not wait. */
     const int own = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (own >= 0) t->in = own;
-    for (int i = 0; i < TERM_SIGNALS; i++) {
-        const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
-        sigaction(term__signals[i].signal, &a, NULL);
-    }
+    for (int i = 0; i < TERM_SIGNALS; i++) term__listen(i);
     if (term__open_edit(t) && (t->past_fd = term__open_history()) >= 0) term__load_history(t);
     log_info("terminal    %s", t->edit ? "lines are edited (libedit)" : "plain lines (without libedit)");
     return t;
@@ -684,9 +702,13 @@ static term_event term__without(term_input *t, const str *typed) {
 
 static bool term__read_line(term_input *t, bool more, str *line) {
     t->more = more;
-    if (t->edit) return term__read_edited(t, line);
-    term__screen(t, more ? "| " : "> ");
-    return term__read_plain(t, line);
+    term__tty.bold = t->person && t->screen >= 0 && screen_colours(t->screen);
+    if (term__tty.bold) term__screen(t, SCREEN_BOLD);
+    if (!t->edit) term__screen(t, more ? "| " : "> ");
+    const bool there = t->edit ? term__read_edited(t, line) : term__read_plain(t, line);
+    term__plain();
+    term__tty.bold = 0;
+    return there;
 }
 
 /* The lines of one message, as they were typed. */

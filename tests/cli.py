@@ -1688,7 +1688,7 @@ def context_of_longrope():
     args = ("-m", phi3, "--batch", lines, "-o", out, "--kv-blocks", "3", "--kv-block-size", "8", "-s", "1", "-q")
     good(*args, "-c", "32")
     refused(run(*args, "-c", "48", "--resume"), 2, "rope-set", "--resume with the other factors")
-    err = run("-m", phi3, "-md", phi3, "-p", "the hen and the cat in", "-c", "38", "-n", "20", "--ignore-eos", "--temp", "0", "--draft-min", "3").err
+    err = run("-m", phi3, "-md", phi3, "-p", "the hen and the cat in", "-c", "38", "-n", "20", "--ignore-eos", "--temp", "0", "--draft-min", "3", "-v").err
     check(re.search(rb"draft +\d+ guessed, \d+ accepted \(100\.0 %\)", err), "the model as its own draft: %r" % err)
 
 
@@ -1735,7 +1735,7 @@ def prompt_cache():
     text = "Once upon a time there was a little girl named Lily who lived in a small house by the sea with her mother and a dog."
     args = ["-m", model(), "-p", text, "-n", "30", "--temp", "0"]
     plain, kept = answered(*args), tmp("kept.gguf")
-    came = re.compile(rb"prompt +(\d+) tokens before them came from ")
+    came = re.compile(rb"(?m)^llmrun: prompt .* after (\d+) from .*, generated ")
     first = answered(*args, "--prompt-cache", kept)
     second = answered(*args, "--prompt-cache", kept)
     same(first.out, plain.out, "the text beside a new file")

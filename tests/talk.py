@@ -515,6 +515,49 @@ def talk_edits_lines():
 
 
 @case
+def talk_wraps_words():
+    """on a terminal lines of an answer end between words, as the window's width has it; the conversation and a pipe have the text as it is"""
+    words = ["alpha", " beta", " gamma", " delta", " epsilon", " zeta", " eta"]
+    model, path, text = says("words", [*words, "<|end|>"]), tmp("words.json"), b"alpha beta gamma delta epsilon zeta eta"
+    same(talk(model, "a", args=("-q",)).out, text + b"\n", "in a pipe")
+    p = Person("-m", model, "-i", "-q", columns=30, TERM="dumb")
+    p.until(b"> "), p.type("a\r"), p.until(b"a\r\n")
+    same(p.until(b"\r\n> "), b"alpha beta gamma delta\r\nepsilon zeta eta", "30 columns")
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 24, 0, 0))
+    p.type("/regen\r"), p.until(b"n\r\n")
+    same(p.until(b"\r\n> "), b"alpha beta gamma delta\r\nepsilon zeta eta", "24 columns")
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 0, 0, 0))
+    p.type("/regen\r"), p.until(b"n\r\n")
+    same(p.until(b"\r\n> "), text, "a terminal that does not say its width")
+    p.type("/save %s\r" % path), p.until(b"saved to"), p.prompt(), p.type("\x04")
+    same([p.end(), saved(path)[1]["content"]], [0, text.decode()], "exit code, message")
+    p = Person("-m", model, "-i", "-q", "--regex", "[a-z ]*", columns=30, TERM="dumb")
+    p.until(b"> "), p.type("a\r"), p.until(b"a\r\n")
+    same(p.until(b"\r\n> "), text, "under a constraint")
+    p.type("\x04"), p.end()
+
+
+@case
+def talk_shows_who_speaks():
+    """what is typed is bold and the line of statistics dim, the answer is neither; not with NO_COLOR or on a dumb terminal"""
+    for env in both():
+        p = Person("-m", hello(), "-i", **env)
+        first = p.until(b"> ")
+        shown = p.say("hi")
+        if env:
+            check(b"\x1b" not in first + shown, "a dumb terminal: %r" % shown)
+        else:
+            check(first.count(b"\x1b[1m") == 1, repr(first))
+            check(re.search(rb"hi.*\x1b\[0m.*\x1b\[2mllmrun: turn 1: ", shown, re.S) and b"\x1b[2mHello" not in shown, repr(shown))
+        p.type("\x04")
+        same(p.end(), 0, "exit code")
+    p = Person("-m", hello(), "-i", NO_COLOR="1")
+    seen = p.until(b"> ") + p.say("hi")
+    check(not re.search(rb"\x1b\[[0-9;]*m", seen), "NO_COLOR: %r" % seen)
+    p.type("\x04"), p.end()
+
+
+@case
 def talk_completes_commands():
     """Tab completes a command, a parameter of /set and a word of /think; it shows what is possible, and is text in a message"""
     edits()
