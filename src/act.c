@@ -781,9 +781,12 @@ static bool act__talk_set(void *ctx, const char *name, const char *value, gen_re
     str            option = {0};
     str_fmt(&option, "--%s", name + strspn(name, "-"));
     for (char *p = option.p; *p; p++) *p = *p == '_' ? '-' : *p;
-    const cli_opt *o = cli_find(false, str_bytes(&option));
+    const char    *use = cli_instead(str_bytes(&option));
+    const cli_opt *o = cli_find(false, use ? (bytes){(const uint8_t *)use, strcspn(use, " ")} : str_bytes(&option));
     bool           ok =
-        (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
+        (o && act__talk_may_set(o)) ||
+        err_set(e, EXIT_INPUT, "/set: %s parameter %.100s (/set alone lists those that may change in a conversation)",
+                o ? "fixed" : "unknown", name);
     ok = ok && (!*value || cli_set(&c, o, option.p, value, e));
     samp_opts so = c.samp;
     so.n_ctx = t->n_ctx;
@@ -1558,14 +1561,25 @@ static bool act__may_talk(const config *c) {
 
 /* Whether the model is asked what to do with no prompt, or there is one. */
 static bool act__asked(config *c, const gguf_file *g, err_t *e) {
-    if (act__may_talk(c) && chat_has_template(g)) c->action = ACT_TALK;
+    const bool talks = act__may_talk(c);
+    if (talks && chat_has_template(g)) c->action = ACT_TALK;
+    else if (talks)
+        return err_set(e, EXIT_INPUT, "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or "
+                       "text on standard input", str_base_name(g->path));
     return !act_table[c->action].read || act__prompt_exists(c, 0, e);
+}
+
+/* Refuses a model that is no file but a name, as programs with a store of models take it. */
+static bool act__is_file(const char *path, err_t *e) {
+    return access(path, F_OK) == 0 || errno != ENOENT || bytes_ends(bytes_of(path), bytes_of(".gguf")) ||
+           err_set(e, EXIT_INPUT, "%.200s: no such file, expected the path of a GGUF file (--help models says where they come from)",
+                   path);
 }
 
 /* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
     if (row->read && !act__may_talk(c) && !act__prompt_exists(c, 0, e)) return false;
-    if (!gguf_open(g, c->model, e)) return false;
+    if (!act__is_file(c->model, e) || !gguf_open(g, c->model, e)) return false;
     if (!act__asked(c, g, e)) {
         gguf_close(g);
         return false;

@@ -88,7 +88,7 @@ static void screen__char(screen_text *s, bytes c, uint32_t code, int columns, st
     s->through = s->through || width < 2;
 }
 
-/* Appends a part of a text, which is valid UTF-8, in lines of less than so many columns; 0: as it is. ended: nothing is held back.
+/* Appends a part of a text, valid UTF-8, in lines of less than so many columns; 0: as it is. ended: nothing is held back.
  * Lines of tables and of code are left to the terminal, so that what is copied of them is whole. */
 static void screen_flow(screen_text *s, bytes text, bool ended, int columns, str *out) {
     str_put(out, "");

@@ -5,9 +5,9 @@
 
 Nothing here waits for a time to pass: a test waits for what the terminal shows. LLMRUN_SLOW=N stretches every limit N times.
 """
-import ctypes, fcntl, json, os, pty, random, re, select, signal, struct, subprocess, sys, termios, time
+import ctypes, fcntl, json, os, random, re, select, signal, struct, subprocess, sys, termios, time
 import script
-from kit import ENV, SLOW, Skip, begin, case, check, finish, new_folder, one_line, same, short, walk
+from kit import ENV, SLOW, Skip, begin, case, check, finish, fork_terminal, new_folder, one_line, open_terminal, same, short, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
@@ -79,7 +79,7 @@ class Person:
     """The command on a terminal of its own, which also sends it signals for keys."""
 
     def __init__(self, *args, rows=24, columns=80, **env):
-        self.pid, self.fd = pty.fork()
+        self.pid, self.fd = fork_terminal()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.execve(BIN, [BIN, *args], dict(OWN, **env))
@@ -221,14 +221,14 @@ def talk_commands():
     with open(tmp("text.txt"), "w") as f:
         f.write("from a file")
     r = talk(hello(), "a", "/clear", "/system Be kind.", "b", "c", "/undo", "/read " + tmp("text.txt"), "d",
-             "/set temp 0.5", "/set top_k=3", "/set parameter min_p 0.25", "/set seed 7", "/set seed", "/set system Be brief.", "/system",
+             "/set temp 0.5", "/set top_k=3", "/set parameter min_p 0.25", "/set num_predict 9", "/set num_ctx 9", "/set seed 7", "/set seed", "/set system Be brief.", "/system",
              "/system Be kind.", "/set", "/show", "/show prompt",
              "/stats", "/unda", "/set nothing 3", "/set temp hot", "/help me", "/save " + path, "/exit", "e")
     same(r.out, b"Hello you\n" * 4, "answers")
     answer = {"role": "assistant", "content": "Hello you"}
     same(saved(path), [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "b"}, answer,
                        {"role": "user", "content": "from a file\nd"}, answer], "saved")
-    check(re.search(r"\n  temp +0.5\n  top-k +3\n  min-p +0.25\n  seed +7\n  seed +7\nthe system message is set\nthe system message:\nBe brief.\n",
+    check(re.search(r"\n  temp +0.5\n  top-k +3\n  min-p +0.25\n  predict +9\n/set: fixed parameter num_ctx .*\n  seed +7\n  seed +7\nthe system message is set\nthe system message:\nBe brief.\n",
                     r.err.decode()), "what /set says: %s" % r.err.decode())
     for word in (r"taken back: c",
                  r"\[system\] Be kind.\n\[user\] b\n\[assistant\] Hello you\n",
@@ -465,7 +465,7 @@ def talk_begins_alone():
         p.type("\x04")
         same(p.end(), 0, "exit code")
     p = Person("-m", says("bare", ["Hello", "<|end|>"], template=None))
-    p.until(b"no prompt given")
+    p.until(b"no prompt given: bare.gguf has no chat template and continues texts, expected -p TEXT, -f FILE or text on standard input\r\n")
     same(p.end(), 2, "without a template")
     p = Person("-m", hello(), "--no-chat")
     p.until(b"no prompt given")
@@ -754,7 +754,7 @@ def talk_leaves_the_terminal_alone():
         os.kill(p.pid, signal.SIGTERM)
         same(p.end(), 143, "exit code")
     edits()
-    leader, follower = pty.openpty()
+    leader, follower = open_terminal()
     before = termios.tcgetattr(follower)
     for last in (b"\x04", None):
         p = subprocess.Popen([BIN, "-m", hello(), "-i"], stdin=follower, stdout=follower, stderr=follower, env=OWN)
