@@ -1564,16 +1564,17 @@ static bool act__asked(config *c, const gguf_file *g, err_t *e) {
     const bool talks = act__may_talk(c);
     if (talks && chat_has_template(g)) c->action = ACT_TALK;
     else if (talks)
-        return err_set(e, EXIT_INPUT, "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or "
-                       "text on standard input", str_base_name(g->path));
+        return err_set(e, EXIT_INPUT,
+                       "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or text on standard "
+                       "input", str_base_name(g->path));
     return !act_table[c->action].read || act__prompt_exists(c, 0, e);
 }
 
 /* Refuses a model that is no file but a name, as programs with a store of models take it. */
 static bool act__is_file(const char *path, err_t *e) {
     return access(path, F_OK) == 0 || errno != ENOENT || bytes_ends(bytes_of(path), bytes_of(".gguf")) ||
-           err_set(e, EXIT_INPUT, "%.200s: no such file, expected the path of a GGUF file (--help models says where they come from)",
-                   path);
+           err_set(e, EXIT_INPUT,
+                   "%.200s: no such file, expected the path of a GGUF file (--help models says where they come from)", path);
 }
 
 /* Opens the model, and completes the options from it. */
