@@ -54,11 +54,12 @@
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
  *               <- base pool tok kv fwd samp constrain embed engine gen gain spec
+ *   [screen]    text on a terminal: lines that end between words, attributes       <- base
  *   [text]      one request, its text streamed
- *               <- k base tok kv samp constrain engine gen chat sched spec
- *   [term]      messages from a person or a pipe: editing, history, paste          <- base
+ *               <- k base tok kv samp constrain engine gen chat sched spec screen
+ *   [term]      messages from a person or a pipe: editing, history, paste          <- base screen
  *   [talk]      a conversation, turn by turn
- *               <- base val jinja kv constrain engine gen chat sched spec text term
+ *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
  *   [calib]     tool: importance matrix (imatrix) of a text
@@ -181,6 +182,7 @@
 #include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"
+#include "src/screen.c"
 #include "src/text.c"
 #include "src/term.c"
 #include "src/talk.c"

@@ -809,36 +809,45 @@ static void act__talk_samp(act_talker *t) {
 /* Whether /set may change the option. */
 static bool act__talk_may_set(const cli_opt *o) { return o->kind == OPT_SAMP || o->at == AT(seed) || o->at == AT(gen.n_predict); }
 
-static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e) {
+/* The name and the value of an option. */
+static void act__talk_line(const act_talker *t, const cli_opt *o, str *out) {
+    const bytes name = cli_long_name(o);
+    str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
+    cli_value(o, &t->c, out);
+}
+
+static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, str *out, err_t *e) {
     act_talker    *t = ctx;
     config         c = t->c;
     str            option = {0};
     str_fmt(&option, "--%s", name + strspn(name, "-"));
     for (char *p = option.p; *p; p++) *p = *p == '_' ? '-' : *p;
-    const cli_opt *o = cli_find(false, str_bytes(&option));
+    const char    *use = cli_instead(str_bytes(&option));
+    const cli_opt *o = cli_find(false, use ? (bytes){(const uint8_t *)use, strcspn(use, " ")} : str_bytes(&option));
     bool           ok =
-        (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
-    ok = ok && cli_set(&c, o, option.p, value, e);
+        (o && act__talk_may_set(o)) ||
+        err_set(e, EXIT_INPUT, "/set: %s parameter %.100s (/set alone lists those that may change in a conversation)",
+                o ? "fixed" : "unknown", name);
+    ok = ok && (!*value || cli_set(&c, o, option.p, value, e));
     samp_opts so = c.samp;
     so.n_ctx = t->n_ctx;
     ok = ok && samp_check(&so, INT32_MAX, e);
     str_drop(&option);
     if (!ok) return false;
+    if (*value && o->at == AT(seed) && c.seed < 0) c.seed = (int64_t)rng_fresh();
     t->c = c;
+    act__talk_line(t, o, out);
     act__talk_samp(t);
     ask->samp = t->samp;
     ask->gen.n_predict = c.gen.n_predict < 0 ? -1 : c.gen.n_predict;
-    if (o->at == AT(seed)) ask->seed = c.seed < 0 ? rng_fresh() : (uint64_t)c.seed;
+    ask->seed = (uint64_t)c.seed;
     return true;
 }
 
 static void act__talk_list(void *ctx, str *out) {
-    const act_talker *t = ctx;
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const bytes name = cli_long_name(&cli_opts[i]);
         if (!act__talk_may_set(&cli_opts[i])) continue;
-        str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
-        cli_value(&cli_opts[i], &t->c, out);
+        act__talk_line(ctx, &cli_opts[i], out);
         str_put(out, "\n");
     }
 }
@@ -1616,14 +1625,26 @@ static bool act__may_talk(const config *c) {
 
 /* Whether the model is asked what to do with no prompt, or there is one. */
 static bool act__asked(config *c, const gguf_file *g, err_t *e) {
-    if (act__may_talk(c) && chat_has_template(g)) c->action = ACT_TALK;
+    const bool talks = act__may_talk(c);
+    if (talks && chat_has_template(g)) c->action = ACT_TALK;
+    else if (talks)
+        return err_set(e, EXIT_INPUT,
+                       "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or text on standard "
+                       "input", str_base_name(g->path));
     return !act_table[c->action].read || act__prompt_exists(c, 0, e);
+}
+
+/* Refuses a model that is no file but a name, as programs with a store of models take it. */
+static bool act__is_file(const char *path, err_t *e) {
+    return access(path, F_OK) == 0 || errno != ENOENT || bytes_ends(bytes_of(path), bytes_of(".gguf")) ||
+           err_set(e, EXIT_INPUT,
+                   "%.200s: no such file, expected the path of a GGUF file (--help models says where they come from)", path);
 }
 
 /* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
     if (row->read && !act__may_talk(c) && !act__prompt_exists(c, 0, e)) return false;
-    if (!gguf_open(g, c->model, e)) return false;
+    if (!act__is_file(c->model, e) || !gguf_open(g, c->model, e)) return false;
     if (!act__asked(c, g, e)) {
         gguf_close(g);
         return false;

@@ -7,7 +7,7 @@
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_or,
  * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name,
- * cli_effective, cli_lacks, cli_typed, cli_commit, cli_build.
+ * cli_effective, cli_lacks, cli_instead, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
 #define CLI_VERSION "0.1.0"
@@ -749,6 +749,60 @@ static const cli_foreign cli_foreigners[] = {
 };
 enum { N_CLI_FOREIGN = sizeof cli_foreigners / sizeof *cli_foreigners };
 
+/* What other programs call options of llmrun, in names or sub-commands. An error about one of them says what to write here. */
+static const struct {
+    const char *names, *use;                          /* names: separated by spaces; `use` begins with an option of llmrun */
+} cli_others[] = {
+    {"--max-tokens --max-new-tokens --max-completion-tokens --num-predict --num-tokens --n-tokens --tokens --max-length", "-n N"},
+    {"--num-ctx --n-ctx --context --context-size --context-length --max-model-len --max-seq-len", "-c N"},
+    {"--num-threads --n-threads --num-thread --cores --cpus", "-t N"},
+    {"--gpu --gpus --n-gpu --num-gpu --use-gpu --cuda --ngl", "-ngl N, with --device N to choose a GPU"},
+    {"--cpu-only --no-gpu", "-ngl 0"},
+    {"--system --system-message", "-sys TEXT"},
+    {"--schema --json-mode --guided-json --response-format", "--json-schema JSON"},
+    {"--guided-regex --pattern", "--regex PATTERN"},
+    {"--guided-choice --choices", "--choice \"A|B\""},
+    {"--guided-grammar --gbnf", "--grammar GRAMMAR"},
+    {"--repetition-penalty", "--repeat-penalty X"},
+    {"--stop-sequence --stop-sequences --stop-token", "--stop TEXT"},
+    {"--model-path --model-file --path-to-model --gguf", "-m FILE"},
+    {"--prompt-file --input --input-file --infile", "-f FILE"},
+    {"--out --outfile --output-file --save", "-o FILE"},
+    {"--batch-file --input-jsonl --prompts", "--batch FILE"},
+    {"--draft-model --speculative-model", "-md FILE"},
+    {"--kv-cache-type --kv-cache-dtype --cache-type", "-ctk TYPE and -ctv TYPE"},
+    {"--quant --quantization --outtype --ftype", "--quantize TYPE"},
+    {"--reasoning-effort --thinking --enable-thinking", "--think on"},
+    {"--no-think --no-thinking --nothink", "--think off"},
+    {"--info --show --show-info --metadata", "--inspect"},
+    {"--benchmark", "--bench"},
+    {"--csv", "--format csv"},
+    {"--jsonl", "--format jsonl"},
+    {"--silent --no-log", "-q"},
+};
+enum { N_CLI_OTHERS = sizeof cli_others / sizeof *cli_others };
+
+static const struct {
+    const char *words, *use;                          /* words: separated by spaces */
+} cli_subcommands[] = {
+    {"chat run interactive", "llmrun -m FILE talks with a model in a terminal, llmrun -m FILE -p TEXT answers once"},
+    {"list ls ps models", "there is no store of models, -m takes the path of a GGUF file"},
+    {"serve server start", "there is no server, --batch FILE answers many requests"},
+    {"pull download get install", "-m takes a GGUF file of this machine, --help models says where such files come from"},
+    {"rm cp create push stop", "there is no store of models, -m takes the path of a GGUF file"},
+    {"generate complete completion prompt", "llmrun -m FILE -p TEXT answers TEXT"},
+    {"embed embedding embeddings", "llmrun -m FILE --embed -p TEXT prints a vector"},
+    {"batch", "llmrun -m FILE --batch IN -o OUT answers every line of IN"},
+    {"bench benchmark", "llmrun -m FILE --bench measures the speed"},
+    {"quantize convert", "llmrun -m FILE --quantize TYPE -o OUT writes a smaller model"},
+    {"perplexity eval", "llmrun -m FILE --perplexity -f TEXT measures it"},
+    {"show inspect info", "llmrun -m FILE --inspect prints what is in the file"},
+    {"tokenize", "llmrun -m FILE --tokenize -p TEXT prints the ids"},
+    {"help", "llmrun --help lists all options, llmrun -h the most used ones"},
+    {"version", "llmrun --version prints it"},
+};
+enum { N_CLI_SUBCOMMANDS = sizeof cli_subcommands / sizeof *cli_subcommands };
+
 /* The next word of a list separated by `sep`; false at the end. */
 static bool cli_word(const char **list, char sep, bytes *out) {
     if (!*list || !**list) return false;
@@ -777,6 +831,34 @@ static const cli_opt *cli_find(bool bench, bytes name) {
             for (bytes w; cli_word(&names, ' ', &w);)
                 if (bytes_eq(w, name)) return &cli_opts[i];
         }
+    return NULL;
+}
+
+/* Whether two names are alike, a dash being the same as an underscore. */
+static bool cli__alike(bytes a, bytes b) {
+    if (a.n != b.n) return false;
+    for (size_t i = 0; i < a.n; i++)
+        if ((a.p[i] == '_' ? '-' : a.p[i]) != b.p[i]) return false;
+    return true;
+}
+
+/* What to write in place of an option of another program; NULL: it is not known. */
+static const char *cli_instead(bytes name) {
+    for (int i = 0; i < N_CLI_OTHERS; i++) {
+        const char *names = cli_others[i].names;
+        for (bytes w; cli_word(&names, ' ', &w);)
+            if (cli__alike(name, w)) return cli_others[i].use;
+    }
+    return NULL;
+}
+
+/* The same for the first word of a command line. */
+static const char *cli__subcommand(const char *word) {
+    for (int i = 0; i < N_CLI_SUBCOMMANDS; i++) {
+        const char *words = cli_subcommands[i].words;
+        for (bytes w; cli_word(&words, ' ', &w);)
+            if (bytes_is(w, word)) return cli_subcommands[i].use;
+    }
     return NULL;
 }
 
@@ -1108,8 +1190,10 @@ static bool cli_environment(config *c, err_t *e) {
 }
 
 static bool cli__unknown(bytes name, int action, err_t *e) {
-    bytes near = cli__near(name, action);
-    int   n = name.n < 100 ? (int)name.n : 100;
+    bytes       near = cli__near(name, action);
+    const char *use = cli_instead(name);
+    int         n = name.n < 100 ? (int)name.n : 100;
+    if (use) return err_set(e, EXIT_INPUT, "unknown option %.*s, expected %s", n, name.p, use);
     if (near.n) return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
     return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
 }
@@ -1239,10 +1323,14 @@ static bool cli__option(config *c, cli_line *l, err_t *e) {
 }
 
 /* An argument that is not an option: one more file of an action that takes several. */
-static bool cli__operand(config *c, const char *arg, err_t *e) {
+static bool cli__operand(config *c, const cli_line *l, err_t *e) {
+    const char    *arg = l->arg[l->at - 1], *use = l->at == 1 ? cli__subcommand(arg) : NULL;
     const cli_opt *o = cli__action_opt(c->action);
+    if (use) return err_set(e, EXIT_INPUT, "unexpected argument '%s': llmrun has options in place of commands, %s", arg, use);
     if (!o || !o->hi)
-        return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
+        return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a %s goes after %s)", arg,
+                       bytes_ends(bytes_of(arg), bytes_of(".gguf")) ? "model" : "prompt",
+                       bytes_ends(bytes_of(arg), bytes_of(".gguf")) ? "-m" : "-p");
     cli_push(&c->inputs, arg);
     return true;
 }
@@ -1254,7 +1342,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     while (l.at < n) {
         const char *a = arg[l.at++];
         if (options && strcmp(a, "--") == 0) options = false;
-        else if (!(options && a[0] == '-' && a[1] ? cli__option(c, &l, e) : cli__operand(c, a, e))) return false;
+        else if (!(options && a[0] == '-' && a[1] ? cli__option(c, &l, e) : cli__operand(c, &l, e))) return false;
     }
     return true;
 }

@@ -387,8 +387,12 @@ static void help__man_talk(str *out) {
     str_put(out, ".SH CONVERSATIONS\n");
     help__roff(out, "In a conversation (-i) a line that begins with a slash is a command:");
     str_put(out, "\n");
-    for (int i = 0; i < TALK_COMMANDS; i++)
-        help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, talk_commands[i].help);
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        str help = {0};
+        talk_describe(&talk_commands[i], &help);
+        help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, help.p);
+        str_drop(&help);
+    }
     str_put(out, ".PP\n");
     help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those "
                     "from \"\"\" to \"\"\". Ctrl-C ends an answer, which stays in the conversation; at an empty prompt it "

@@ -36,6 +36,7 @@ typedef struct {
     bool               terminal;                      /* out is one */
     bool               any;                           /* something has been written */
     char               last;                          /* the last byte of it */
+    screen_text        shown, aside;                  /* on a terminal: where lines of the answer end, and of its thinking */
     bool               dim;                           /* the last thing on stderr is thinking, without the end of its line */
 } text_sink;
 
@@ -47,14 +48,15 @@ static bool text__write(text_sink *s, const void *p, size_t n) {
 }
 
 /* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may
- * be a character that is not whole yet. */
+ * be a character that is not whole yet. What a constraint has made keeps its lines, so that it can be copied. */
 static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
-    str  seen = {0};
+    str seen = {0}, lines = {0};
     *used = b.n;
     if (!s->terminal) return text__write(s, b.p, b.n);
     *used = str_visible(&seen, b, ended);
-    const bool ok = text__write(s, seen.p, seen.n);
-    str_drop(&seen);
+    screen_flow(&s->shown, str_bytes(&seen), ended, s->r->constrain ? 0 : screen_columns(fileno(s->out->f)), &lines);
+    const bool ok = text__write(s, lines.p, lines.n);
+    str_drop_all(&seen, &lines);
     return ok;
 }
 
@@ -91,25 +93,23 @@ static void text__take(void *ctx, chat_channel channel, bytes part) {
 
 /* Writes the thinking to stderr, dimmed on a terminal; and the end of its line where the answer begins. */
 static void text__show_thinking(text_sink *s, bool over) {
-    const bool  terminal = isatty(STDERR_FILENO);
     const bytes some = {(const uint8_t *)s->thinking.p + s->n_thinking, s->thinking.n - s->n_thinking};
-    str         seen = {0};
+    str         seen = {0}, lines = {0};
     if (!s->o->think_show || (!some.n && !(s->dim && over))) return;
-    s->n_thinking += terminal ? str_visible(&seen, some, over) : some.n;
-    if (!terminal) str_add(&seen, some.p, some.n);
-    progress_clear();
-    if (seen.n) {
-        if (terminal) fputs("\033[2m", stderr);
-        fwrite(seen.p, 1, seen.n, stderr);
-        if (terminal) fputs("\033[0m", stderr);
-        s->dim = true;
+    if (isatty(STDERR_FILENO)) {
+        s->n_thinking += str_visible(&seen, some, over);
+        screen_flow(&s->aside, str_bytes(&seen), over, screen_columns(STDERR_FILENO), &lines);
+    } else {
+        s->n_thinking += some.n;
+        str_cat(&lines, some);
     }
+    if (lines.n) screen_aside(str_bytes(&lines));
+    s->dim = s->dim || some.n;
     if (s->dim && over) {
-        fputs("\n", stderr);
+        screen_aside(bytes_of("\n"));
         s->dim = false;
     }
-    fflush(stderr);
-    str_drop(&seen);
+    str_drop_all(&seen, &lines);
 }
 
 /* The answer as far as it is certain. */
@@ -126,10 +126,10 @@ static bytes text__answer(text_sink *s) {
 /* Writes what is certain by now, as text or as the tokens whose text ends there. False: it cannot be written. */
 static bool text__report(text_sink *s) {
     const bytes t = text__answer(s);
+    const bool  ended = s->a->finish != GEN_RUNNING;
     size_t      used = t.n - s->written;
     bool        ok = !s->out->why;
-    if (!s->o->json && !s->o->ids && used)
-        ok = text__show(s, (bytes){t.p + s->written, used}, s->a->finish != GEN_RUNNING, &used);
+    if (!s->o->json && !s->o->ids && (used || (ended && t.n))) ok = text__show(s, (bytes){t.p + s->written, used}, ended, &used);
     s->written += used;
     if (!s->o->ids || s->o->json) return ok;          /* JSON is written in the end */
     for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= s->certain; s->n_written++)
@@ -210,39 +210,50 @@ static void text_warn_loop(const gen_request *r, const gen_answer *a) {
                  gen_loop_stop(&r->gen), a->period);
 }
 
-/* "llmrun: NAME  N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
-static void text_tokens(str *s, const char *name, int n, int timed, double seconds) {
-    str_fmt(s, "llmrun: %-11s %d token%s", name, n, n == 1 ? "" : "s");
+/* "N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
+static void text__rate(str *s, int n, int timed, double seconds) {
+    str_fmt(s, "%d token%s", n, n == 1 ? "" : "s");
     if (timed > 0 && seconds > 0) str_fmt(s, " in %.3f s (%.2f tokens/s)", seconds, timed / seconds);
+}
+
+/* The same as a line with a name. */
+static void text_tokens(str *s, const char *name, int n, int timed, double seconds) {
+    str_fmt(s, "llmrun: %-11s ", name);
+    text__rate(s, n, timed, seconds);
     str_put(s, "\n");
 }
 
-/* What the run took, for stderr. */
+/* What else is known of a run, for -v. */
+static void text__details(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a, str *s) {
+    str_fmt(s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
+            eng->p->n > 1 ? "s" : "");
+    spec_report(guesser, s);
+    spec_report_forced(guesser, a->n_tok, s);
+    constrain_report(r->constrain, s);
+    str_fmt(s, "llmrun: KV cache    %.1f MiB\n", (double)kv_bytes_peak(eng->kv) / 1048576);
+    engine_put_layout(eng, s);
+    str_put(s, "llmrun: ended by    ");
+    text__why(a, eng->v, s);
+    str_put(s, "\n");
+}
+
+/* What the run took: two lines for stderr. */
 static void text__summary(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a,
                           const text_stats *st) {
     struct rusage ru;
     str           s = {0};
     if (g_log_level < LOG_NORMAL) return;
     getrusage(RUSAGE_SELF, &ru);
-    str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
-            eng->p->n > 1 ? "s" : "");
-    if (st->n_prompt) text_tokens(&s, "prompt", st->n_prompt, st->n_prompt, st->prompt_s);
-    if (a->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", a->n_cached, eng->kv->opts.cache);
-    if (a->n_tok) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
-    text_tokens(&s, "generated", a->n_tok, a->n_tok - 1, st->gen_s);
-    spec_report(guesser, &s);
-    spec_report_forced(guesser, a->n_tok, &s);
-    constrain_report(r->constrain, &s);
-    str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak with the mapped model\n",
-            (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
-    if (g_log_level >= LOG_VERBOSE) {
-        engine_put_layout(eng, &s);
-        str_put(&s, "llmrun: ended by    ");
-        text__why(a, eng->v, &s);
-        str_put(&s, "\n");
-    }
-    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)r->seed);
-    fputs(s.p, stderr);
+    str_put(&s, "llmrun: prompt ");
+    text__rate(&s, st->n_prompt, st->n_prompt, st->prompt_s);
+    if (a->n_cached) str_fmt(&s, " after %d from %s", a->n_cached, eng->kv->opts.cache);
+    str_put(&s, ", generated ");
+    text__rate(&s, a->n_tok, a->n_tok - 1, st->gen_s);
+    str_fmt(&s, "\nllmrun: seed %llu, ", (unsigned long long)r->seed);
+    if (a->n_tok) str_fmt(&s, "first token after %.3f s, ", st->first_s);
+    str_fmt(&s, "%.1f MiB at the peak with the mapped model\n", (double)ru.ru_maxrss / 1024);
+    if (g_log_level >= LOG_VERBOSE) text__details(eng, guesser, r, a, &s);
+    screen_aside(str_bytes(&s));
     str_drop(&s);
 }
 
@@ -353,8 +364,9 @@ static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t
     s.a = a;
     text__finish(&s);
     if (!e->code && !a->err.code && o->json) text__json(sc->eng, &s, st);
-    str_drop(&s.content);
-    str_drop(&s.thinking);
+    screen_drop(&s.shown);
+    screen_drop(&s.aside);
+    str_drop_all(&s.content, &s.thinking);
     return !e->code;
 }
 

@@ -10,7 +10,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
 (`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
 import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, threading, time
-from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, new_folder, one_line, records, refused, same, sanitized, short, some, text_of, until_caught, walk
+from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, new_folder, one_line, open_terminal, records, refused, same, sanitized, short, some, text_of, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -773,12 +773,12 @@ def drawn_seeds():
 @case
 def terminal():
     """a terminal shows one progress line, which is removed at the end; -q shows none. Lines are not read from a terminal"""
-    master, slave = pty.openpty()
+    master, slave = open_terminal()
     r = subprocess.run([O.binary, "-m", PIP, "--batch", "-"], stdin=slave, capture_output=True, timeout=60 * SLOW, env=ENV)
     os.close(master), os.close(slave)
     check(r.returncode == 2 and one_line(r.stderr) and b"is a terminal" in r.stderr, repr(r))
     for more in (), ("-q",):
-        master, slave = pty.openpty()
+        master, slave = open_terminal()
         p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE,
                              stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
         os.close(slave)

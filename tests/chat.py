@@ -5,10 +5,10 @@
 
 The models are made here: each says what a chain of tokens lets it say (script.py).
 """
-import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, time
+import base64, csv, datetime, glob, io, json, os, re, resource, select, subprocess, sys, time
 import script
 from hostile import STR
-from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, jsonl, new_folder, one_line, records, same, short, some, walk
+from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, fork_terminal, jsonl, new_folder, one_line, records, same, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
@@ -44,7 +44,7 @@ def refused(words, *args, code=2, **kw):
 
 def in_terminal(*args):
     """What the command prints where standard input and output are a terminal."""
-    pid, fd = pty.fork()
+    pid, fd = fork_terminal()
     if pid == 0:
         os.execve(BIN, [BIN, *args], ENV)
     seen, until = b"", time.time() + 60 * SLOW

@@ -8,7 +8,7 @@ LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, termios, threading, time
 import kit
-from kit import ENV, SLOW, Skip, begin, case, check, done, finish, levels, new_folder, one_line, same, until_caught, walk
+from kit import ENV, SLOW, Skip, begin, case, check, done, finish, fork_terminal, levels, new_folder, one_line, open_terminal, same, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -152,6 +152,8 @@ def usage_errors():
         (["-m", "x", "-p", "a", "--samplers", "top_k;nonsense"], "nonsense"),
         (["-m", "x", "-p", "a", "-l", "x"], "--logit-bias"),
         (["hello"], "unexpected argument 'hello'"),
+        (["-m", "owner/name", "-p", "x"], "owner/name: no such file, expected the path of a GGUF file (--help models says"),
+        (["-m", "owner/name.gguf", "-p", "x"], "owner/name.gguf: cannot open: No such file or directory"),
         (["-m", "x", "-p", "a", "--stop", ""], "--stop: found an empty text"),
         (["-m", "x", "--no-stdin"], "no prompt given, expected -p TEXT or -f FILE"),
         (["-m", "x", "--no-stdin", "-f", "-"], "--no-stdin and --file - disagree"),
@@ -169,7 +171,7 @@ def usage_errors():
 
 def in_window(columns, *args):
     """Output of a command on a terminal with this many columns."""
-    master, slave = pty.openpty()
+    master, slave = open_terminal()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     p = start(*args, stdout=slave)
     os.close(slave)
@@ -249,7 +251,7 @@ def in_zsh(words):
     folder = tmp("zsh")
     os.makedirs(folder, exist_ok=True)
     good("--help", "--format", "zsh", "-o", os.path.join(folder, "_llmrun"))
-    pid, fd = pty.fork()
+    pid, fd = fork_terminal()
     if pid == 0:
         os.chdir(os.path.join(HERE, "models"))
         os.execvpe("zsh", ["zsh", "-f", "-i"], dict(ENV, TERM="dumb", HOME=TMP, PS1="", LC_ALL="C.UTF-8"))
@@ -527,7 +529,7 @@ class Terminal:
 
     def __init__(self, *args, columns=80, out=False, stdin=subprocess.DEVNULL):
         self.columns = columns
-        self.end, follower = pty.openpty()
+        self.end, follower = open_terminal()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.p = subprocess.Popen([BIN, *args], stdin=stdin, stdout=follower if out else subprocess.PIPE, stderr=follower, env=ENV)
         os.close(follower)
@@ -857,7 +859,7 @@ def stdin_appended():
     same(tokens("-p", "Explain", preexec_fn=lambda: os.close(0)), alone, "-p and a closed stdin")
     with open(os.devnull, "wb") as f:
         same(tokens("-p", "Explain", stdin=f), alone, "-p and a stdin that cannot be read")
-    leader, follower = pty.openpty()
+    leader, follower = open_terminal()
     same(tokens("-p", "Explain", stdin=follower), alone, "-p at a terminal")
     path = tmp("f.txt")
     with open(path, "wb") as f:
@@ -1687,7 +1689,7 @@ def context_of_longrope():
     args = ("-m", phi3, "--batch", lines, "-o", out, "--kv-blocks", "3", "--kv-block-size", "8", "-s", "1", "-q")
     good(*args, "-c", "32")
     refused(run(*args, "-c", "48", "--resume"), 2, "rope-set", "--resume with the other factors")
-    err = run("-m", phi3, "-md", phi3, "-p", "the hen and the cat in", "-c", "38", "-n", "20", "--ignore-eos", "--temp", "0", "--draft-min", "3").err
+    err = run("-m", phi3, "-md", phi3, "-p", "the hen and the cat in", "-c", "38", "-n", "20", "--ignore-eos", "--temp", "0", "--draft-min", "3", "-v").err
     check(re.search(rb"draft +\d+ guessed, \d+ accepted \(100\.0 %\)", err), "the model as its own draft: %r" % err)
 
 
@@ -1734,7 +1736,7 @@ def prompt_cache():
     text = "Once upon a time there was a little girl named Lily who lived in a small house by the sea with her mother and a dog."
     args = ["-m", model(), "--raw", "-p", text, "-n", "30", "--temp", "0"]
     plain, kept = answered(*args), tmp("kept.gguf")
-    came = re.compile(rb"prompt +(\d+) tokens before them came from ")
+    came = re.compile(rb"(?m)^llmrun: prompt .* after (\d+) from .*, generated ")
     first = answered(*args, "--prompt-cache", kept)
     second = answered(*args, "--prompt-cache", kept)
     same(first.out, plain.out, "the text beside a new file")

@@ -1,5 +1,5 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import argparse, base64, collections, json, os, random, re, shutil, subprocess, tempfile, time, warnings
+import argparse, base64, collections, json, os, pty, random, re, shutil, subprocess, tempfile, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -115,6 +115,22 @@ def refused(r, rc, word, what):
 
 
 # --- processes ---
+
+def open_terminal():
+    """A pseudo-terminal: the end of its person, and that of programs. A case that needs one is skipped where there is none."""
+    try:
+        return pty.openpty()
+    except OSError as e:
+        raise Skip("no pseudo-terminal: %s" % e)
+
+
+def fork_terminal():
+    """A child process on a terminal of its own: (its pid, 0 in the child; the end of its person)."""
+    for fd in open_terminal():
+        os.close(fd)
+    return pty.fork()
+
+
 
 class Done:
     def __init__(self, rc, out, err, usage=None):

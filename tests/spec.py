@@ -318,7 +318,7 @@ def counts_in(err, n):
 
 def alone(prompt, *args, model=PIP, **kw):
     """One run: (ids, what it counted, stderr)."""
-    r = run("-m", model, "--raw", "-f", put("prompt.txt", prompt.encode()), "--ids", *one_thread(args), **kw)
+    r = run("-m", model, "--raw", "-f", put("prompt.txt", prompt.encode()), "--ids", "-v", *one_thread(args), **kw)
     check(r.rc == 0, "%s: %r" % (" ".join(args), r))
     ids = [int(x) for x in r.out.split()]
     return ids, counts_in(r.err, len(ids)), r.err

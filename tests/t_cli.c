@@ -435,6 +435,41 @@ static void t_cli_near(void) {
     EQ_STR(e.text, "unknown option --zebra (--help lists them)");
 }
 
+/* Whether a text has the name of an option, alone or before a blank. */
+static bool t_cli__has_option(const char *text) {
+    for (bytes w; cli_word(&text, ' ', &w);)
+        if (w.p[0] == '-' && cli_find(false, bytes_slice(w, 0, w.n - (w.p[w.n - 1] == ',')))) return true;
+    return false;
+}
+
+static void t_cli_others(void) {
+    static const struct { const char *line, *error; } cases[] = {
+        {"-m|x|--max-tokens|5", "unknown option --max-tokens, expected -n N"},
+        {"-m|x|--max_new_tokens=5", "unknown option --max_new_tokens, expected -n N"},
+        {"-m|x|--schema|{}", "unknown option --schema, expected --json-schema JSON"},
+        {"-m|x|--system|hi", "unknown option --system, expected -sys TEXT"},
+        {"-m|x|--gpu", "unknown option --gpu, expected -ngl N, with --device N to choose a GPU"},
+        {"chat|-m|x", "unexpected argument 'chat': llmrun has options in place of commands, llmrun -m FILE talks with a model in a terminal, "
+                      "llmrun -m FILE -p TEXT answers once"},
+        {"serve", "unexpected argument 'serve': llmrun has options in place of commands, there is no server, --batch FILE answers many requests"},
+        {"-m|x|run", "unexpected argument 'run', expected an option (a prompt goes after -p)"},
+        {"x.gguf", "unexpected argument 'x.gguf', expected an option (a model goes after -m)"},
+    };
+    config c;
+    err_t  e;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK(!t_cli__parse(&c, cases[i].line, &e));
+        EQ_STR(e.text, cases[i].error);
+    }
+    for (int i = 0; i < N_CLI_OTHERS; i++) {
+        const char *names = cli_others[i].names, *use = cli_others[i].use;
+        CHECKF(cli_find(false, (bytes){(const uint8_t *)use, strcspn(use, " ")}), "%s: no such option", use);
+        for (bytes w; cli_word(&names, ' ', &w);)
+            CHECKF(!cli_find(false, w) && !cli_find(true, w) && !cli__foreign(w), "%.*s is an option", (int)w.n, (const char *)w.p);
+    }
+    for (int i = 0; i < N_CLI_SUBCOMMANDS; i++) CHECKF(t_cli__has_option(cli_subcommands[i].use), "%s: no option", cli_subcommands[i].use);
+}
+
 static void t_cli_distance(void) {
     static const struct { const char *a, *b; int d; } cases[] = {
         {"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"abc", "xabc", 1},
@@ -1010,6 +1045,7 @@ static const t_case t_cli_cases[] = {
     {"help__man", "the man page is whole", t_cli_help_man},
     {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
     {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},
+    {"cli_others", "options and sub-commands of other programs get what llmrun has in their place, which exists", t_cli_others},
     {"cli_distance", "edits between two names are counted right", t_cli_distance},
     {"cli_numbers", "numbers are read strictly", t_cli_numbers},
     {"cli_lines", "command lines that are wrong as a whole are refused in words", t_cli_lines},

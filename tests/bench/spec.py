@@ -86,7 +86,7 @@ class Own:
     def __init__(self, o, source=None):
         self.o, self.own, self.plain = o, True, source is None
         self.name = PLAIN if self.plain else self.SOURCES[source]
-        self.args = [o.llmrun, "-m", o.model, "--ids", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
+        self.args = [o.llmrun, "-m", o.model, "--ids", "-v", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
         self.args += ["-md", o.draft] * (source in ("draft", "both")) + ["--no-lookup"] * (source in (None, "draft"))
 
     def run(self, load, i):
