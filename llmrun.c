@@ -46,6 +46,7 @@
  *               <- base gguf tok val jinja gram constrain gen calls
  *   [score]     logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]     reader of long files, shards                                       <- base
+ *   [table]     CSV and TSV, prompts made of columns                               <- base lines
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
@@ -60,7 +61,7 @@
  *   [talk]      a conversation, turn by turn
  *               <- base val jinja kv constrain engine gen chat sched spec text term
  *   [batch]     files of requests, one per line
- *               <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
+ *               <- base val tok kv samp constrain embed engine gen chat lines table results req sched gain spec
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -176,6 +177,7 @@
 #include "src/chat.c"
 #include "src/score.c"
 #include "src/lines.c"
+#include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
 #include "src/gain.c"

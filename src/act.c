@@ -965,6 +965,7 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
         want = want || (o->group == GROUP_CHAT && c->given[i] && o != cli_find(false, bytes_of("--chat-template-file")));
+        want = want || ((o->at == AT(batch.prompt) || o->at == AT(batch.id_column)) && c->given[i]);
         want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
@@ -1053,6 +1054,16 @@ static batch_form act__batch_form(const config *c) {
     return strcmp(act__extension(c), "f32") == 0 ? BATCH_FLOATS : BATCH_RECORDS;
 }
 
+/* The template of --prompt-template. */
+static bool act__batch_template(const config *c, batch_job *job, err_t *e) {
+    str text = {0};
+    if (!c->batch.prompt) return true;
+    if (c->escape) cli_unescape(c->batch.prompt, &text);
+    const bool ok = table_template_read(&job->prompt, text.n ? text.p : c->batch.prompt, e);
+    str_drop(&text);
+    return ok;
+}
+
 /* What can be checked before the model is opened to run. */
 static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
@@ -1064,13 +1075,13 @@ static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str 
                        : job->form == BATCH_CSV  ? "--format csv"
                                                  : "--format text");
     r->vocab = tok_load(r->g, c->pre, e);
-    const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) &&
-                    (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e) &&
-                    batch_check(files->v, files->n, c->batch.line_bytes, e) &&
-                    (!c->output || act__apart_from_inputs(c, c->output, e)) &&
-                    act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
+    bool ok = r->vocab && act__hold(r, e) && batch_fields(&c->batch, job, e) &&
+              act__batch_template(c, job, e) &&
+              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e);
     job->path = files->v;
     job->n_paths = files->n;
+    ok = ok && batch_check(job, &c->batch, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
+         act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
     job->hold = &r->hold;
     job->holds = r->holds;
     return ok;
@@ -1193,6 +1204,7 @@ static bool act__batch(act_job *r, err_t *e) {
     if (bad > 0)
         err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad,
                 bad == 1 ? " is" : "s are");
+    table_template_drop(&job.prompt);
     cli_list_drop(&files);
     spec_close(guesser);
     engine_close(en);

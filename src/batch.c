@@ -20,6 +20,9 @@ typedef struct {
     const char *fields;                               /* what records hold beyond OpenAI's shape; NULL: nothing */
     float       cost;                                 /* of an hour of this machine, 0: not given */
     const char *shard;                                /* I/N, NULL: all of the file */
+    const char *prompt;                               /* the template of prompts; NULL: lines are requests */
+    const char *input;                                /* the form of the files, as table_form_of() takes it */
+    const char *id_column;                            /* the column with the custom_id, NULL: custom_id */
 } batch_opts;
 
 static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .window = 1024, .line_bytes = 16 << 20};
@@ -33,8 +36,17 @@ enum {
 /* Forms of the answers. Numbers and floats are of vectors: a row for each text, in the order of the input. */
 typedef enum { BATCH_RECORDS, BATCH_CSV, BATCH_NUMBERS, BATCH_FLOATS } batch_form;
 
-/* What a run takes from the command line. */
+enum { BATCH_PASSED = 256 };                          /* columns that are named to go through to the records */
+
+/* Which columns of the input do. */
 typedef struct {
+    bool  all;
+    bytes name[BATCH_PASSED];                         /* [n] */
+    int   n;
+} batch_pass;
+
+/* What a run takes from the command line. */
+typedef struct batch_job {
     const char *const *path;                          /* [n_paths] "-": standard input */
     int              n_paths;
     const char      *model_name;
@@ -47,6 +59,8 @@ typedef struct {
     bool             json;                            /* the summary's form */
     batch_form       form;
     unsigned         fields;                          /* batch_fields() */
+    batch_pass       pass;                            /* the same */
+    table_template   prompt;                          /* without parts: lines are requests; the caller drops it */
     const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
     err_t            no_chat;
     bool             wrap;                            /* a plain line is the message of a user */
@@ -63,6 +77,10 @@ typedef struct {                                      /* the files of a run, one
     lines_in          *in;                            /* NULL: the next file has not been opened */
     bool               known;                         /* the first line of this file has been seen */
     bool               json;                          /* its lines are JSON */
+    bool               rows;                          /* it is CSV or TSV: its lines are rows of `table` */
+    table_in           table;
+    const batch_opts  *o;
+    const struct batch_job *job;
     uint64_t           size;                          /* bytes of all files; 0 where one is no regular file */
     uint64_t           done;                          /* bytes of those that were read */
 } batch_input;
@@ -103,6 +121,7 @@ typedef struct {
     batch_line      *begun;                           /* in the schedule */
     bool             over;                            /* the last file has ended */
     bool             settled;                         /* the resumed results hold answers to its lines alone */
+    table_row        row;                             /* the cells of the line that is being read */
     str              rec;                             /* the record that is being written */
     str             *held;                            /* [window] records that wait for an earlier line's; NULL: none do */
     bool            *ready;                           /* [window] the line has ended; its record may be empty */
@@ -133,21 +152,27 @@ static void batch__line_free(batch_line *l) {
     mem_free(l);
 }
 
-/* "prompt,seed": bits of REQ_PROMPT and so on. */
-static bool batch_fields(const char *text, unsigned *fields, err_t *e) {
+/* Reads what --batch-fields says into `fields`, bits of REQ_PROMPT and so on, and `pass`: "prompt,seed", and names of columns
+ * or all, where prompts are made of columns. */
+static bool batch_fields(const batch_opts *o, batch_job *job, err_t *e) {
     static const char *const names[] = {"prompt", "seed", "logprob", "times"};
-    for (*fields = 0; text && *text;) {
-        const size_t n = strcspn(text, ",");
-        unsigned     bit = 0;
+    const char *text = o->fields;
+    while (text && *text) {
+        const bytes name = {(const uint8_t *)text, strcspn(text, ",")};
+        unsigned    bit = 0;
         for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-            if (bytes_is((bytes){(const uint8_t *)text, n}, names[i])) bit = 1u << i;
-        if (!bit)
+            if (bytes_is(name, names[i])) bit = 1u << i;
+        if (!bit && !o->prompt)
             return err_set(e, EXIT_INPUT,
                            "--batch-fields: found '%.*s', expected some of prompt, seed, logprob and times, "
-                           "with commas between them",
-                           (int)min_size(n, 100), text);
-        *fields |= bit;
-        text += n + (text[n] == ',');
+                           "with commas between them (beside --prompt-template names of columns, or all)",
+                           (int)min_size(name.n, 100), text);
+        job->fields |= bit;
+        if (!bit && bytes_is(name, "all")) job->pass.all = true;
+        else if (!bit && job->pass.n == BATCH_PASSED)
+            return err_set(e, EXIT_INPUT, "--batch-fields: more than %d columns, expected fewer, or all", BATCH_PASSED);
+        else if (!bit) job->pass.name[job->pass.n++] = name;
+        text += name.n + (text[name.n] == ',');
     }
     return true;
 }
@@ -166,13 +191,13 @@ static bool batch__is_stream(const char *path) {
 }
 
 /* Opens every regular file once, so that a missing one is an error before the first line is answered. */
-static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t line_bytes, err_t *e) {
+static bool batch__input_init(batch_input *in, const batch_job *job, const batch_opts *o, err_t *e) {
     bool sized = true;
-    *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = line_bytes};
+    *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = o->line_bytes, .o = o, .job = job};
     for (int i = 0; i < in->n; i++) {
         if (batch__is_stream(in->path[i])) sized = false;
         else {
-            lines_in *one = lines_open(in->path[i], line_bytes, e);
+            lines_in *one = lines_open(in->path[i], o->line_bytes, e);
             if (!one) return false;
             in->size += one->size;
             lines_close(one);
@@ -189,19 +214,63 @@ static bool batch__opens_array(bytes line, size_t i) {
     return i == line.n || line.p[i] == '{';
 }
 
+/* Whether the columns that the options name are among those of the file. */
+static bool batch__has_columns(const batch_input *in, const table_row *columns, err_t *e) {
+    const batch_pass *pass = &in->job->pass;
+    str               text = {0};
+    const char       *option = table_fill(&in->job->prompt, columns, &text, e) ? NULL : "--prompt-template";
+    bytes             name = {0};
+    if (in->o->id_column && !option && !table_find(columns, name = bytes_of(in->o->id_column))) option = "--id-column";
+    for (int i = 0; !option && in->rows && i < pass->n; i++)
+        if (!table_find(columns, name = pass->name[i])) option = "--batch-fields";
+    str_clear(&text);
+    table_names(columns, &text);
+    if (option && !e->code)
+        err_set(e, EXIT_INPUT, "%s: no column '%.*s' in %s, expected one of %.300s", option, utf8_head(name, 100),
+                (const char *)name.p, in->in->name, text.p);
+    str_drop(&text);
+    return !e->code;
+}
+
+/* The same of the first line of JSON, where it is an object; one that is none is an error of its line. */
+static bool batch__first_object(const batch_input *in, bytes line, err_t *e) {
+    table_row row = {0};
+    err_t     none = {0};
+    const bool ok = !table_object(line, &row, &none) || batch__has_columns(in, &row, e);
+    table_row_drop(&row);
+    return ok;
+}
+
 /* Finds the kind of a file by its first line that is not blank. False: it has no lines of requests. */
 static bool batch__kind(batch_input *in, bytes line, uint64_t no, err_t *e) {
-    const char *kind = no == 1 ? bytes_kind(line) : NULL;
-    size_t      i = 0;
-    while (i < line.n && isspace(line.p[i])) i++;
-    in->json = line.p[i] == '{';
+    const table_form form = table_form_of(in->o->input, in->path[in->i]);
+    const char      *kind = no == 1 && !in->rows ? bytes_kind(line) : NULL;
+    size_t           i = 0;
     in->known = true;
+    if (in->rows) return batch__has_columns(in, &in->table.head, e);
+    while (i < line.n && isspace(line.p[i])) i++;
+    in->json = form == TABLE_JSONL || (form == TABLE_AUTO && line.p[i] == '{');
     if (kind)
         return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file with a request on each line", in->in->name, kind);
-    return !batch__opens_array(line, i) ||
+    if (in->job->prompt.n && in->json && !batch__first_object(in, line, e)) return false;
+    return form == TABLE_TEXT || !batch__opens_array(line, i) ||
            err_set(e, EXIT_INPUT,
                    "%s: is a JSON array, expected JSON Lines: each object on a line of its own (jq -c '.[]' makes them)",
                    in->in->name);
+}
+
+/* Opens file in->i. */
+static bool batch__open_file(batch_input *in, err_t *e) {
+    const table_form form = table_form_of(in->o->input, in->path[in->i]);
+    in->rows = form == TABLE_CSV || form == TABLE_TSV;
+    table_drop(&in->table);
+    table_init(&in->table, form);
+    if (in->rows && !in->job->prompt.n)
+        return err_set(e, EXIT_INPUT,
+                       "%s: is a file of columns, expected --prompt-template 'text with {COLUMN}', which makes a prompt of "
+                       "each row (--input-format text reads it line by line)",
+                       in->path[in->i]);
+    return (in->in = lines_open(in->path[in->i], in->line_bytes, e)) != NULL;
 }
 
 static bool batch__blank(bytes line) {
@@ -214,10 +283,11 @@ static bool batch__blank(bytes line) {
 static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
     for (; in->i < in->n; in->i++) {
         lines_got got = LINES_LINE;
-        if (!in->in && !(in->in = lines_open(in->path[in->i], in->line_bytes, e))) return LINES_FAILED;
+        if (!in->in && !batch__open_file(in, e)) return LINES_FAILED;
         while (got == LINES_LINE) {
-            got = lines_next(in->in, wait, line, no, e);
-            if (got == LINES_LINE && batch__blank(*line)) continue;
+            got = in->rows ? table_next(&in->table, in->in, wait, line, e) : lines_next(in->in, wait, line, no, e);
+            if (in->rows) *no = in->table.n_rows;
+            if (got == LINES_LINE && !in->rows && batch__blank(*line)) continue;
             if (got == LINES_LINE && !in->known && !batch__kind(in, *line, *no, e)) return LINES_FAILED;
             if (got != LINES_END) return got;
         }
@@ -229,15 +299,21 @@ static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *
     return LINES_END;
 }
 
+static void batch__input_drop(batch_input *in) {
+    lines_close(in->in);
+    table_drop(&in->table);
+    in->in = NULL;
+}
+
 /* Whether regular files begin like files of requests; asked before the results are begun. */
-static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err_t *e) {
-    for (int i = 0; i < n && !e->code; i++) {
-        batch_input in = {.path = &path[i], .n = 1, .line_bytes = line_bytes};
+static bool batch_check(const batch_job *job, const batch_opts *o, err_t *e) {
+    for (int i = 0; i < job->n_paths && !e->code; i++) {
+        batch_input in = {.path = &job->path[i], .n = 1, .line_bytes = o->line_bytes, .o = o, .job = job};
         bytes       line;
         uint64_t    no;
-        if (batch__is_stream(path[i])) continue;
+        if (batch__is_stream(job->path[i])) continue;
         batch__next(&in, true, &line, &no, e);
-        lines_close(in.in);
+        batch__input_drop(&in);
     }
     return !e->code;
 }
@@ -421,6 +497,54 @@ static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
     return rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1;   /* -s takes 63 bits */
 }
 
+/* The hash of a line, for its record; that of a row also depends on the names of the columns. */
+static uint64_t batch__hash(const batch_input *in, bytes line) { return bytes_hash(in->rows ? in->table.hash : 0, line); }
+
+/* The cells of a line of a file with --prompt-template. False: it has none, why is set and row is empty. */
+static bool batch__cells(const batch_input *in, bytes line, table_row *row, err_t *why) {
+    if (in->rows) return table_cells(&in->table, line, row, why);
+    if (in->json) return table_object(line, row, why);
+    return table_text(line, row), true;
+}
+
+/* What --id-column names, else the column custom_id. */
+static bytes batch__row_id(const batch_input *in, const table_row *row) {
+    const table_cell *c = table_find(row, bytes_of(in->o->id_column ? in->o->id_column : "custom_id"));
+    return c ? table_value(row, (size_t)(c - row->cell)) : (bytes){0};
+}
+
+/* The columns that go through to the record, as a JSON object; empty: none do. */
+static void batch__passed(const batch_pass *pass, const table_row *row, str *out) {
+    jw w = jw_tight(out);
+    if (!row->n || (!pass->all && !pass->n)) return;
+    jw_open(&w, NULL, '{');
+    for (size_t i = 0; pass->all && i < row->n; i++) {
+        if (table_find(row, table_name(row, i)) != &row->cell[i]) continue;
+        jw_member(&w, table_name(row, i));
+        table_json(row, &row->cell[i], out);
+        w.more = true;
+    }
+    for (int i = 0; !pass->all && i < pass->n; i++) {
+        const table_cell *c = table_find(row, pass->name[i]);
+        jw_member(&w, pass->name[i]);
+        if (c) table_json(row, c, out);
+        else str_put(out, "null");
+        w.more = true;
+    }
+    jw_close(&w, '}');
+}
+
+/* Reads a line of a file with --prompt-template, as req_read() reads a request. */
+static bool batch__read_row(batch_work *b, req *q, bytes line, const req_form *form, err_t *why) {
+    str        text = {0}, passed = {0};
+    const bool ok = batch__cells(&b->in, line, &b->row, why) && table_fill(&b->job->prompt, &b->row, &text, why);
+    batch__passed(&b->job->pass, &b->row, &passed);
+    req_read_text(q, str_bytes(&text), ok, batch__row_id(&b->in, &b->row), form);
+    q->passed = str_bytes(&passed);
+    str_drop(&text);
+    return ok;
+}
+
 /* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
 static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     batch_line *l = mem_new(1, sizeof *l);
@@ -428,12 +552,13 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     err_t       why = {0};
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read,
-                      .hash = bytes_hash(0, line)};
+                      .hash = batch__hash(&b->in, line)};
     gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {.base = &base, .n_vocab = b->eng->m.hp.n_vocab, .json = b->in.json, .wrap = b->job->wrap,
                            .hold = b->job->hold};
-    if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    if (b->job->prompt.n ? !batch__read_row(b, &l->q, line, &form, &why) : !req_read(&l->q, line, &form, &why))
+        code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = batch__is_twice(b, l);
     if (twice)
         code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
@@ -492,16 +617,20 @@ static bool batch__refill(batch_work *b, bool wait, err_t *e) {
 static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint64_t no, bool is_long) {
     const uint64_t file = batch__file_key(in, in->i);
     req            q = {0};
-    if (in->json || is_long) req_read_id(&q, line);
+    err_t          none = {0};
+    if (in->job->prompt.n && !is_long) {
+        batch__cells(in, line, &b->row, &none);
+        req_read_text(&q, (bytes){0}, false, batch__row_id(in, &b->row), NULL);
+    } else if (in->json || is_long) req_read_id(&q, line);
     const bool first = q.has_id && results_add_id(b->out, file, q.custom_id);
-    results_use_old(b->out, file, no, bytes_hash(0, line), first);
+    results_use_old(b->out, file, no, batch__hash(in, line), first);
     req_drop(&q);
 }
 
 /* Files that can be read twice are read to their ends before the first line is answered: what answers none of
  * their lines is moved to FILE.stale now, with a warning. Else that is done after the last line. */
 static bool batch__settle(batch_work *b, err_t *e) {
-    batch_input again = b->in;
+    batch_input again = b->in;                        /* nothing of it has been read */
     bytes       line;
     uint64_t    no;
     lines_got   got;
@@ -512,7 +641,7 @@ static bool batch__settle(batch_work *b, err_t *e) {
         if (g_interrupt) break;
         batch__claim(b, &again, line, no, got == LINES_LONG);
     }
-    lines_close(again.in);
+    batch__input_drop(&again);
     results_reset_ids(b->out);
     b->settled = got == LINES_END && results_move_stale(b->out, e);
     return b->settled;
@@ -882,7 +1011,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     const int  n_seqs = min_int(o->n_parallel, max_int(eng->n_batch / 2, 1));
     const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
     b.t_shown = b.t0;
-    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
+    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
     if ((o->ordered || job->form >= BATCH_NUMBERS) && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
@@ -905,7 +1034,8 @@ done:
     }
     for (size_t i = b.first; i < b.n; i++) batch__line_free(b.line[i]);
     sched_free(b.sc);
-    lines_close(b.in.in);
+    batch__input_drop(&b.in);
+    table_row_drop(&b.row);
     lines_shard_drop(&b.shard);
     for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
     mem_free_all(b.held, b.ready, b.line);

@@ -162,7 +162,7 @@ static const struct {
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -185,6 +185,7 @@ static const struct {
                      ON(GENERATE) | ON(TALK)},                                                  /* the same */
     [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)}, /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
+    [BESIDE_PROMPTS] = {"--prompt-template", ON_LINES},
 };
 
 typedef struct {
@@ -538,6 +539,15 @@ static const cli_opt cli_opts[] = {
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE,
      .help = "print the new type of each tensor and the sizes; write nothing"},
 
+    {"--prompt-template",               "TEXT",       OPT_STR,  AT(batch.prompt),    0, 0, GROUP_BATCH, ON_LINES,
+     .help = "make a prompt of each row of CSV or TSV, or of each JSON object: {COLUMN} is its value, {{ and }} are braces; a "
+             "message where the model has a chat template"},
+    {"--input-format",                  "jsonl|csv|tsv|text", OPT_WORD, AT(batch.input), 0, 0, GROUP_BATCH, ON_LINES,
+     .help = "form of the files; without it by the name (.csv, .tsv) or the first line; the first row of CSV and TSV names "
+             "the columns, a line of text is the column text"},
+    {"--id-column",                     "NAME",       OPT_STR,  AT(batch.id_column), 0, 0, GROUP_BATCH, ON_LINES,
+     .help = "with --prompt-template, the column whose value is the custom_id of the record (custom_id)",
+     .beside = BESIDE_PROMPTS},
     {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024, GROUP_BATCH, ON_LINES,
      .help = "most sequences that run at the same time; fewer run when the cache is full"},
     {"--resume",                        NULL,         OPT_ON,   AT(resume),          0, 0, GROUP_BATCH, ON_LINES,
@@ -551,7 +561,8 @@ static const cli_opt cli_opts[] = {
              "up to --batch-window results wait for earlier ones"},
     {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0, 0, GROUP_BATCH, ON_LINES,
      .help = "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), "
-             "times (seconds until its turn, its first and its last token)"},
+             "times (seconds until its turn, its first and its last token); with --prompt-template also columns by their "
+             "names, or all"},
     {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20, GROUP_BATCH, ON_LINES,
      .help = "lines that are read ahead and planned together"},
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32, GROUP_BATCH, ON_LINES,

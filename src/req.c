@@ -13,8 +13,8 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv,
- * req_print_csv_error.
+ * Public: req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
+ * req_print_csv, req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -64,6 +64,7 @@ typedef struct {
     constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
     bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
+    bytes       passed;                               /* owned: columns of the input, a JSON object for the record; or empty */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
@@ -112,6 +113,7 @@ static void req_drop(req *q) {
     mem_free_all(q->stop, q->bias);
     req__free(q->call_name);
     req__free(q->hold_text);
+    req__free(q->passed);
     req_drop_input(q);
     *q = (req){0};
 }
@@ -600,7 +602,10 @@ static bool req__key(req_in *r, val name, val v) {
     for (int i = 0; i < SAMP_PARAMS && shape != REQ_EMBED; i++)
         if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
     while (k < end && !val_is_str(name, k->name)) k++;
-    if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
+    if (k == end) return err_set(r->e, EXIT_INPUT,
+                       "unknown key '%s' in the body (--prompt-template makes prompts of any objects; metadata may hold what "
+                       "goes along)",
+                       req__show(name.s).text);
     if (!(k->where & shape))
         return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
     return k->take(r, k, v);
@@ -761,6 +766,17 @@ static void req__plain(req *q, bytes line, bool wrap) {
     }
     chat_input_begin(&q->input);
     chat_add(&q->input, "user", line);
+}
+
+/* A text that is the prompt, or the message of a user, of a line with this custom_id; empty: it has none. good: the text is
+ * one; else the line has an error, and form may be NULL. *q need not hold anything before; the caller drops it. */
+static void req_read_text(req *q, bytes text, bool good, bytes custom_id, const req_form *form) {
+    str id = {0};
+    *q = (req){.n = 1, .many_calls = true, .has_id = custom_id.n > 0};
+    if (form) q->ask = *form->base;
+    if (form && form->hold) q->hold = *form->hold;
+    if (q->has_id) str_cat(&id, custom_id), q->custom_id = str_bytes(&id);
+    if (good) req__plain(q, text, form->wrap);
 }
 
 /* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is
@@ -962,6 +978,7 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
         req__print_seconds(w, "total_s", o->times.total);
         jw_close(w, '}');
     }
+    if (q->passed.n) jw_key(w, "fields"), str_cat(w->to, q->passed);
     jw_close(w, '}');
     str_put(w->to, "\n");
 }

@@ -1421,6 +1421,97 @@ def more_fields():
          "files and lines")
 
 
+# --- tables ---
+
+TABLE = b'\xef\xbb\xbfid,review,stars\r\n7,"Good, ""very"" good\r\nindeed",5\r\n\r\n8,Once upon,1\r\n9,x\r\n10,"a"b,2\r\n7,A,3\r\n'
+
+
+@case
+def table_prompts():
+    """--prompt-template makes a prompt of each row of CSV, TSV, JSON or text: the record has what the same prompt in a body has, the id, columns that go through"""
+    opts = ("-m", PIP, "-n", "6", "--temp", "0", "-s", "4", "-q", "--no-chat", "--prompt-template", "{{{review}}} is")
+    want = {no: c.texts() for no, c in batch([{"prompt": p, "max_tokens": 6} for p in
+            ('{Good, "very" good\r\nindeed} is', "{Once upon} is")], "--temp", "0", "-s", "4").items()}
+    path = put("t.csv", TABLE)
+    r = run(*opts, "--batch", path, "--id-column", "id", "--batch-fields", "prompt,stars,id")
+    got = records(r.out)
+    same((r.rc, sorted(got)), (1, [1, 2, 3, 4, 5]), "rows")
+    same([got[i].texts() for i in (1, 2)], [want[1], want[2]], "texts")
+    same([got[i].id for i in (1, 2, 3, 5)], ["7", "8", None, "7"], "ids")
+    same([got[i].whole["fields"] for i in (1, 2)], [{"stars": "5", "id": "7"}, {"stars": "1", "id": "8"}], "columns")
+    same(got[2].whole["prompt"], "{Once upon} is", "the prompt")
+    for no, word in (3, "line 6: found 2 cells, expected 3 (id, review, stars)"), (4, "line 7: cell 2 has text behind"):
+        check(word in got[no].error["message"], repr(got[no].error))
+    same(got[5].error["code"], "duplicate_custom_id", "an id that comes twice")
+
+    rows = [["7", 'Good, "very" good\r\nindeed'], ["8", "Once upon"]]
+    tsv = "id\treview\n" + "".join('%s\t"%s"\n' % (a, b.replace('"', '""')) for a, b in rows)
+    objects = [{"custom_id": a, "review": b, "n": [1, None]} for a, b in rows]
+    for name, data, more in (("t.tsv", tsv.encode(), ("--id-column", "id")), ("t.jsonl", jsonl(objects), ()),
+                             ("t.dat", tsv.encode(), ("--id-column", "id", "--input-format", "tsv"))):
+        r = run(*opts, "--batch", put(name, data), "--batch-fields", "all", *more)
+        got = records(r.out)
+        same({no: (x.id, x.texts()) for no, x in got.items()}, {1: ("7", want[1]), 2: ("8", want[2])}, name)
+        same(got[1].whole["fields"], objects[0] if name == "t.jsonl" else {"id": "7", "review": rows[0][1]}, name + ": columns")
+    got = records(run(*opts, "--batch", "-", "--input-format", "csv", inp=b"review\nOnce upon\n").out)
+    same(got[1].texts(), want[2], "standard input")
+    got = records(run(*opts[:-1], "{{{text}}} is", "--batch", put("t.txt", b"\nOnce upon\n")).out)
+    same(got[2].texts(), want[2], "a line of text")
+    r = run(*opts, "--batch", put("t.jsonl", jsonl([objects[1], {"x": 1}, b"{", [1], {"review": None}])))
+    got = records(r.out)
+    same([got[i].error["message"] for i in (2, 3, 4)], ["--prompt-template: no column 'review', expected one of x"] +
+         ["the line is no JSON object"] * 2, "lines without the key, or no objects")
+    check(got[5].body, "null is an empty text")
+
+
+@case
+def table_chat():
+    """a filled prompt is the message of a user where lines are messages"""
+    line = {"messages": [{"role": "user", "content": "What is 7 plus 5?"}], "max_tokens": 8, "temperature": 0}
+    want = batch([line])[1].body["choices"][0]["message"]["content"]
+    r = run("-m", PIP, "--chat", "-n", "8", "--temp", "0", "-q", "--batch", put("t.csv", b"a,b\n7,5\n"), "--prompt-template", "What is {a} plus {b}?")
+    same(records(r.out)[1].body["choices"][0]["message"]["content"], want, "answers")
+
+
+@case
+def table_refused():
+    """a table without a template, columns that are not there, and broken templates are refused before anything is written; unknown keys name the way out"""
+    path, out = put("t.csv", TABLE), fresh("t.out.jsonl")
+    args = ("-m", PIP, "-q", "-o", out, "--batch", path)
+    refused(run(*args), 2, "--prompt-template", "no template")
+    refused(run(*args, "--input-format", "csv"), 2, "--prompt-template", "no template")
+    for template, word in ("{revew}", "no column 'revew'.*id, review, stars"), ("{review", "byte 0: found '{' alone"), ("", "empty text"):
+        refused(run(*args, "--prompt-template", template), 2, word, template)
+    refused(run(*args, "--prompt-template", "{review}", "--id-column", "key"), 2, "--id-column: no column 'key'", "the id")
+    refused(run(*args, "--prompt-template", "{review}", "--batch-fields", "stars,star"), 2, "--batch-fields: no column 'star'", "a column")
+    refused(run(*args[:-1], put("t.jsonl", [{"a": 1}]), "--prompt-template", "{review}"), 2, "no column 'review'", "the first object")
+    refused(run(*args[:-1], put("t2.csv", b"a,b,a\n"), "--prompt-template", "{b}"), 2, "two columns are named 'a'", "names")
+    refused(run(*args[:-1], put("t2.csv", b'a,b\n1,"2' + b"x\n" * 9000), "--prompt-template", "{b}", "--batch-line", "9000"), 2,
+            "line 2: a row of more than 9000 bytes", "a quote that is not closed")
+    check(not os.path.exists(out), "nothing is written")
+    error = batch([{"review": "x", "prompt": "y"}], rc=1)[1].error["message"]
+    check("unknown key 'review'" in error and "--prompt-template" in error and "metadata" in error, error)
+    same(len(records(run("-m", PIP, "-q", "-n", "1", "--no-chat", "--input-format", "text", "--batch", path).out)), 7, "a table as lines of text")
+
+
+@case
+def table_resumed():
+    """a table is resumed by its rows: changed rows and another header run again, rows that moved with their id do not"""
+    out = fresh("t.out.jsonl")
+    args = ("-m", PIP, "-q", "-n", "4", "--temp", "0", "-s", "3", "--no-chat", "--prompt-template", "{b}", "--id-column", "a", "--resume", "-o", out, "--batch")
+    run(*args, put("t.csv", b"a,b\n1,One\n2,Two\n3,Three\n"))
+    was = records(read(out))
+    run(*args, put("t.csv", b"a,b\n3,Three\n1,One\n2,To\n"))
+    got = records(read(out))
+    same([got[i].id for i in (1, 2, 3)], ["3", "1", "2"], "order")
+    same([got[i].body["created"] == was[k].body["created"] and got[i].hash == was[k].hash for i, k in ((1, 3), (2, 1))], [True] * 2, "rows that moved")
+    check(got[3].hash != was[2].hash, "a changed row")
+    run(*args, put("t.csv", b"a,b,c\n3,Three,\n"))
+    same((len(records(read(out))), read(out + ".stale").count(b"\n")), (1, 4), "another header")
+    r = run(*args[:10], "--prompt-template", "x{b}", *args[12:], tmp("t.csv"))
+    refused(r, 2, "was made with prompt-template", "another template")
+
+
 # --- many machines ---
 
 @case
