@@ -33,8 +33,9 @@ enum {
 #define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
 #define BATCH_LOG_S 10.0                              /* and in a file or a pipe */
 
-/* Forms of the answers. Numbers and floats are of vectors: a row for each text, in the order of the input. */
-typedef enum { BATCH_RECORDS, BATCH_CSV, BATCH_NUMBERS, BATCH_FLOATS } batch_form;
+/* What is written: records as they are, or in a form of [forms]. Numbers, floats and NumPy's file of
+ * floats are of vectors: a row for each text, in the order of the input. */
+typedef enum { BATCH_RECORDS, BATCH_FORMS, BATCH_NUMBERS, BATCH_FLOATS, BATCH_NPY } batch_form;
 
 enum { BATCH_PASSED = 256 };                          /* columns that are named to go through to the records */
 
@@ -58,6 +59,8 @@ typedef struct batch_job {
     bool             bos;                             /* a start token whatever the file says */
     bool             json;                            /* the summary's form */
     batch_form       form;
+    forms_spec      *forms;                           /* of BATCH_FORMS; columns that go through are added to it */
+    out_t           *file;                            /* where they go when the run ends; NULL: with the results, at once */
     unsigned         fields;                          /* batch_fields() */
     batch_pass       pass;                            /* the same */
     table_template   prompt;                          /* without parts: lines are requests; the caller drops it */
@@ -123,6 +126,7 @@ typedef struct {
     bool             settled;                         /* the resumed results hold answers to its lines alone */
     table_row        row;                             /* the cells of the line that is being read */
     str              rec;                             /* the record that is being written */
+    bool             headed;                          /* the beginning of a stream of BATCH_FORMS is written */
     str             *held;                            /* [window] records that wait for an earlier line's; NULL: none do */
     bool            *ready;                           /* [window] the line has ended; its record may be empty */
     uint64_t         written;                         /* lines whose records are written, where they wait for each other */
@@ -134,6 +138,8 @@ typedef struct {
     long long        n_prompt;                        /* tokens of prompts, for each completion */
     long long        n_gen;                           /* tokens of answers */
     long long        n_wanted;                        /* the most tokens that the lines read so far may take */
+    long long        n_cut;                           /* texts that were cut to the model's limit */
+    long long        n_rows;                          /* of vectors */
     long long        n_unfinished;                    /* completions that have ended before their constraint was met */
     double           t0;                              /* clock_now() when the run began */
     double           t_shown;                         /* when progress was shown */
@@ -340,8 +346,33 @@ static bool batch__release(batch_work *b, bool all, err_t *e) {
     return ok;
 }
 
+/* Whether records are written in another form as they come. */
+static bool batch__converts(const batch_job *job) { return job->form == BATCH_FORMS && !job->file; }
+
+/* Begins a stream of records in another form. */
+static bool batch__head(batch_work *b, err_t *e) {
+    str  head = {0};
+    bool ok = true;
+    if (b->headed) return true;
+    forms_head(b->job->forms, &head);
+    if (head.n && (ok = results_put(b->out, str_bytes(&head), e))) b->out->n_new--;
+    str_drop(&head);
+    return b->headed = ok;
+}
+
+/* Writes b->rec in another form. */
+static bool batch__convert(batch_work *b, err_t *e) {
+    str form = {0};
+    if (!batch__head(b, e)) return false;
+    forms_put(b->job->forms, str_bytes(&b->rec), false, &form);
+    str_drop(&b->rec);
+    b->rec = form;
+    return true;
+}
+
 /* A line has ended; its record, if there is one, is in b->rec. */
 static bool batch__put(batch_work *b, uint64_t turn, err_t *e) {
+    if (b->rec.n && batch__converts(b->job) && !batch__convert(b, e)) return false;
     if (b->held) {
         const size_t at = (size_t)((turn - 1) % (uint64_t)b->o->window);
         b->held[at] = b->rec;
@@ -365,15 +396,17 @@ static void batch__no_vectors(batch_work *b, const batch_line *l, const char *wh
     const int   rows = max_int(l->q.n, 1), width = embed_width(&b->eng->m, b->job->embed);
     const float none = NAN;
     log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
+    b->n_rows += rows;
     for (int i = 0; i < rows; i++) {
         if (b->job->form == BATCH_NUMBERS) str_put(&b->rec, "\n");
-        for (int k = 0; k < width && b->job->form == BATCH_FLOATS; k++) str_add(&b->rec, &none, sizeof none);
+        for (int k = 0; k < width && b->job->form >= BATCH_FLOATS; k++) str_add(&b->rec, &none, sizeof none);
     }
 }
 
 static void batch__vectors(batch_work *b, const batch_line *l) {
     for (int i = 0; i < l->q.n; i++) {
         const gen_answer *a = &l->answer[i];
+        b->n_rows += a->n_vec;
         if (b->job->form == BATCH_NUMBERS) embed_put_text(a->vec, a->n_vec, a->width, &b->rec);
         else str_add(&b->rec, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
     }
@@ -382,8 +415,9 @@ static void batch__vectors(batch_work *b, const batch_line *l) {
 static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
     const req_origin o = batch__origin(b, l);
     b->n_bad++;
+    if (b->job->form == BATCH_FORMS && b->job->forms->kind == FORMS_TEXT)
+        log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
     if (b->job->form >= BATCH_NUMBERS) batch__no_vectors(b, l, why);
-    else if (b->job->form == BATCH_CSV) req_print_csv_error(&l->q, &o, code, why, &b->rec);
     else req_print_error(&l->q, &o, code, why, &b->rec);
     return batch__put(b, l->turn, e);
 }
@@ -408,19 +442,24 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
 }
 
 /* Tokens of a prompt, as for -p. */
-static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
+static bool batch__encode(batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
+    const embed_opts *o = b->job->embed;
     const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
     const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) |
                              (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
-    if (!p->ids.n) return tok_encode(v, p->text, flags, ids, e);
-    *ids = p->ids;
-    p->ids = (tok_ids){0};
+    str        text = {0};
+    const bool given = p->ids.n > 0;
+    if (o && o->prefix) str_put(&text, o->prefix), str_cat(&text, p->text);
+    if (!given && !tok_encode(v, text.n ? str_bytes(&text) : p->text, flags, ids, e)) return str_drop(&text), false;
+    if (given) *ids = p->ids, p->ids = (tok_ids){0};
+    b->n_cut += o && embed_cut(o, ids, !given && flags & TOK_EOS);
+    str_drop(&text);
     return true;
 }
 
 /* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
-static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
+static const char *batch__refuse_prompt(batch_work *b, batch_line *l, int i, err_t *why) {
     err_t       one = {0};
     const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one)
                                   : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
@@ -434,14 +473,14 @@ static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int 
 }
 
 /* Why a request that was read cannot run, as the error of a record names it; why is set. NULL: it can. */
-static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
+static const char *batch__refuse(batch_work *b, batch_line *l, err_t *why) {
     l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
     for (int i = 0; i < l->q.n_prompt; i++) {
         const char *what = batch__refuse_prompt(b, l, i, why);
         if (what) return what;
     }
     if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
-    if (b->job->form == BATCH_FLOATS && l->q.ask.embed.dims &&
+    if (b->job->form >= BATCH_FLOATS && l->q.ask.embed.dims &&
         l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
         err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d",
                 l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
@@ -534,10 +573,18 @@ static void batch__passed(const batch_pass *pass, const table_row *row, str *out
     jw_close(&w, '}');
 }
 
+/* The first row with columns names those that go through, where all do. */
+static void batch__columns(const batch_work *b) {
+    const table_row *row = b->in.rows ? &b->in.table.head : &b->row;
+    forms_spec      *f = b->job->forms;
+    for (size_t i = 0; f && b->job->pass.all && !b->headed && f->passed.n < row->n; i++) forms_add(f, table_name(row, i));
+}
+
 /* Reads a line of a file with --prompt-template, as req_read() reads a request. */
 static bool batch__read_row(batch_work *b, req *q, bytes line, const req_form *form, err_t *why) {
     str        text = {0}, passed = {0};
     const bool ok = batch__cells(&b->in, line, &b->row, why) && table_fill(&b->job->prompt, &b->row, &text, why);
+    batch__columns(b);
     batch__passed(&b->job->pass, &b->row, &passed);
     req_read_text(q, str_bytes(&text), ok, batch__row_id(&b->in, &b->row), form);
     q->passed = str_bytes(&passed);
@@ -758,7 +805,6 @@ static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err
     chat_answer *said = batch__parts(l);
     b->n_ok++;
     if (b->job->form >= BATCH_NUMBERS) batch__vectors(b, l);
-    else if (b->job->form == BATCH_CSV) req_print_csv(&l->q, l->answer, said, o, &b->rec);
     else req_print(&l->q, l->answer, said, o, b->eng->v, &b->rec);
     for (int i = 0; said && i < l->q.n; i++) chat_answer_drop(&said[i]);
     mem_free(said);
@@ -986,22 +1032,54 @@ static void batch__loop(batch_work *b, err_t *e) {
     }
 }
 
-/* The first line of CSV. */
-static bool batch__head(batch_work *b, err_t *e) {
-    if (b->job->form != BATCH_CSV) return true;
-    req_csv_head(b->in.n > 1, b->job->fields, &b->rec);
-    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
-    str_clear(&b->rec);
-    b->out->n_new = 0;
+/* The beginning of NumPy's file, which has the number of its rows: none at first, and all of them at the end. */
+static bool batch__npy(batch_work *b, err_t *e) {
+    str head = {0};
+    if (b->job->form != BATCH_NPY) return true;
+    embed_put_npy(b->n_rows, embed_width(&b->eng->m, b->job->embed), &head);
+    const bool ok = results_put_head(b->out, str_bytes(&head), e);
+    str_drop(&head);
     return ok;
+}
+
+/* Writes a record to the file of another form. */
+static bool batch__export_one(void *ctx, bytes record, err_t *e) {
+    batch_work *b = ctx;
+    str_clear(&b->rec);
+    forms_put(b->job->forms, record, !b->headed, &b->rec);
+    b->headed = true;
+    return out_put(b->job->file, b->rec.p, b->rec.n) && !e->code;
+}
+
+/* Writes all records to the file of another form, in the order of the input. After an interrupt too; another one stops it. */
+static void batch__export(batch_work *b, err_t *e) {
+    out_t    *out = b->job->file;
+    const int sig = g_interrupt;
+    str_clear(&b->rec);
+    forms_head(b->job->forms, &b->rec);
+    g_interrupt = 0;
+    bool ok = out_begin(out, e) && out_put(out, b->rec.p, b->rec.n) &&
+              results_each(b->out->name, b->in.path, b->in.n, batch__export_one, b, e);
+    str_clear(&b->rec);
+    forms_tail(b->job->forms, &b->rec);
+    ok = ok && out_put(out, b->rec.p, b->rec.n);
+    if (!ok && !e->code && g_interrupt)
+        log_warn("interrupted: %s is not complete, --resume writes it from the records of %s", out->name, b->out->name);
+    if (!g_interrupt) g_interrupt = sig;
 }
 
 /* Completes the results. A run that was interrupted writes the records that are finished. */
 static void batch__end(batch_work *b, err_t *e) {
+    const bool done = b->over && !g_interrupt;
     if (b->held) batch__release(b, true, e);
-    if (!b->over || e->code || g_interrupt || b->out->why) return;
-    if (!b->settled && !results_move_stale(b->out, e)) return;
-    if (b->o->ordered && b->out->resumable) results_sort(b->out, b->in.path, b->in.n, e);
+    if (e->code || b->out->why || !batch__npy(b, e)) return;
+    if (done && !b->settled && !results_move_stale(b->out, e)) return;
+    if (done && b->o->ordered && b->out->resumable && !results_sort(b->out, b->in.path, b->in.n, e)) return;
+    if (b->job->file) batch__export(b, e);
+    else if (done && batch__converts(b->job) && batch__head(b, e)) {
+        forms_tail(b->job->forms, &b->rec);
+        if (b->rec.n) results_put(b->out, str_bytes(&b->rec), e);
+    }
 }
 
 /* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number
@@ -1013,13 +1091,16 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     b.t_shown = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
-    if ((o->ordered || job->form >= BATCH_NUMBERS) && !out->resumable) {
+    const bool texts = job->form >= BATCH_NUMBERS || (batch__converts(job) && job->forms->kind == FORMS_TEXT);
+    if ((o->ordered || texts) && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
     }
-    if (batch__head(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
+    if (batch__npy(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
     batch__end(&b, e);
     progress_clear();
+    if (b.n_cut)
+        log_warn("%lld text%s cut to %d tokens (--truncate)", b.n_cut, b.n_cut == 1 ? " is" : "s are", job->embed->limit);
     if (b.n_unfinished)
         log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished,
                  b.n_unfinished == 1 ? " is" : "s are");

@@ -1413,8 +1413,6 @@ def more_fields():
     same([(x["custom_id"], x["seed"]) for x in rows[:3]], [('a,"b', "9"), ('a,"b', "10"), ("", "-7")], "ids and seeds")
     check([x["error"] != "" for x in rows] == [c is None for _, _, c in want] and "prompt" in rows[7]["error"], "errors")
     refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out), 2, "expected a new file", "a file with rows")
-    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out, "--resume"), 2, "JSON Lines",
-            "rows are not resumed")
     rows = csv.DictReader(io.StringIO(run("-m", PIP, "--batch", path, put("in2.jsonl", lines[4:5]), "-q", "--format",
                                           "csv").out.decode(), newline=""))
     same({(x["file"], x["line"]) for x in rows}, {(path, str(i)) for i in range(1, 7)} | {(tmp("in2.jsonl"), "1")},
@@ -1510,6 +1508,139 @@ def table_resumed():
     same((len(records(read(out))), read(out + ".stale").count(b"\n")), (1, 4), "another header")
     r = run(*args[:10], "--prompt-template", "x{b}", *args[12:], tmp("t.csv"))
     refused(r, 2, "was made with prompt-template", "another template")
+
+
+# --- forms of the answers ---
+
+def rows_of(data, sep=","):
+    return list(csv.DictReader(io.StringIO(data.decode(), newline=""), delimiter=sep))
+
+
+@case
+def forms():
+    """the name of the -o file and --format say the form: CSV, TSV, text, a JSON list and records hold the same answers in the order of the input"""
+    lines = [{"custom_id": "a", "prompt": "Once upon", "max_tokens": 9, "n": 2, "stop": ["zz"]}, {"prompt": 5}, {"prompt": "\u00e9, \"x\"", "max_tokens": 1},
+             {"prompt": "x", "max_tokens": 0}]
+    path, opts = put("in.jsonl", lines), ("-m", PIP, "-s", "9", "--batch", tmp("in.jsonl"))
+    want = batch(lines, "-s", "9", rc=1)
+    texts = [[text_of(c) for c in want[i].body["choices"]] if want[i].body else [b""] for i in sorted(want)]
+    text = b"".join(x + b"\n" for line in texts for x in line)
+    for name in "csv", "tsv", "txt", "json", "jsonl":
+        out = fresh("forms." + name)
+        fresh("forms.%s.jsonl" % name)
+        r = run(*opts, "-o", out)
+        check(r.rc == 1, repr(r))
+        records_at = out if name == "jsonl" else out + ".jsonl"
+        equal(records(read(records_at)), want, name + ": records")
+        check(os.path.exists(records_at + ".llmrun") and (name == "jsonl" or not os.path.exists(out + ".llmrun")), name + ": header")
+        if name in ("csv", "tsv"):
+            got = rows_of(read(out), "," if name == "csv" else "\t")
+            same([(int(x["line"]), x["custom_id"], x["text"].encode()) for x in got],
+                 [(no, want[no].id or "", x) for no, t in zip(sorted(want), texts) for x in t], name)
+            same([(x["prompt_tokens"] != "", x["completion_tokens"] != "") for x in got], [(True, True), (False, False), (False, False), (True, True), (True, True)], "tokens of a line stand once")
+        elif name == "txt":
+            same(read(out), text, "text")
+        elif name == "json":
+            equal(records(jsonl(json.loads(read(out).decode("utf-8")))[:0] + b"".join(x.rstrip(b",") + b"\n" for x in read(out).splitlines()[1:-1])), want, "list")
+    same(run(*opts, "-q", "--format", "text").out, text, "text on stdout")
+    same(run(*opts, "-q", "--format", "text", "-np", "1", "--batch-order", "input").out, text, "text of one after the other")
+    same(run(*opts, "-q", "--format", "text", "--print0").out, b"".join(x + b"\0" for line in texts for x in line), "NULs")
+    check(b"line 2: prompt:" in run(*opts, "--format", "text").err, "an error is said on stderr")
+    rows = lambda data: sorted(tuple(x.items()) for x in rows_of(data))
+    same(rows(run(*opts, "-q", "--format", "csv").out), rows(read(tmp("forms.csv"))), "CSV on stdout")
+    equal(records(run(*opts, "-q", "--format", "jsonl").out), want, "records on stdout")
+    out = fresh("forms2.csv")
+    run(*opts, "-q", "--format", "jsonl", "-o", out)
+    equal(records(read(out)), want, "--format comes before the name")
+    for name, word in ("x.npy", "form of vectors"), ("x.f32", "form of vectors"):
+        refused(run(*opts, "-q", "-o", tmp(name)), 2, word, name)
+    refused(run(*opts, "-q", "--print0"), 2, "--format text", "--print0 alone")
+    exact = run("-m", PIP, "-q", "--batch", put("in.jsonl", [{"prompt": "a", "max_tokens": 3, "logit_bias": {"200": 100}}]), "--format", "text").out
+    with_bytes = batch([{"prompt": "a", "max_tokens": 3, "logit_bias": {"200": 100}}])[1].texts()[0]
+    same(exact, with_bytes + b"\n", "exact bytes")
+
+
+@case
+def forms_columns():
+    """a table of constrained answers has a column for each key of the schema; columns of the input go through; names that clash are told apart"""
+    schema = {"type": "object", "properties": {"text": {"enum": ["a,b", 'c"d']}, "n": {"type": "integer", "minimum": 10, "maximum": 99}, "ok": {"type": "boolean"}, "line": {"type": "null"}},
+              "required": ["text", "n", "ok", "line"], "additionalProperties": False}
+    path = put("t.csv", b"id,text,n\n1,Once,x\n2,Two,\"y,z\"\n3,Three\n")
+    base = ("-m", PIP, "-q", "-s", "3", "--no-chat", "--batch", path, "--prompt-template", "{text}", "--id-column", "id", "--batch-fields", "all",
+            "--json-schema", json.dumps(schema))
+    args = (*base, "-n", "60", "--close")
+    want = records(run(*args).out)
+    out = fresh("t.out.csv")
+    fresh("t.out.csv.jsonl")
+    for got in rows_of(run(*args, "-o", out).out or read(out)), rows_of(run(*args, "--format", "csv", "--ordered").out):
+        same(list(got[0]), "line,custom_id,index,id,input.text,input.n,answer.text,n,ok,answer.line,finish_reason,prompt_tokens,completion_tokens,error,reasoning_content,tool_calls".split(","), "header")
+        for row in got[:2]:
+            answer = json.loads(want[int(row["line"])].texts()[0])
+            same([row["answer.text"], row["n"], row["ok"], row["answer.line"]], [answer["text"], str(answer["n"]), json.dumps(answer["ok"]), ""], "keys")
+        same([(x["custom_id"], x["input.text"], x["input.n"]) for x in got], [("1", "Once", "x"), ("2", "Two", "y,z"), ("", "", "")], "columns of the input")
+        check("found 2 cells" in got[2]["error"], repr(got[2]))
+    cut = put("t.jsonl", [{"text": "Once", "stop": None}])
+    got = rows_of(run("-m", PIP, "-q", "--no-chat", "--temp", "0", "-n", "30", "--stop", "n", "--batch", cut, "--prompt-template", "{text}", "--json-schema",
+                      json.dumps(schema), "--format", "csv").out)
+    check(got[0]["error"].startswith("no object: ") and not got[0]["ok"], "cut answers say what they are: %r" % got)
+
+
+@case
+def forms_resumed():
+    """--resume goes on with a table and a text by the records beside it; an interrupted run writes what has ended"""
+    lines = [{"custom_id": str(i), "prompt": "Once %d" % i, "max_tokens": 3 + i % 5, "temperature": 0} for i in range(12)]
+    for name in "r.csv", "r.txt", "r.json":
+        out, side = fresh(name), fresh(name + ".jsonl")
+        args = ("-m", PIP, "-q", "-s", "1", "-o", out, "--batch")
+        path = put("in.jsonl", lines)
+        refused(run(*args, tmp("none.jsonl")), 2, "none.jsonl", "no input")
+        check(not os.path.exists(out), "a run that fails early leaves no file")
+        good(*args, path)
+        whole, kept = read(out), read(side)
+        refused(run(*args, path), 2, "expected a new file", "a file with answers")
+        put(name + ".jsonl", b"".join(x + b"\n" for x in kept.split(b"\n")[:5]) + kept[:9])
+        put(name, whole[:20])
+        good(*args, path, "--resume")
+        strip = lambda data: re.sub(rb'"created":\d+', b"", data)
+        same(strip(read(out)), strip(whole), name + ": resumed")
+        good(*args, put("in.jsonl", lines[3:] + [lines[0]]), "--resume")
+        back = read(out)
+        check(back != whole and len(back) < len(whole), "lines that left the input")
+        os.unlink(side)
+        refused(run(*args, path, "--resume"), 2, "r[.].*[.]jsonl: not found", "no records")
+    if stressed():
+        return
+    endless = {"prompt": "Once", "max_tokens": 1000000, "ignore_eos": True, "temperature": 0}
+    for pause in 0.5, 2, 8, 32:
+        out, side = fresh("r.csv"), fresh("r.csv.jsonl")
+        p = start("-m", PIP, "-q", "-np", "5", "-c", "100000", "-o", out, "--batch", put("in.jsonl", [endless] + lines[:4]))
+        time.sleep(pause * SLOW)
+        p.send_signal(signal.SIGINT)
+        r = finish(p)
+        if len(records(read(side))) == 4:
+            break
+    same((r.rc, [x["line"] for x in rows_of(read(out))]), (130, ["2", "3", "4", "5"]), "an interrupted run")
+
+
+@case
+def retry_errors():
+    """--resume --retry-errors runs the lines again that have an error, and those alone"""
+    lines = [{"custom_id": "a", "prompt": "Once", "max_tokens": 3}, {"prompt": "x " * 300, "max_tokens": 3}, {"prompt": 5}, {"prompt": "One", "max_tokens": 2}]
+    path, out = put("in.jsonl", lines), fresh("retry.jsonl")
+    args = ("-m", PIP, "-s", "1", "-o", out, "--batch", path)
+    run(*args, "-q")
+    was = {no: r.line for no, r in records(read(out)).items()}
+    put("retry.jsonl", read(out).replace(was[1], b'{"id":"batch_req_1_%s","custom_id":"a","line":1,"response":null,"error":{"code":"out_of_room","message":"m"}}' %
+                                        Record(was[1]).hash))
+    r = run(*args, "--resume")
+    check(r.rc == 1 and records(read(out))[1].error, "errors stay without --retry-errors")
+    r = run(*args, "--resume", "--retry-errors")
+    got = records(read(out))
+    check(r.rc == 1 and b"2 lines with an error run again" in r.err and b"2 answered before" in r.err, repr(r))
+    same((got[1].texts(), got[3].error["code"]), (Record(was[1]).texts(), "invalid_request"), "lines 1 and 3")
+    same([got[i].line == was[i] for i in (2, 4)], [True, True], "the other lines")
+    check(not os.path.exists(out + ".stale"), "errors are not kept")
+    check(b"--retry-errors has no effect without --resume" in run(*args[:4], "--batch", path, "--retry-errors").err, "alone")
 
 
 # --- many machines ---

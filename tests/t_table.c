@@ -2,7 +2,7 @@
 #include "program.h"
 #include "check.h"
 
-static lines_in *tt_open(const void *p, size_t n, uint64_t most) {
+static lines_in *ttab_open(const void *p, size_t n, uint64_t most) {
     err_t e = {0};
     int   fd = memfd_create("FILE", MFD_CLOEXEC);
     ASSERT(fd >= 0 && (!n || write(fd, p, n) == (ssize_t)n) && lseek(fd, 0, SEEK_SET) == 0);
@@ -12,15 +12,15 @@ static lines_in *tt_open(const void *p, size_t n, uint64_t most) {
 }
 
 /* Every byte that is no printable character as <hh>. */
-static void tt_say(str *s, bytes b) {
+static void ttab_say(str *s, bytes b) {
     for (size_t i = 0; i < b.n; i++)
         if (b.p[i] < 0x20 || b.p[i] >= 0x7f) str_fmt(s, "<%02x>", b.p[i]);
         else str_add(s, &b.p[i], 1);
 }
 
 /* All rows of a text: "NUMBER@LINE[cell|cell]" with the names first, or the errors. */
-static str tt_rows(table_form form, const void *p, size_t n, uint64_t most) {
-    lines_in *in = tt_open(p, n, most);
+static str ttab_rows(table_form form, const void *p, size_t n, uint64_t most) {
+    lines_in *in = ttab_open(p, n, most);
     table_in  t;
     table_row row = {0};
     bytes     raw;
@@ -35,7 +35,7 @@ static str tt_rows(table_form form, const void *p, size_t n, uint64_t most) {
         if (!table_cells(&t, raw, &row, &why)) str_fmt(&s, "{%s}", why.text);
         for (size_t i = 0; i < row.n; i++) {
             str_put(&s, i ? "|" : "[");
-            tt_say(&s, table_value(&row, i));
+            ttab_say(&s, table_value(&row, i));
         }
         if (row.n) str_put(&s, "]");
     }
@@ -49,7 +49,7 @@ static str tt_rows(table_form form, const void *p, size_t n, uint64_t most) {
 static const struct {
     table_form  form;
     const char *text, *rows;
-} tt_files[] = {
+} ttab_files[] = {
     {TABLE_CSV, "a,b\n1,2\n", "1@2[1|2]"},
     {TABLE_CSV, "\xef\xbb\xbf\"a\",b\r\n1,2\r\n\r\n3,", "1@2[1|2] 2@4[3|]"},
     {TABLE_CSV, "a,b\n\"x, \"\"y\"\"\r\nz\",2\n,\n", "1@2[x, \"y\"<0d><0a>z|2] 2@4[|]"},
@@ -71,9 +71,9 @@ static const struct {
 };
 
 static void t_table_files(void) {
-    for (size_t i = 0; i < sizeof tt_files / sizeof *tt_files; i++) {
-        str s = tt_rows(tt_files[i].form, tt_files[i].text, strlen(tt_files[i].text), 1 << 20);
-        EQ_STR(s.p, tt_files[i].rows);
+    for (size_t i = 0; i < sizeof ttab_files / sizeof *ttab_files; i++) {
+        str s = ttab_rows(ttab_files[i].form, ttab_files[i].text, strlen(ttab_files[i].text), 1 << 20);
+        EQ_STR(s.p, ttab_files[i].rows);
         str_drop(&s);
     }
 }
@@ -81,29 +81,29 @@ static void t_table_files(void) {
 /* NULs, and rows beyond the bound: in one line, and by a quote that takes in the lines that follow. */
 static void t_table_hostile(void) {
     static const char nul[] = "a,b\n1,\0\n3,4\n", head[] = "a\0,b\n1,2\n";
-    str s = tt_rows(TABLE_CSV, nul, sizeof nul - 1, 1 << 20);
+    str s = ttab_rows(TABLE_CSV, nul, sizeof nul - 1, 1 << 20);
     EQ_STR(s.p, "1@2{line 2: cell 2 holds a NUL byte} 2@3[3|4]");
     str_drop(&s);
-    s = tt_rows(TABLE_CSV, head, sizeof head - 1, 1 << 20);
+    s = ttab_rows(TABLE_CSV, head, sizeof head - 1, 1 << 20);
     EQ_STR(s.p, "!FILE: names of columns: line 1: cell 1 holds a NUL byte");
     str_drop(&s);
     str big = {0};
     str_put(&big, "a\n1\n");
     for (int i = 0; i < 300; i++) str_put(&big, "0123456789");
-    s = tt_rows(TABLE_CSV, big.p, big.n, 2999);
+    s = ttab_rows(TABLE_CSV, big.p, big.n, 2999);
     EQ_STR(s.p, "1@2[1] !FILE: line 3: a row of more than 2999 bytes begins here (--batch-line bounds a row)");
     str_drop(&s);
     str_clear(&big);
     str_put(&big, "a\n1\n\"");
     for (int i = 0; i < 1000; i++) str_put(&big, "0123456789\n");
-    s = tt_rows(TABLE_CSV, big.p, big.n, 2999);
+    s = ttab_rows(TABLE_CSV, big.p, big.n, 2999);
     EQ_STR(s.p, "1@2[1] !FILE: line 3: a row of more than 2999 bytes begins here, expected a quote that closes its cell "
                 "(--batch-line bounds a row)");
     str_drop(&s);
     str_clear(&big);
     str_put(&big, "a,b\n");
     for (int i = 0; i < 100000; i++) str_put(&big, "\"\",");
-    s = tt_rows(TABLE_CSV, big.p, big.n, 1 << 20);
+    s = ttab_rows(TABLE_CSV, big.p, big.n, 1 << 20);
     EQ_STR(s.p, "1@2{line 2: found 100001 cells, expected 2 (a, b)}");
     str_drop(&s);
     str_drop(&big);
@@ -125,14 +125,14 @@ static void t_table_there_and_back(void) {
             str_csv(&text, str_bytes(&cell));
             for (size_t i = 0; i < cell.n; i++) line += cell.p[i] == '\n';
             str_put(&want, col ? "|" : "[");
-            tt_say(&want, str_bytes(&cell));
+            ttab_say(&want, str_bytes(&cell));
             str_drop(&cell);
         }
         str_put(&text, "\n");
         str_put(&want, "]");
         line++;
     }
-    str got = tt_rows(TABLE_CSV, text.p, text.n, 1 << 20);
+    str got = ttab_rows(TABLE_CSV, text.p, text.n, 1 << 20);
     EQ_STR(got.p, want.p);
     str_drop_all(&text, &want, &got);
 }
@@ -140,7 +140,7 @@ static void t_table_there_and_back(void) {
 /* Template, row, and the text or the error. */
 static const struct {
     const char *form, *row, *text;
-} tt_fills[] = {
+} ttab_fills[] = {
     {"Say {a}!", "{\"a\":\"x\"}", "Say x!"},
     {"{a}{b}{a}", "{\"a\": 1.50 , \"b\":null}", "1.501.50"},
     {"{{{a}}} {{b}}", "{\"a\":[1, {\"c\":\"\\u00e9\"}],\"b\":true}", "{[1, {\"c\":\"\\u00e9\"}]} {b}"},
@@ -159,17 +159,17 @@ static const struct {
 };
 
 static void t_table_fill(void) {
-    for (size_t i = 0; i < sizeof tt_fills / sizeof *tt_fills; i++) {
+    for (size_t i = 0; i < sizeof ttab_fills / sizeof *ttab_fills; i++) {
         table_template form;
         table_row      row = {0};
         err_t          e = {0};
         str            out = {0};
-        if (!table_template_read(&form, tt_fills[i].form, &e) || !table_object(bytes_of(tt_fills[i].row), &row, &e) ||
+        if (!table_template_read(&form, ttab_fills[i].form, &e) || !table_object(bytes_of(ttab_fills[i].row), &row, &e) ||
             !table_fill(&form, &row, &out, &e)) {
             str_clear(&out);
             str_fmt(&out, "! %s", e.text);
         }
-        EQ_STR(out.p, tt_fills[i].text);
+        EQ_STR(out.p, ttab_fills[i].text);
         str_drop(&out);
         table_row_drop(&row);
         table_template_drop(&form);
