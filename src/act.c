@@ -1083,6 +1083,7 @@ static bool act__batch_form(const config *c, batch_job *job, forms_spec *f, err_
     struct stat st;
     const bool  file = c->output && strcmp(c->output, "-") != 0 && (stat(c->output, &st) != 0 || S_ISREG(st.st_mode));
     job->form = BATCH_RECORDS;
+    if (c->batch.dry) return true;
     for (size_t i = 0; i < sizeof forms_of / sizeof *forms_of; i++) {
         if (strcasecmp(name, forms_of[i].name) != 0) continue;
         if (forms_of[i].vectors != vectors) other = forms_of[i].name;
@@ -1106,7 +1107,7 @@ static bool act__batch_file(act_job *r, batch_job *job, str *records, err_t *e) 
     const config *c = r->c;
     struct stat   st, its;
     const bool    exists = c->output && stat(c->output, &st) == 0;
-    if (c->output) str_put(records, c->output);
+    if (c->output || c->batch.dry) str_put(records, c->batch.dry ? "/dev/null" : c->output);
     if (!job->forms || !c->output || strcmp(c->output, "-") == 0 || (exists && !S_ISREG(st.st_mode))) return true;
     str_put(records, ".jsonl");
     if (exists && st.st_size && !c->resume)
@@ -1144,6 +1145,7 @@ typedef struct {
     cli_list files;
     str      seed;                                    /* as a setting */
     str      records;                                 /* the file of the records; empty: stdout */
+    str      report;                                  /* of a dry run */
     forms_spec forms;
 } act_lines;
 
@@ -1151,7 +1153,7 @@ static void act__lines_drop(act_lines *l, batch_job *job) {
     table_template_drop(&job->prompt);
     cli_list_drop(&l->files);
     forms_drop(&l->forms);
-    str_drop_all(&l->seed, &l->records);
+    str_drop_all(&l->seed, &l->records, &l->report);
 }
 
 /* What can be checked before the model is opened to run. */
@@ -1171,6 +1173,7 @@ static bool act__batch_prepare(act_job *r, batch_job *job, act_lines *l, err_t *
          act__batch_file(r, job, &l->records, e) && act__batch_seed(c, l->records.p, &job->seed, &job->own_seeds, &l->seed, e);
     job->hold = &r->hold;
     job->holds = r->holds;
+    job->report = &l->report;
     act__batch_columns(r, job);
     return ok;
 }
@@ -1189,8 +1192,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
         job->samp = &so;
         bad = batch_run(en, guesser, out, &c->batch, job, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
-        engine_save(en, &c->kv, e);
-        spec_save(guesser, e);
+        if (!c->batch.dry) engine_save(en, &c->kv, e), spec_save(guesser, e);
     }
     if (out) results_close(out, e);
     samp_breakers_drop(&breakers);
@@ -1294,6 +1296,9 @@ static bool act__batch(act_job *r, err_t *e) {
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
     if (!e->code) bad = act__batch_answer(r, en, guesser, &job, &lines, e);
+    if (lines.report.n) out_put(&r->out, lines.report.p, lines.report.n), out_flush(&r->out);
+    if (bad > 0 && c->batch.dry) err_set(e, EXIT_NO, "%s%s: %lld line%s wrong", c->inputs.v[0],
+                                         lines.files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
     if (bad > 0)
         err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], lines.files.n > 1 ? " and others" : "",
                 bad, bad == 1 ? " is" : "s are");
@@ -1535,6 +1540,8 @@ static bool act__check_batch(config *c, err_t *e) {
     for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
         if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
     if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
+    c->batch.dry = c->quant.dry_run;
+    if (c->batch.dry && c->resume) return err_set(e, EXIT_INPUT, "--dry-run and --resume disagree: a dry run reads all lines");
     return act__check_shard(c, e);
 }
 

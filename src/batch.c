@@ -23,12 +23,16 @@ typedef struct {
     const char *prompt;                               /* the template of prompts; NULL: lines are requests */
     const char *input;                                /* the form of the files, as table_form_of() takes it */
     const char *id_column;                            /* the column with the custom_id, NULL: custom_id */
+    bool        dry;                                  /* the lines are read, and a sample of them runs for an estimate */
 } batch_opts;
 
 static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .window = 1024, .line_bytes = 16 << 20};
 
 enum {
     BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
+    BATCH_SAMPLE = 64,                                /* lines that a dry run measures at most, */
+    BATCH_SAMPLE_LEAST = 8,                           /* and at least; else as many as run at a time */
+    BATCH_SHOWN = 20,                                 /* wrong lines that it shows */
 };
 #define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
 #define BATCH_LOG_S 10.0                              /* and in a file or a pipe */
@@ -67,6 +71,7 @@ typedef struct batch_job {
     const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
     err_t            no_chat;
     bool             wrap;                            /* a plain line is the message of a user */
+    str             *report;                          /* what a dry run has found */
     const embed_opts *embed;                          /* lines ask for vectors; NULL: for answers */
     const constrain_spec *hold;                       /* the constraint of lines that have none of their own; NULL: none */
     constrain_cache *holds;
@@ -141,6 +146,9 @@ typedef struct {
     long long        n_cut;                           /* texts that were cut to the model's limit */
     long long        n_rows;                          /* of vectors */
     long long        n_unfinished;                    /* completions that have ended before their constraint was met */
+    long long        n_most;                          /* of these, tokens of answers */
+    long long        n_good;                          /* lines that a dry run has found good, */
+    long long        n_shortest, n_longest;           /* and tokens of their prompts */
     double           t0;                              /* clock_now() when the run began */
     double           t_shown;                         /* when progress was shown */
     long long        shown_prefill;                   /* tokens that were computed then */
@@ -415,7 +423,7 @@ static void batch__vectors(batch_work *b, const batch_line *l) {
 static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
     const req_origin o = batch__origin(b, l);
     b->n_bad++;
-    if (b->job->form == BATCH_FORMS && b->job->forms->kind == FORMS_TEXT)
+    if (b->job->form == BATCH_FORMS ? b->job->forms->kind == FORMS_TEXT : b->o->dry && b->n_bad <= BATCH_SHOWN)
         log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
     if (b->job->form >= BATCH_NUMBERS) batch__no_vectors(b, l, why);
     else req_print_error(&l->q, &o, code, why, &b->rec);
@@ -489,13 +497,47 @@ static const char *batch__refuse(batch_work *b, batch_line *l, err_t *why) {
     return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
-static void batch__queue(batch_work *b, batch_line *l) {
-    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
+/* Lines that a dry run measures. */
+static size_t batch__sample(const batch_work *b) {
+    return (size_t)max_int(min_int(b->o->n_parallel, BATCH_SAMPLE), BATCH_SAMPLE_LEAST);
+}
+
+/* A dry run keeps a sample in which each of the lines so far is as likely as another one. */
+static void batch__pick(batch_work *b, batch_line *l) {
+    const uint64_t place = (uint64_t)b->n_good++;
+    const size_t   most = batch__sample(b);
+    b->n_longest = max_i64(b->n_longest, (long long)l->n_ids);
+    b->n_shortest = place ? min_i64(b->n_shortest, (long long)l->n_ids) : (long long)l->n_ids;
     l->keep = INT_MAX;
-    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
+    if (place < most) {
+        MEM_PUSH(b->line, b->n, l);
+        return;
+    }
+    const uint64_t at = rng_mix(place) % (place + 1);
+    if (at < most) {
+        batch_line *out = b->line[at];
+        b->line[at] = l;
+        l = out;
+    }
+    batch__line_free(l);
+}
+
+/* The most tokens that the answers to a line may have. */
+static long long batch__most(const batch_work *b, const batch_line *l) {
+    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
+    return (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n;
+}
+
+static void batch__queue(batch_work *b, batch_line *l) {
+    l->keep = INT_MAX;
+    b->n_wanted += batch__most(b, l) + (long long)l->n_ids;
+    b->n_most += batch__most(b, l);
     b->n_prompt += (long long)l->n_ids * l->q.ask.n;
-    b->tokens += l->n_ids;
-    MEM_PUSH(b->line, b->n, l);
+    if (b->o->dry) batch__pick(b, l);
+    else {
+        b->tokens += l->n_ids;
+        MEM_PUSH(b->line, b->n, l);
+    }
 }
 
 /* The first message of a chat as far as a group of lines goes by it. */
@@ -936,7 +978,10 @@ static void batch__percentiles(str *s, const char *words, const hist *h) {
 typedef struct {                                      /* of a run that has ended */
     double seconds;
     double unused;                                    /* part of the slots of cache blocks that held no token */
-    double million;                                   /* the cost of a million tokens; 0: not known */
+    double cost;                                      /* of the run; 0: not known */
+    double million;                                   /* of a million tokens */
+    long long n_prompt, n_gen;                        /* tokens of prompts and of answers; of a run that was interrupted those
+                                                       * that it has read and written */
     int    blocks;                                    /* of the cache, at the peak */
 } batch_totals;
 
@@ -947,10 +992,11 @@ static void batch__summary_json(const batch_work *b, const batch_totals *t, str 
     const batch_figure figures[] = {
         {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
         {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", t->seconds},
-        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached},
-        {"computed_prompt_tokens", (double)st->prefill}, {"completion_tokens", (double)b->n_gen},
+        {"unfinished", (double)b->n_unfinished},
+        {"prompt_tokens", (double)t->n_prompt}, {"shared_tokens", (double)st->cached},
+        {"computed_prompt_tokens", (double)st->prefill}, {"completion_tokens", (double)t->n_gen},
         {"requests_per_s", (double)(b->n_ok + b->n_bad) / t->seconds},
-        {"prompt_tokens_per_s", (double)b->n_prompt / t->seconds}, {"completion_tokens_per_s", (double)b->n_gen / t->seconds},
+        {"prompt_tokens_per_s", (double)t->n_prompt / t->seconds}, {"completion_tokens_per_s", (double)t->n_gen / t->seconds},
         {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)t->blocks},
         {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", t->unused},
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
@@ -964,6 +1010,7 @@ static void batch__summary_json(const batch_work *b, const batch_totals *t, str 
     jw w = jw_loose(s);
     jw_open(&w, NULL, '{');
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+    if (t->cost > 0) jw_number(&w, "cost", 6, t->cost);
     if (t->million > 0) jw_number(&w, "cost_per_million_tokens", 6, t->million);
     batch__percentiles_json(&w, "ttft_s", &st->ttft);
     batch__percentiles_json(&w, "tpot_s", &st->tpot);
@@ -978,15 +1025,16 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
     const kv_cache    *kv = b->eng->kv;
     str_fmt(s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, t->seconds,
             (double)(b->n_ok + b->n_bad) / t->seconds, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
+    if (b->n_unfinished) str_fmt(s, ", %lld unfinished", b->n_unfinished);
     if (b->n_before) str_fmt(s, ", %lld answered before", b->n_before);
     if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
     str_fmt(s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n",
-            b->n_prompt, (double)b->n_prompt / t->seconds, st->cached);
+            t->n_prompt, (double)t->n_prompt / t->seconds, st->cached);
     if (!b->job->embed)
-        str_fmt(s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen,
-                (double)b->n_gen / t->seconds, st->steps);
+        str_fmt(s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", t->n_gen,
+                (double)t->n_gen / t->seconds, st->steps);
     spec_report(sp, s);
-    spec_report_forced(sp, b->n_gen, s);
+    spec_report_forced(sp, t->n_gen, s);
     constrain_report_all(b->job->holds, s);
     batch__percentiles(s, "first token", &st->ttft);
     batch__percentiles(s, "per token", &st->tpot);
@@ -996,7 +1044,8 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
             "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
             t->blocks, t->blocks == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * t->unused,
             st->preempted, st->preempted == 1 ? "" : "s");
-    if (t->million > 0) str_fmt(s, "llmrun: cost        %.4g for a million tokens read or written\n", t->million);
+    if (t->cost > 0)
+        str_fmt(s, "llmrun: cost        %.4g for this run, %.4g for a million tokens read or written\n", t->cost, t->million);
     if (!b->job->embed)
         str_fmt(s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
                 b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
@@ -1004,11 +1053,13 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
 
 static void batch__summary(const batch_work *b) {
     const sched_stats *st = &b->sc->st;
-    const long long    tokens = b->n_prompt + b->n_gen;
-    batch_totals       t = {.seconds = clock_now() - b->t0};
+    batch_totals       t = {.seconds = clock_now() - b->t0, .n_prompt = b->n_prompt, .n_gen = b->n_gen};
     str                s = {0};
+    if (g_interrupt) t.n_prompt = st->prefill + st->cached, t.n_gen = st->written;
+    const long long tokens = t.n_prompt + t.n_gen;
     t.unused = st->slots > 0 ? st->waste / st->slots : 0;
-    t.million = tokens ? (double)b->o->cost * t.seconds / 3600 * 1e6 / (double)tokens : 0;
+    t.cost = (double)b->o->cost * t.seconds / 3600;
+    t.million = tokens ? t.cost * 1e6 / (double)tokens : 0;
     kv_held(b->eng->kv, &t.blocks);
     (b->job->json ? batch__summary_json : batch__summary_text)(b, &t, &s);
     if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
@@ -1082,8 +1133,72 @@ static void batch__end(batch_work *b, err_t *e) {
     }
 }
 
-/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number
- * of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. */
+/* --- a dry run --- */
+
+/* Tokens of all good lines or of a sample: of prompts, and of answers at most. */
+typedef struct {
+    long long prompts, most;
+} batch_load;
+
+/* What the lines are, and what answering them will take: the sample's time for each token of a prompt or an answer. */
+static void batch__report(const batch_work *b, batch_load all, batch_load part, double seconds, str *s) {
+    const double    made = part.most ? (double)b->n_gen / (double)part.most * (double)all.most : 0;
+    const double    done = (double)(part.prompts + b->n_gen), time = done > 0 ? seconds * ((double)all.prompts + made) / done : 0;
+    const double    cost = (double)b->o->cost * time / 3600;
+    jw              w = jw_loose(s);
+    if (b->job->json) {
+        const batch_figure figures[] = {
+            {"requests", (double)b->n_good}, {"errors", (double)b->n_bad}, {"other_shards", (double)b->n_other},
+            {"prompt_tokens", (double)all.prompts}, {"shortest_prompt", (double)b->n_shortest},
+            {"longest_prompt", (double)b->n_longest}, {"completion_tokens_at_most", (double)all.most},
+            {"completion_tokens_estimate", made}, {"sample_requests", (double)b->n_ok}, {"sample_s", seconds},
+            {"seconds_estimate", time}};
+        jw_open(&w, NULL, '{');
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+        if (b->o->cost > 0) jw_number(&w, "cost_estimate", 6, cost);
+        str_put(s, "}\n");
+        return;
+    }
+    str_fmt(s, "lines       %lld to answer, %lld wrong", b->n_good, b->n_bad);
+    if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
+    str_fmt(s, "\nprompts     %lld tokens (%lld to %lld)\n", all.prompts, b->n_shortest, b->n_longest);
+    if (!b->job->embed) str_fmt(s, "answers     about %.0f tokens, at most %lld\n", made, all.most);
+    str_fmt(s, "time        about %.0f:%02d:%02d (%lld line%s took %.2f s)\n", floor(time / 3600), (int)fmod(time / 60, 60),
+            (int)fmod(time, 60), b->n_ok, b->n_ok == 1 ? "" : "s", seconds);
+    if (b->o->cost > 0) str_fmt(s, "price       about %.4g\n", cost);
+}
+
+/* Reads all lines, answers a sample of the good ones and reports. Records go to b->out, which is no file of the user. */
+static void batch__dry(batch_work *b, err_t *e) {
+    bytes     line;
+    uint64_t  no;
+    lines_got got;
+    while (!g_interrupt && (got = batch__next(&b->in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED) {
+        if (got == LINES_LATER) continue;
+        b->n_read++;
+        if (got == LINES_LONG ? !batch__take_long(b, line, no, e) : !batch__take(b, line, no, e)) return;
+    }
+    const batch_load all = {b->n_prompt, b->n_most};
+    const long long  n_bad = b->n_bad;
+    const double     t0 = clock_now();
+    batch_load       part = {0};
+    if (b->n_bad > BATCH_SHOWN) log_warn("and %lld more lines", b->n_bad - BATCH_SHOWN);
+    for (size_t i = 0; i < b->n; i++) {
+        part.prompts += (long long)b->line[i]->n_ids * b->line[i]->q.ask.n;
+        part.most += batch__most(b, b->line[i]);
+        b->tokens += b->line[i]->n_ids;
+    }
+    b->over = true;
+    batch__plan(b);
+    if (!e->code) batch__loop(b, e);
+    if (e->code || g_interrupt) return;
+    if (b->n_bad > n_bad) log_warn("%lld lines of the sample could not be answered", b->n_bad - n_bad);
+    b->n_bad = n_bad;
+    batch__report(b, all, part, clock_now() - t0, b->job->report);
+}
+
+/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. A dry
+ * run only reports. Returns the number of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. */
 static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  n_seqs = min_int(o->n_parallel, max_int(eng->n_batch / 2, 1));
@@ -1095,6 +1210,11 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     if ((o->ordered || texts) && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
+    }
+    if (o->dry) {
+        batch__dry(&b, e);
+        progress_clear();
+        goto done;
     }
     if (batch__npy(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
     batch__end(&b, e);

@@ -542,8 +542,9 @@ static const cli_opt cli_opts[] = {
      .help = "give every matrix the base type, without a mixture"},
     {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_QUANTIZE,
      .help = "accept weights that are quantised already, which lose quality twice"},
-    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE,
-     .help = "print the new type of each tensor and the sizes; write nothing"},
+    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE | ON_LINES,
+     .help = "write nothing; --quantize prints the new type of each tensor and the sizes; --batch names the wrong lines, counts "
+             "tokens, and estimates time and price from a sample that it runs"},
 
     {"--prompt-template",               "TEXT",       OPT_STR,  AT(batch.prompt),    0, 0, GROUP_BATCH, ON_LINES,
      .help = "make a prompt of each row of CSV or TSV, or of each JSON object: {COLUMN} is its value, {{ and }} are braces; a "

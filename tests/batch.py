@@ -734,6 +734,11 @@ def exits():
     same(read(out), before, "the answers")
 
 
+def no_close():
+    """What lets answers be cut inside their constraint."""
+    return ("--no-close",) if b"--no-close" in good("--help", "structure") else ()
+
+
 @case
 def summary():
     """the summary goes to stderr: text without colour in a pipe, or JSON that counts the lines"""
@@ -752,9 +757,53 @@ def summary():
           and s["kv_bytes_peak"] > 0, repr(s))
     cost = 36 * s["seconds"] / 3600 * 1e6 / (s["prompt_tokens"] + s["completion_tokens"])
     check(abs(s["cost_per_million_tokens"] / cost - 1) < 1e-3, "cost %r, expected %g" % (s["cost_per_million_tokens"], cost))
+    check(abs(s["cost"] / (36 * s["seconds"] / 3600) - 1) < 1e-3, "cost of the run: %r" % s["cost"])
+    check(re.search(rb"cost +[0-9.e-]+ for this run, [0-9.e-]+ for a million tokens", run("-m", PIP, "--batch", path, "--cost-per-hour", "36").err), "cost as text")
+    _, held = told([{"prompt": "a", "max_tokens": 2, "regex": "a{9}"}, {"prompt": "a", "max_tokens": 9, "regex": "a{1}"}], *SEED, *no_close())
+    same(held["unfinished"], 1, "unfinished answers")
     for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"),
                         ("completion_tokens_per_s", "completion_tokens")):
         check(abs(s[rate] * s["seconds"] / s[count] - 1) < 1e-3, "%s %r" % (rate, s[rate]))
+
+
+@case
+def rates_interrupted():
+    """an interrupted run counts the tokens that it has read and written, not those that wait"""
+    if stressed():
+        raise Skip("a step takes long")
+    lines = [{"prompt": "word " * 50, "max_tokens": 1000000, "ignore_eos": True, "temperature": 0, "custom_id": str(i)} for i in range(40)]
+    p = start("-m", PIP, "--batch", put("in.jsonl", lines), "--json", "-np", "2", "-c", "100000")
+    time.sleep(0.7 * SLOW)
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    s = json.loads(r.err[r.err.index(b"{"):r.err.rindex(b"}") + 1].decode())
+    same((r.rc, s["answered"]), (130, 0), "an interrupted run")
+    same(s["prompt_tokens"], s["computed_prompt_tokens"] + s["shared_tokens"], "tokens of prompts")
+    check(s["prompt_tokens"] < 40 * 50 and (s["completion_tokens"] > 0 or not s["steps"]), repr(s))
+
+
+@case
+def dry_run():
+    """--dry-run names the wrong lines, counts tokens, estimates from a sample, and writes nothing; all that it counts is as in the run"""
+    lines = [{"prompt": "Once %s" % ("upon " * (i % 9)), "max_tokens": 1 + i % 13, "temperature": 0} for i in range(72)] + [b"{", {"prompt": 5}]
+    path, out, cache = put("in.jsonl", lines), fresh("dry.jsonl"), fresh("dry.cache")
+    r = run("-m", PIP, "--batch", path, *SEED, "--dry-run", "--cost-per-hour", "36", "-o", out, "--prompt-cache", cache)
+    check(r.rc == 1 and b"in.jsonl: line 74: prompt: found a number" in r.err and b"2 lines are wrong" in r.err, repr(r))
+    check(not os.path.exists(out) and not os.path.exists(out + ".llmrun") and not os.path.exists(cache), "nothing is written")
+    check(re.fullmatch(rb"lines       72 to answer, 2 wrong\nprompts     \d+ tokens \(\d+ to \d+\)\nanswers     about \d+ tokens, at most \d+\n"
+                       rb"time        about \d+:\d\d:\d\d \(\d+ lines took [0-9.]+ s\)\nprice       about [0-9.e-]+\n", r.out), repr(r.out))
+    s = json.loads(run("-m", PIP, "--batch", path, *SEED, "--dry-run", "--json", "-q", "-np", "100").out.decode())
+    _, real = told(lines, *SEED, rc=1)
+    same([s[k] for k in ("requests", "errors", "prompt_tokens", "sample_requests")], [72, 2, real["prompt_tokens"], 64], "counts")
+    check(0 < s["shortest_prompt"] <= s["longest_prompt"] and s["completion_tokens_estimate"] <= s["completion_tokens_at_most"], repr(s))
+    few = json.loads(run("-m", PIP, "--batch", put("in.jsonl", lines[:8]), *SEED, "--dry-run", "--json", "-q").out.decode())
+    _, real = told(lines[:8], *SEED)
+    same((few["sample_requests"], few["completion_tokens_estimate"]), (8, real["completion_tokens"]), "all lines are the sample")
+    refused(run("-m", PIP, "--batch", path, "--dry-run", "--resume", "-o", out, "-q"), 2, "--dry-run and --resume disagree", "--resume")
+    parts = [json.loads(run("-m", PIP, "--batch", put("in.jsonl", lines), "--dry-run", "--json", "-q", "--shard", "%d/2" % i).out.decode()) for i in (1, 2)]
+    same((sum(p["requests"] for p in parts), [p["requests"] + p["errors"] + p["other_shards"] for p in parts]), (72, [74, 74]), "shards")
+    r = run("-m", PIP, "--batch", put("in.jsonl", [b"{"] * 30), "--dry-run")
+    check(r.rc == 1 and r.err.count(b"in.jsonl: line") == 20 and b"and 10 more lines" in r.err, repr(r))
 
 
 @case
