@@ -34,7 +34,7 @@
  *   [samp]      sampling: logits to a token                                        <- base
  *   [mask]      which tokens may follow                                            <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
- *   [embed]     vectors of texts: pooling, normalisation                           <- k base dev arch model
+ *   [embed]     vectors of texts: pooling, normalisation                           <- k base gguf tok dev arch model
  *   [engine]    (meter) a model opened to run: cache, threads, steps
  *               <- k base host pool gguf tok model kv store dev dev_gpu ops fwd samp
  *   [gen]       a request and its answer, as values
@@ -46,9 +46,11 @@
  *               <- base gguf tok val jinja gram constrain gen calls
  *   [score]     logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]     reader of long files, shards                                       <- base
+ *   [table]     CSV and TSV, prompts made of columns                               <- base lines
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
+ *   [forms]     records as tables, texts and lists                                 <- base req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
@@ -61,7 +63,7 @@
  *   [talk]      a conversation, turn by turn
  *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
- *               <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
+ *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms sched gain spec
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -177,8 +179,10 @@
 #include "src/chat.c"
 #include "src/score.c"
 #include "src/lines.c"
+#include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/forms.c"
 #include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"

@@ -450,11 +450,22 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     return !e->code;
 }
 
+/* --truncate: cuts the prompt to what the model takes. False: e is set. */
+static bool act__truncate(act_job *r, const engine *en, err_t *e) {
+    embed_opts   o = r->c->embed;
+    const size_t whole = r->ids.n;
+    if (!o.truncate) return true;
+    o.limit = embed_limit(&en->m, en->n_ctx, e);
+    if (embed_cut(&o, &r->ids, tok_add_eos(r->vocab)))
+        log_warn("the text is cut from %zu to %zu tokens (--truncate)", whole, r->ids.n);
+    return o.limit > 0;
+}
+
 /* Opens the model, runs it on the prompt and closes it. */
 static bool act__with_engine(act_job *r, engine_plan plan, bool (*use)(act_job *, engine *, err_t *), err_t *e) {
     engine *en = engine_open(r->g, r->vocab, &r->c->fwd, &r->c->kv, plan, r->t_start, e);
     act__graceful = 1;
-    const bool ok = en && gen_fits(en, &r->ids, e) && use(r, en, e);
+    const bool ok = en && act__truncate(r, en, e) && gen_fits(en, &r->ids, e) && use(r, en, e);
     engine_close(en);
     return ok;
 }
@@ -604,15 +615,20 @@ static bool act__encode(act_job *r, bool special, bool begin, err_t *e) {
 }
 
 /* A prompt for the model. An empty one is the start token alone. */
-static bool act__read_prompt(act_job *r, err_t *e) {
-    if (!act__read_text(r, false, e)) return false;
+static bool act__encode_prompt(act_job *r, err_t *e) {
     const bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !r->text.n);
     return act__encode(r, r->c->special != 0, begin, e);
 }
 
+static bool act__read_prompt(act_job *r, err_t *e) { return act__read_text(r, false, e) && act__encode_prompt(r, e); }
+
 /* A text whose vector is wanted: the file says too whether it ends with an end token. */
 static bool act__read_embed(act_job *r, err_t *e) {
-    if (!act__read_prompt(r, e)) return false;
+    const char *prefix = r->c->embed.prefix;
+    str         text = {0};
+    if (!act__read_text(r, false, e)) return false;
+    if (prefix) str_put(&text, prefix), str_cat(&text, str_bytes(&r->text)), str_drop(&r->text), r->text = text;
+    if (!act__encode_prompt(r, e)) return false;
     if (tok_add_eos(r->vocab)) tok_ids_add(&r->ids, tok_eos(r->vocab));
     return true;
 }
@@ -1015,6 +1031,8 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
         want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file));
+        want = want || ((o->at == AT(embed.truncate) || o->at == AT(embed.prefix)) && c->given[i]);
+        want = want || ((o->at == AT(batch.prompt) || o->at == AT(batch.id_column)) && c->given[i]);
         want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
@@ -1032,12 +1050,12 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
 
 /* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not
  * given. */
-static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *text, err_t *e) {
+static bool act__batch_seed(const config *c, const char *records, uint64_t *seed, bool *drawn, str *text, err_t *e) {
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
-    if (*drawn && c->resume && c->output &&
-        (results_setting(c->output, "seed", text, e) || (!e->code && results_seed(c->output, text))) &&
+    if (*drawn && c->resume && records &&
+        (results_setting(records, "seed", text, e) || (!e->code && results_seed(records, text))) &&
         strncmp(text->p, mark, sizeof mark - 2) == 0) /* in a fingerprint the blank is missing */
         *seed = strtoull(text->p + sizeof mark - 2, NULL, 10);
     str_clear(text);
@@ -1085,67 +1103,150 @@ static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     r->chat = chat_open(r->g, r->vocab, &c->chat, asked ? e : &job->no_chat);
     job->chat = r->chat;
     job->wrap = act__chats(c, r->g);
-    if (job->form == BATCH_CSV && r->chat) job->fields |= REQ_PARTS;
+    if (job->forms) job->forms->parts = r->chat != NULL;
     return !e->code;
 }
 
 /* What follows the last dot of -o; empty: nothing. */
 static const char *act__extension(const config *c) {
-    const char *dot = c->output ? strrchr(c->output, '.') : NULL;
+    const char *dot = c->output ? strrchr(str_base_name(c->output), '.') : NULL;
     return dot ? dot + 1 : "";
 }
 
-/* The form of the answers: as --format says, of vectors also by the name of the file. */
-static batch_form act__batch_form(const config *c) {
-    if (strcmp(c->format, "csv") == 0) return BATCH_CSV;
-    if (c->action != ACT_EMBED_LINES || act__json(c)) return BATCH_RECORDS;
-    if (cli_given(c, "--format")) return BATCH_NUMBERS;
-    return strcmp(act__extension(c), "f32") == 0 ? BATCH_FLOATS : BATCH_RECORDS;
+/* The form of the answers: as --format says, else as the name of the file does; another name is that of records. --json is the
+ * form of the summary. A list needs a file, since its commas depend on the order. False: e is set. */
+static bool act__batch_form(const config *c, batch_job *job, forms_spec *f, err_t *e) {
+    static const struct {
+        const char *name;
+        bool        vectors;
+        batch_form  form;
+        forms_kind  kind;
+    } forms_of[] = {
+        {"csv", false, BATCH_FORMS, FORMS_CSV},   {"tsv", false, BATCH_FORMS, FORMS_TSV},
+        {"txt", false, BATCH_FORMS, FORMS_TEXT},  {"text", false, BATCH_FORMS, FORMS_TEXT},
+        {"json", false, BATCH_FORMS, FORMS_LIST}, {"json", true, BATCH_FORMS, FORMS_LIST},
+        {"f32", true, BATCH_FLOATS, 0},           {"npy", true, BATCH_NPY, 0},
+        {"txt", true, BATCH_NUMBERS, 0},          {"text", true, BATCH_NUMBERS, 0},
+    };
+    const bool  by_name = !cli_given(c, "--format") || act__json(c), vectors = c->action == ACT_EMBED_LINES;
+    const char *name = by_name ? act__extension(c) : c->format, *other = NULL;
+    struct stat st;
+    const bool  file = c->output && strcmp(c->output, "-") != 0 && (stat(c->output, &st) != 0 || S_ISREG(st.st_mode));
+    job->form = BATCH_RECORDS;
+    if (c->batch.dry) return true;
+    for (size_t i = 0; i < sizeof forms_of / sizeof *forms_of; i++) {
+        if (strcasecmp(name, forms_of[i].name) != 0) continue;
+        if (forms_of[i].vectors != vectors) other = forms_of[i].name;
+        else if (forms_of[i].kind != FORMS_LIST || file) job->form = forms_of[i].form, f->kind = forms_of[i].kind;
+    }
+    if (other && job->form == BATCH_RECORDS)
+        return err_set(e, EXIT_INPUT, "%s: .%s is a form of %s, expected %s", c->output ? c->output : "--format", other,
+                       vectors ? "answers" : "vectors (--embed)", vectors ? ".jsonl, .json, .f32, .npy or .txt"
+                                                                          : ".jsonl, .json, .csv, .tsv or .txt");
+    if (job->form == BATCH_NPY && !file)
+        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one for .npy", c->output);
+    if (c->print0 && (job->form != BATCH_FORMS || f->kind != FORMS_TEXT))
+        return err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
+    f->zero = c->print0;
+    if (job->form == BATCH_FORMS) job->forms = f;
+    return true;
+}
+
+/* The file of the records: that of -o, unless this has another form and is made of them at the end. */
+static bool act__batch_file(act_job *r, batch_job *job, str *records, err_t *e) {
+    const config *c = r->c;
+    struct stat   st, its;
+    const bool    exists = c->output && stat(c->output, &st) == 0;
+    if (c->output || c->batch.dry) str_put(records, c->batch.dry ? "/dev/null" : c->output);
+    if (!job->forms || !c->output || strcmp(c->output, "-") == 0 || (exists && !S_ISREG(st.st_mode))) return true;
+    str_put(records, ".jsonl");
+    if (exists && st.st_size && !c->resume)
+        return err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume continues this one)", c->output,
+                       (unsigned long long)st.st_size);
+    if (exists && st.st_size && stat(records->p, &its) != 0)
+        return err_set(e, EXIT_INPUT, "%s: not found, expected the records of %s, which --resume continues", records->p,
+                       c->output);
+    job->file = &r->out;
+    return act__output(&r->out, c->output, c, r->g, e);
+}
+
+/* Columns of a table: the file, and the keys of the answers where the options give them a schema. */
+static void act__batch_columns(const act_job *r, batch_job *job) {
+    forms_spec *f = job->forms;
+    if (!f) return;
+    f->files = job->n_paths > 1;
+    f->fields = job->fields;
+    for (int i = 0; i < job->pass.n && !job->pass.all; i++) forms_add(f, job->pass.name[i]);
+    if (r->hold.kind == CONSTRAIN_SCHEMA) forms_add_keys(f, r->hold.text);
+}
+
+/* The template of --prompt-template. */
+static bool act__batch_template(const config *c, batch_job *job, err_t *e) {
+    str text = {0};
+    if (!c->batch.prompt) return true;
+    if (c->escape) cli_unescape(c->batch.prompt, &text);
+    const bool ok = table_template_read(&job->prompt, text.n ? text.p : c->batch.prompt, e);
+    str_drop(&text);
+    return ok;
+}
+
+/* What a batch needs beside its job. */
+typedef struct {
+    cli_list files;
+    str      seed;                                    /* as a setting */
+    str      records;                                 /* the file of the records; empty: stdout */
+    str      report;                                  /* of a dry run */
+    forms_spec forms;
+} act_lines;
+
+static void act__lines_drop(act_lines *l, batch_job *job) {
+    table_template_drop(&job->prompt);
+    cli_list_drop(&l->files);
+    forms_drop(&l->forms);
+    str_drop_all(&l->seed, &l->records, &l->report);
 }
 
 /* What can be checked before the model is opened to run. */
-static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
+static bool act__batch_prepare(act_job *r, batch_job *job, act_lines *l, err_t *e) {
     const config *c = r->c;
     *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0,
-                       .bos = c->bos, .json = act__json(c), .form = act__batch_form(c)};
-    if (job->form != BATCH_RECORDS && c->resume)
-        return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s",
-                       job->form == BATCH_FLOATS ? "-o FILE.f32"
-                       : job->form == BATCH_CSV  ? "--format csv"
-                                                 : "--format text");
+                       .bos = c->bos, .json = act__json(c)};
+    if (!act__batch_form(c, job, &l->forms, e)) return false;
+    if (job->form >= BATCH_NUMBERS && c->resume)
+        return err_set(e, EXIT_INPUT, "--resume: vectors without records cannot go on, expected -o FILE.jsonl or FILE.json");
     r->vocab = tok_load(r->g, c->pre, e);
-    const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) &&
-                    (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e) &&
-                    batch_check(files->v, files->n, c->batch.line_bytes, e) &&
-                    (!c->output || act__apart_from_inputs(c, c->output, e)) &&
-                    act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
-    job->path = files->v;
-    job->n_paths = files->n;
+    bool ok = r->vocab && act__hold(r, e) && batch_fields(&c->batch, job, e) && act__batch_template(c, job, e) &&
+              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, &l->files, e);
+    job->path = l->files.v;
+    job->n_paths = l->files.n;
+    ok = ok && batch_check(job, &c->batch, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
+         act__batch_file(r, job, &l->records, e) && act__batch_seed(c, l->records.p, &job->seed, &job->own_seeds, &l->seed, e);
     job->hold = &r->hold;
     job->holds = r->holds;
+    job->report = &l->report;
+    act__batch_columns(r, job);
     return ok;
 }
 
 /* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. *n_cut: answers that do not meet
  * their constraint. */
-static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, long long *n_cut,
+static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const act_lines *l, long long *n_cut,
                                    err_t *e) {
     const config *c = r->c;
     const bool    bound = c->kv.max_blocks || c->kv.mem_bytes;   /* a context that only free memory bounds is not a setting */
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(r, en, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
-    results *out = results_open(c->output, c->resume, job->form != BATCH_RECORDS ? (bytes){0} : str_bytes(&settings), e);
-    if (out) {
+    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    results *out = results_open(l->records.p, c->resume, job->form >= BATCH_NUMBERS ? (bytes){0} : str_bytes(&settings), e);
+    if (out && (!c->retry_errors || results_forget_failed(out, e))) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
         job->samp = &so;
         bad = batch_run(en, guesser, out, &c->batch, job, n_cut, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
-        results_close(out, e);
-        engine_save(en, &c->kv, e);
-        spec_save(guesser, e);
+        if (!c->batch.dry) engine_save(en, &c->kv, e), spec_save(guesser, e);
     }
+    if (out) results_close(out, e);
     samp_breakers_drop(&breakers);
     str_drop(&settings);
     return bad;
@@ -1157,7 +1258,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
 static bool act__embed_opts(const config *c, const engine *en, embed_opts *o, err_t *e) {
     *o = c->embed;
     o->pooling = c->pooling ? embed_pooling_of(c->pooling) : en->m.hp.pooling;
-    return embed_check(&en->m, o, e);
+    return embed_check(&en->m, o, e) && (!o->truncate || (o->limit = embed_limit(&en->m, en->n_ctx, e)) > 0);
 }
 
 /* {"object":"list","data":[{"object":"embedding","index":0,"embedding":[...]}],"model":NAME,"usage":{...}} */
@@ -1180,7 +1281,13 @@ static void act__embed_json(const act_job *r, const gen_answer *a, bool several,
 static bool act__put_vector(act_job *r, const gen_answer *a, bool several, err_t *e) {
     str  s = {0};
     bool ok = out_begin(&r->out, e);
-    if (ok && r->c->raw) return out_put(&r->out, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+    if (ok && r->c->raw) {
+        if (strcasecmp(act__extension(r->c), "npy") == 0) embed_put_npy(a->n_vec, a->width, &s);
+        ok = (!s.n || out_put(&r->out, s.p, s.n)) &&
+             out_put(&r->out, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+        str_drop(&s);
+        return ok;
+    }
     if (act__json(r->c)) act__embed_json(r, a, several, &s);
     else embed_put_text(a->vec, a->n_vec, a->width, &s);
     ok = ok && out_put(&r->out, s.p, s.n);
@@ -1237,26 +1344,28 @@ static bool act__batch(act_job *r, err_t *e) {
     const config *c = r->c;
     const int     n_seqs = c->batch.n_parallel;
     batch_job     job;
-    str           seed = {0};
-    cli_list      files = {0};
+    act_lines     lines = {0};
     engine       *en = NULL;
     engine_needs  beside = {0};
     embed_opts    embeds;
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
-    if (act__batch_prepare(r, &job, &files, &seed, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
+    if (act__batch_prepare(r, &job, &lines, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
-    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, &cut, e);
-    if (bad >= 0) act__batch_negative(c->inputs.v[0], files.n > 1, bad, cut, e);
-    cli_list_drop(&files);
+    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, &lines, &cut, e);
+    if (lines.report.n) out_put(&r->out, lines.report.p, lines.report.n), out_flush(&r->out);
+    if (bad > 0 && c->batch.dry) err_set(e, EXIT_NO, "%s%s: %lld line%s wrong", c->inputs.v[0],
+                                         lines.files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+    else if (bad >= 0) act__batch_negative(c->inputs.v[0], lines.files.n > 1, bad, cut, e);
+    if (job.file) out_end(job.file, e);
+    act__lines_drop(&lines, &job);
     spec_close(guesser);
     engine_close(en);
-    str_drop(&seed);
     return !e->code;
 }
 
@@ -1491,6 +1600,8 @@ static bool act__check_batch(config *c, err_t *e) {
     for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
         if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
     if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
+    c->batch.dry = c->quant.dry_run;
+    if (c->batch.dry && c->resume) return err_set(e, EXIT_INPUT, "--dry-run and --resume disagree: a dry run reads all lines");
     return act__check_shard(c, e);
 }
 
@@ -1550,12 +1661,12 @@ static const act_row act_table[N_ACTS] = {
     [ACT_INSPECT] = {WITH_BOTH, AT(output), "json", NULL, NULL, NULL, act__inspect},
     [ACT_DUMP] = {WITH_BOTH | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
     [ACT_QUANTIZE] = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
-    [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL,
-                   act__batch},
+    [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json jsonl csv tsv", NULL, act__check_batch,
+                   NULL, act__batch},
     [ACT_EMBED] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
                    act__read_embed, act__embed},
-    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL,
-                         act__batch},
+    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json jsonl", NULL,
+                         act__check_embed_lines, NULL, act__batch},
     [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},

@@ -9,9 +9,10 @@
  * bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
  * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,
  * str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible,
- * str_json, str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create,
- * out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret,
- * hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole,
+ * str_json, str_json_exact, str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending,
+ * out_settle, out_create, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
+ * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad,
+ * utf8_head, utf8_whole,
  * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show,
  * progress_left,
  * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json,
@@ -1001,6 +1002,19 @@ static void str__base64(str *s, bytes b) {
         if (n > 1) four[2] = digit[v >> 6 & 63];
         if (n > 2) four[3] = digit[v & 63];
         str_add(s, four, 4);
+    }
+}
+
+/* Appends the bytes that base64 stands for; what is no digit of it is left out. */
+static void str_unbase64(str *s, bytes b) {
+    uint32_t v = 0;
+    for (size_t i = 0, n = 0; i < b.n; i++) {
+        const uint8_t c = b.p[i];
+        const int     d = isupper(c) ? c - 'A' : islower(c) ? c - 'a' + 26 : isdigit(c) ? c - '0' + 52 : c == '+' ? 62 : 63;
+        if (!isalnum(c) && c != '+' && c != '/') continue;
+        v = v << 6 | (uint32_t)d;
+        const uint8_t byte = (uint8_t)(v >> (6 - 2 * (n % 4)) % 8);
+        if (n++ % 4) str_add(s, &byte, 1);
     }
 }
 

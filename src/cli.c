@@ -98,7 +98,8 @@ typedef struct {
     embed_opts  embed;
     const char *pooling;                              /* of embed, as a word; NULL: not given */
     bool        raw;                                  /* the vector is written as floats */
-    bool        resume;
+    bool        resume, retry_errors;
+    bool        print0;                               /* a NUL ends each text of a batch */
     cli_list    models;                               /* of --bench, instead of model */
     bench_opts  bench;
     const char *given[CLI_OPTS_MAX];                  /* [row of cli_opts] the argument with its name, NULL: not given */
@@ -165,7 +166,7 @@ static const struct {
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -188,6 +189,8 @@ static const struct {
                      ON(GENERATE) | ON(TALK)},                                                  /* the same */
     [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)}, /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
+    [BESIDE_RESUME] = {"--resume", ON_LINES},
+    [BESIDE_PROMPTS] = {"--prompt-template", ON_LINES},
 };
 
 typedef struct {
@@ -357,6 +360,10 @@ static const cli_opt cli_opts[] = {
     {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
      .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's "
              "classifier; the default is the model file's, else the mean in an encoder and the last one in other models"},
+    {"--truncate",                      NULL,         OPT_ON,   AT(embed.truncate),  0, 0, GROUP_RUN, ON_EMBED,
+     .help = "cut texts longer than the context, or than the file's ARCH.max_seq_length; their end token stays"},
+    {"--embed-prefix",                  "TEXT",       OPT_STR,  AT(embed.prefix),    0, 0, GROUP_RUN, ON_EMBED,
+     .help = "text before each text to embed, such as 'query: '"},
     {"--embd-normalize --embd-normalise", "N",          OPT_INT,  AT(embed.norm),      -1, 1000, GROUP_RUN, ON_EMBED,
      .help = "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of "
              "magnitudes, 2 by the Euclidean norm, P by the P-norm"},
@@ -548,14 +555,28 @@ static const cli_opt cli_opts[] = {
      .help = "give every matrix the base type, without a mixture"},
     {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_QUANTIZE,
      .help = "accept weights that are quantised already, which lose quality twice"},
-    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE,
-     .help = "print the new type of each tensor and the sizes; write nothing"},
+    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE | ON_LINES,
+     .help = "write nothing; --quantize prints the new type of each tensor and the sizes; --batch names the wrong lines, counts "
+             "tokens, and estimates time and price from a sample that it runs"},
 
+    {"--prompt-template",               "TEXT",       OPT_STR,  AT(batch.prompt),    0, 0, GROUP_BATCH, ON_LINES,
+     .help = "make a prompt of each row of CSV or TSV, or of each JSON object: {COLUMN} is its value, {{ and }} are braces; a "
+             "message where the model has a chat template"},
+    {"--input-format",                  "jsonl|csv|tsv|text", OPT_WORD, AT(batch.input), 0, 0, GROUP_BATCH, ON_LINES,
+     .help = "form of the files; without it by the name (.csv, .tsv) or the first line; the first row of CSV and TSV names "
+             "the columns, a line of text is the column text"},
+    {"--id-column",                     "NAME",       OPT_STR,  AT(batch.id_column), 0, 0, GROUP_BATCH, ON_LINES,
+     .help = "with --prompt-template, the column whose value is the custom_id of the record (custom_id)",
+     .beside = BESIDE_PROMPTS},
     {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024, GROUP_BATCH, ON_LINES,
      .help = "most sequences that run at the same time; fewer run when the cache is full"},
     {"--resume",                        NULL,         OPT_ON,   AT(resume),          0, 0, GROUP_BATCH, ON_LINES,
      .help = "continue the results in the -o file: lines that it answers are not run again; records that answer no "
              "line of the input are moved to FILE.stale"},
+    {"--retry-errors",                  NULL,         OPT_ON,   AT(retry_errors),    0, 0, GROUP_BATCH, ON_LINES,
+     .help = "with --resume: run the lines again whose record is an error", .beside = BESIDE_RESUME},
+    {"--print0",                        NULL,         OPT_ON,   AT(print0),          0, 0, GROUP_BATCH, ON_BATCH,
+     .help = "with --format text: a NUL ends each answer, not a newline"},
     {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0, 0, GROUP_BATCH, ON_LINES,
      .help = "plan: prompts with the same beginning run one after the other, so that it is computed once; input: "
              "the order of the file"},
@@ -564,7 +585,8 @@ static const cli_opt cli_opts[] = {
              "up to --batch-window results wait for earlier ones"},
     {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0, 0, GROUP_BATCH, ON_LINES,
      .help = "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), "
-             "times (seconds until its turn, its first and its last token)"},
+             "times (seconds until its turn, its first and its last token); with --prompt-template also columns by their "
+             "names, or all"},
     {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20, GROUP_BATCH, ON_LINES,
      .help = "lines that are read ahead and planned together"},
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32, GROUP_BATCH, ON_LINES,
@@ -623,17 +645,19 @@ static const cli_opt cli_opts[] = {
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0, 0,
      GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)),
-     .help = "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or "
-             "jsonl, alone or as the file's extension, is the form"},
+     .help = "write the answer to FILE in place of stdout; --quantize: the new model; the extension says the form: --bench md, "
+             "csv, json or jsonl, which may stand alone; --batch csv, tsv, txt or json (a list), made at the end of the records "
+             "in FILE.jsonl, else a record a line; vectors f32, npy or txt"},
     {"--ids",                           NULL,         OPT_ON,   AT(text.ids),        0, 0, GROUP_OUT, ON(GENERATE),
      .help = "print token ids on one line in place of text"},
     {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0, 0, GROUP_OUT, ON(GENERATE),
      .help = "print the prompt before the answer; with --ids, its token ids"},
-    {"--format", "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
+    {"--format", "text|json|jsonl|csv|tsv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
      .help = "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for "
-             "--show-statistics; csv for the answers of --batch, a row for each completion; json for generation, "
-             "--score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for "
-             "--list; md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
+             "--show-statistics; text, csv, tsv or jsonl for the answers of --batch: the answers alone in the order of the "
+             "input, a row for each completion, records; json for generation, --score, --tokenize, --inspect, "
+             "--perplexity, --kl-divergence and the summary of --batch; md for --list; md, man, bash, "
+             "zsh or fish for --help: a man page or the completions of a shell"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0, 0, GROUP_OUT, ON_ALL,
      .help = "the same as --format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL,

@@ -13,8 +13,7 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv,
- * req_print_csv_error.
+ * Public: req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -64,12 +63,12 @@ typedef struct {
     constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
     bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
+    bytes       passed;                               /* owned: columns of the input, a JSON object for the record; or empty */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
-/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has
- * beside its content. */
-enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8, REQ_PARTS = 16 };
+/* What a record may hold beyond OpenAI's shape. */
+enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8 };
 
 /* Seconds since the line was read; not finite where there are none. */
 typedef struct {
@@ -112,6 +111,7 @@ static void req_drop(req *q) {
     mem_free_all(q->stop, q->bias);
     req__free(q->call_name);
     req__free(q->hold_text);
+    req__free(q->passed);
     req_drop_input(q);
     *q = (req){0};
 }
@@ -600,7 +600,10 @@ static bool req__key(req_in *r, val name, val v) {
     for (int i = 0; i < SAMP_PARAMS && shape != REQ_EMBED; i++)
         if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
     while (k < end && !val_is_str(name, k->name)) k++;
-    if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
+    if (k == end) return err_set(r->e, EXIT_INPUT,
+                       "unknown key '%s' in the body (--prompt-template makes prompts of any objects; metadata may hold what "
+                       "goes along)",
+                       req__show(name.s).text);
     if (!(k->where & shape))
         return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
     return k->take(r, k, v);
@@ -761,6 +764,17 @@ static void req__plain(req *q, bytes line, bool wrap) {
     }
     chat_input_begin(&q->input);
     chat_add(&q->input, "user", line);
+}
+
+/* A text that is the prompt, or the message of a user, of a line with this custom_id; empty: it has none. good: the text is
+ * one; else the line has an error, and form may be NULL. *q need not hold anything before; the caller drops it. */
+static void req_read_text(req *q, bytes text, bool good, bytes custom_id, const req_form *form) {
+    str id = {0};
+    *q = (req){.n = 1, .many_calls = true, .has_id = custom_id.n > 0};
+    if (form) q->ask = *form->base;
+    if (form && form->hold) q->hold = *form->hold;
+    if (q->has_id) str_cat(&id, custom_id), q->custom_id = str_bytes(&id);
+    if (good) req__plain(q, text, form->wrap);
 }
 
 /* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is
@@ -962,6 +976,7 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
         req__print_seconds(w, "total_s", o->times.total);
         jw_close(w, '}');
     }
+    if (q->passed.n) jw_key(w, "fields"), str_cat(w->to, q->passed);
     jw_close(w, '}');
     str_put(w->to, "\n");
 }
@@ -1029,85 +1044,4 @@ static void req_print_error(const req *q, const req_origin *o, const char *code,
     jw_str(&w, "message", message);
     jw_close(&w, '}');
     req__print_fields(q, o, false, &w);
-}
-
-/* --- answers as CSV: a row for each completion, or for the error of a line --- */
-
-/* The line of the columns' names; files: with the name of the input's file. */
-static void req_csv_head(bool files, unsigned fields, str *out) {
-    str_fmt(out, "line%s,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error", files ? ",file" : "");
-    if (fields & REQ_PROMPT) str_put(out, ",prompt");
-    if (fields & REQ_SEED) str_put(out, ",seed");
-    if (fields & REQ_LOGPROB) str_put(out, ",logprob");
-    if (fields & REQ_TIMES) str_put(out, ",queued_s,first_token_s,total_s");
-    if (fields & REQ_PARTS) str_put(out, ",reasoning_content,tool_calls");
-    str_put(out, "\n");
-}
-
-static void req__csv_place(const req *q, const req_origin *o, str *out) {
-    str_fmt(out, "%llu,", (unsigned long long)o->line);
-    if (o->file) str_csv(out, bytes_of(o->file)), str_put(out, ",");
-    if (q->has_id) str_csv(out, q->custom_id);
-}
-
-static void req__csv_seconds(double x, str *out) {
-    str_put(out, ",");
-    if (isfinite(x)) str_fmt(out, "%.6f", x);
-}
-
-/* The columns of what an answer has beside its content. */
-static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
-    str calls = {0};
-    jw  w = jw_tight(&calls);
-    if (said && said->calls.n) req__print_calls(q, said, NULL, &w);
-    str_put(out, ",");
-    if (said) str_csv(out, str_bytes(&said->thinking));
-    str_put(out, ",");
-    str_csv(out, str_bytes(&calls));
-    str_drop(&calls);
-}
-
-/* a: NULL where the line failed; said: its parts, for a chat alone. i: number of the completion, from 0. */
-static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i,
-                            str *out) {
-    const int which = i / max_int(q->ask.n, 1);
-    if (o->fields & REQ_PROMPT) {
-        str_put(out, ",");
-        if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
-        else if (which < q->n_prompt) {
-            const tok_ids *ids = req__ids(q, o, which);
-            for (size_t k = 0; k < ids->n; k++) str_fmt(out, "%s%d", k ? " " : "", ids->id[k]);
-        }
-    }
-    if (o->fields & REQ_SEED) str_put(out, ",");
-    if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(q->ask.seed + (uint64_t)i));
-    if (o->fields & REQ_LOGPROB) str_put(out, ",");
-    if (o->fields & REQ_LOGPROB && a) str_fmt(out, "%.9g", req__finite((float)gen_answer_logprob(a)));
-    const double seconds[] = {o->times.queued, o->times.first, o->times.total};
-    for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
-    if (o->fields & REQ_PARTS) req__csv_parts(q, said, out);
-    str_put(out, "\n");
-}
-
-/* A row for each completion; as req_print(). */
-static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, str *out) {
-    for (int i = 0; i < q->n; i++) {
-        const chat_answer *one = said ? &said[i] : NULL;
-        req__csv_place(q, o, out);
-        str_fmt(out, ",%d,", i);
-        str_csv(out, str_bytes(one ? &one->content : &a[i].text));
-        str_fmt(out, ",%s,%d,%d,", req__finish(&a[i], one), o->n_prompt, a[i].n_tok);
-        req__csv_fields(q, o, &a[i], one, i, out);
-    }
-}
-
-/* The row of a line that failed. */
-static void req_print_csv_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
-    str why = {0};
-    str_fmt(&why, "%s: %s", code, message);
-    req__csv_place(q, o, out);
-    str_put(out, ",,,,,,");
-    str_csv(out, str_bytes(&why));
-    req__csv_fields(q, o, NULL, NULL, 0, out);
-    str_drop(&why);
 }

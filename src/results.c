@@ -12,7 +12,8 @@
  * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
  * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
  * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
- * results_move_stale, results_put, results_sort, results_close, results_merge.
+ * results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed, results_close,
+ * results_merge.
  * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
@@ -287,6 +288,7 @@ typedef struct {                                      /* a record of a file that
     bool     fits;                                    /* it is of this run's settings */
     bool     failed;                                  /* it is an error */
     bool     bad_utf8;                                /* it is not UTF-8 */
+    bool     dropped;                                 /* it leaves the file and is kept nowhere */
 } results__old;
 
 typedef struct {
@@ -550,6 +552,14 @@ static bool results_put(results *r, bytes record, err_t *e) {
     if (r->why == EPIPE) return false;
     return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name, strerror(r->why),
                    (unsigned long long)(r->n_old + r->n_new), r->resumable ? ", --resume continues from there" : "");
+}
+
+/* Writes the first bytes of a regular file, which may be there already. On failure e is set. */
+static bool results_put_head(results *r, bytes head, err_t *e) {
+    const int flags = fcntl(r->fd, F_GETFL);
+    const bool ok = flags >= 0 && fcntl(r->fd, F_SETFL, flags & ~O_APPEND) == 0 &&
+                    pwrite(r->fd, head.p, head.n, 0) == (ssize_t)head.n && fcntl(r->fd, F_SETFL, flags) == 0;
+    return ok || err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
 }
 
 /* On failure e is set: some records may not be on disk. */
@@ -879,7 +889,7 @@ static bool results__append_stale(const results *r, const char *to, str *record,
     bool ok = ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
-        if (o->now && !o->bad_utf8) continue;
+        if (o->dropped || (o->now && !o->bad_utf8)) continue;
         if (!results__fetch(r->fd, r->name, o->at, o->n, record, e)) break;
         str_put(record, "\n");
         ok = results__write(fd, record->p, record->n, &done);
@@ -922,7 +932,7 @@ static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e)
 /* Number of records that go to FILE.stale: those without a line, and the originals of repaired ones. */
 static uint64_t results__n_stale(const results *r) {
     uint64_t n = 0;
-    for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].now || r->old[i].bad_utf8;
+    for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].dropped && (!r->old[i].now || r->old[i].bad_utf8);
     return n;
 }
 
@@ -997,4 +1007,35 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
     results__set_drop(&p, 1);
     str_drop(&id);
     return ok;
+}
+
+/* Gives the records of a file to put(), in the order of their inputs' names and lines. False: e is set, put() has said so, or
+ * a signal asks to stop. */
+static bool results_each(const char *path, const char *const *names, int n_names,
+                         bool (*put)(void *ctx, bytes record, err_t *e), void *ctx, err_t *e) {
+    results__set p;
+    str          id = {0};
+    results__set_init(&p, &path, 1);
+    bool ok = results__read_file(&p, 0, &id, e) && results__keep_one(&p, names, n_names, &id, e);
+    for (size_t i = 0; ok && i < p.n; i++)
+        ok = !g_interrupt && results__load(&p, &p.place[i], &p.one, e) &&
+             (results__repair(&p.one), put(ctx, str_bytes(&p.one), e));
+    results__set_drop(&p, 1);
+    str_drop(&id);
+    return ok;
+}
+
+/* Takes the errors out of a file that has been opened to be resumed, so that their lines run again. On failure e is set. */
+static bool results_forget_failed(results *r, err_t *e) {
+    const uint64_t failed = r->n_old_failed;
+    if (!failed) return true;
+    for (size_t i = 0; i < r->n_old; i++) {
+        r->old[i].now = r->old[i].failed ? 0 : r->old[i].line;
+        r->old[i].dropped = r->old[i].failed;
+    }
+    if (!results__rewrite(r, e)) return false;
+    log_warn("%s: %llu line%s with an error run%s again", r->name, (unsigned long long)failed, failed == 1 ? "" : "s",
+             failed == 1 ? "s" : "");
+    r->n_old = 0;
+    return results__resume(r, e);                     /* the records have moved */
 }

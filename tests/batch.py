@@ -734,6 +734,11 @@ def exits():
     same(read(out), before, "the answers")
 
 
+def no_close():
+    """What lets answers be cut inside their constraint."""
+    return ("--no-close",) if b"--no-close" in good("--help", "structure") else ()
+
+
 @case
 def summary():
     """the summary goes to stderr: text without colour in a pipe, or JSON that counts the lines"""
@@ -752,9 +757,53 @@ def summary():
           and s["kv_bytes_peak"] > 0, repr(s))
     cost = 36 * s["seconds"] / 3600 * 1e6 / (s["prompt_tokens"] + s["completion_tokens"])
     check(abs(s["cost_per_million_tokens"] / cost - 1) < 1e-3, "cost %r, expected %g" % (s["cost_per_million_tokens"], cost))
+    check(abs(s["cost"] / (36 * s["seconds"] / 3600) - 1) < 1e-3, "cost of the run: %r" % s["cost"])
+    check(re.search(rb"cost +[0-9.e-]+ for this run, [0-9.e-]+ for a million tokens", run("-m", PIP, "--batch", path, "--cost-per-hour", "36").err), "cost as text")
+    _, held = told([{"prompt": "a", "max_tokens": 2, "regex": "a{9}"}, {"prompt": "a", "max_tokens": 9, "regex": "a{1}"}], *SEED, *no_close())
+    same(held["unfinished"], 1, "unfinished answers")
     for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"),
                         ("completion_tokens_per_s", "completion_tokens")):
         check(abs(s[rate] * s["seconds"] / s[count] - 1) < 1e-3, "%s %r" % (rate, s[rate]))
+
+
+@case
+def rates_interrupted():
+    """an interrupted run counts the tokens that it has read and written, not those that wait"""
+    if stressed():
+        raise Skip("a step takes long")
+    lines = [{"prompt": "word " * 50, "max_tokens": 1000000, "ignore_eos": True, "temperature": 0, "custom_id": str(i)} for i in range(40)]
+    p = start("-m", PIP, "--batch", put("in.jsonl", lines), "--json", "-np", "2", "-c", "100000")
+    time.sleep(0.7 * SLOW)
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    s = json.loads(r.err[r.err.index(b"{"):r.err.rindex(b"}") + 1].decode())
+    same((r.rc, s["answered"]), (130, 0), "an interrupted run")
+    same(s["prompt_tokens"], s["computed_prompt_tokens"] + s["shared_tokens"], "tokens of prompts")
+    check(s["prompt_tokens"] < 40 * 50 and (s["completion_tokens"] > 0 or not s["steps"]), repr(s))
+
+
+@case
+def dry_run():
+    """--dry-run names the wrong lines, counts tokens, estimates from a sample, and writes nothing; all that it counts is as in the run"""
+    lines = [{"prompt": "Once %s" % ("upon " * (i % 9)), "max_tokens": 1 + i % 13, "temperature": 0} for i in range(72)] + [b"{", {"prompt": 5}]
+    path, out, cache = put("in.jsonl", lines), fresh("dry.jsonl"), fresh("dry.cache")
+    r = run("-m", PIP, "--batch", path, *SEED, "--dry-run", "--cost-per-hour", "36", "-o", out, "--prompt-cache", cache)
+    check(r.rc == 1 and b"in.jsonl: line 74: prompt: found a number" in r.err and b"2 lines are wrong" in r.err, repr(r))
+    check(not os.path.exists(out) and not os.path.exists(out + ".llmrun") and not os.path.exists(cache), "nothing is written")
+    check(re.fullmatch(rb"lines       72 to answer, 2 wrong\nprompts     \d+ tokens \(\d+ to \d+\)\nanswers     about \d+ tokens, at most \d+\n"
+                       rb"time        about \d+:\d\d:\d\d \(\d+ lines took [0-9.]+ s\)\nprice       about [0-9.e-]+\n", r.out), repr(r.out))
+    s = json.loads(run("-m", PIP, "--batch", path, *SEED, "--dry-run", "--json", "-q", "-np", "100").out.decode())
+    _, real = told(lines, *SEED, rc=1)
+    same([s[k] for k in ("requests", "errors", "prompt_tokens", "sample_requests")], [72, 2, real["prompt_tokens"], 64], "counts")
+    check(0 < s["shortest_prompt"] <= s["longest_prompt"] and s["completion_tokens_estimate"] <= s["completion_tokens_at_most"], repr(s))
+    few = json.loads(run("-m", PIP, "--batch", put("in.jsonl", lines[:8]), *SEED, "--dry-run", "--json", "-q").out.decode())
+    _, real = told(lines[:8], *SEED)
+    same((few["sample_requests"], few["completion_tokens_estimate"]), (8, real["completion_tokens"]), "all lines are the sample")
+    refused(run("-m", PIP, "--batch", path, "--dry-run", "--resume", "-o", out, "-q"), 2, "--dry-run and --resume disagree", "--resume")
+    parts = [json.loads(run("-m", PIP, "--batch", put("in.jsonl", lines), "--dry-run", "--json", "-q", "--shard", "%d/2" % i).out.decode()) for i in (1, 2)]
+    same((sum(p["requests"] for p in parts), [p["requests"] + p["errors"] + p["other_shards"] for p in parts]), (72, [74, 74]), "shards")
+    r = run("-m", PIP, "--batch", put("in.jsonl", [b"{"] * 30), "--dry-run")
+    check(r.rc == 1 and r.err.count(b"in.jsonl: line") == 20 and b"and 10 more lines" in r.err, repr(r))
 
 
 @case
@@ -1413,12 +1462,234 @@ def more_fields():
     same([(x["custom_id"], x["seed"]) for x in rows[:3]], [('a,"b', "9"), ('a,"b', "10"), ("", "-7")], "ids and seeds")
     check([x["error"] != "" for x in rows] == [c is None for _, _, c in want] and "prompt" in rows[7]["error"], "errors")
     refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out), 2, "expected a new file", "a file with rows")
-    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out, "--resume"), 2, "JSON Lines",
-            "rows are not resumed")
     rows = csv.DictReader(io.StringIO(run("-m", PIP, "--batch", path, put("in2.jsonl", lines[4:5]), "-q", "--format",
                                           "csv").out.decode(), newline=""))
     same({(x["file"], x["line"]) for x in rows}, {(path, str(i)) for i in range(1, 7)} | {(tmp("in2.jsonl"), "1")},
          "files and lines")
+
+
+# --- tables ---
+
+TABLE = b'\xef\xbb\xbfid,review,stars\r\n7,"Good, ""very"" good\r\nindeed",5\r\n\r\n8,Once upon,1\r\n9,x\r\n10,"a"b,2\r\n7,A,3\r\n'
+
+
+@case
+def table_prompts():
+    """--prompt-template makes a prompt of each row of CSV, TSV, JSON or text: the record has what the same prompt in a body has, the id, columns that go through"""
+    opts = ("-m", PIP, "-n", "6", "--temp", "0", "-s", "4", "-q", "--no-chat", "--prompt-template", "{{{review}}} is")
+    want = {no: c.texts() for no, c in batch([{"prompt": p, "max_tokens": 6} for p in
+            ('{Good, "very" good\r\nindeed} is', "{Once upon} is")], "--temp", "0", "-s", "4").items()}
+    path = put("t.csv", TABLE)
+    r = run(*opts, "--batch", path, "--id-column", "id", "--batch-fields", "prompt,stars,id")
+    got = records(r.out)
+    same((r.rc, sorted(got)), (1, [1, 2, 3, 4, 5]), "rows")
+    same([got[i].texts() for i in (1, 2)], [want[1], want[2]], "texts")
+    same([got[i].id for i in (1, 2, 3, 5)], ["7", "8", None, "7"], "ids")
+    same([got[i].whole["fields"] for i in (1, 2)], [{"stars": "5", "id": "7"}, {"stars": "1", "id": "8"}], "columns")
+    same(got[2].whole["prompt"], "{Once upon} is", "the prompt")
+    for no, word in (3, "line 6: found 2 cells, expected 3 (id, review, stars)"), (4, "line 7: cell 2 has text behind"):
+        check(word in got[no].error["message"], repr(got[no].error))
+    same(got[5].error["code"], "duplicate_custom_id", "an id that comes twice")
+
+    rows = [["7", 'Good, "very" good\r\nindeed'], ["8", "Once upon"]]
+    tsv = "id\treview\n" + "".join('%s\t"%s"\n' % (a, b.replace('"', '""')) for a, b in rows)
+    objects = [{"custom_id": a, "review": b, "n": [1, None]} for a, b in rows]
+    for name, data, more in (("t.tsv", tsv.encode(), ("--id-column", "id")), ("t.jsonl", jsonl(objects), ()),
+                             ("t.dat", tsv.encode(), ("--id-column", "id", "--input-format", "tsv"))):
+        r = run(*opts, "--batch", put(name, data), "--batch-fields", "all", *more)
+        got = records(r.out)
+        same({no: (x.id, x.texts()) for no, x in got.items()}, {1: ("7", want[1]), 2: ("8", want[2])}, name)
+        same(got[1].whole["fields"], objects[0] if name == "t.jsonl" else {"id": "7", "review": rows[0][1]}, name + ": columns")
+    got = records(run(*opts, "--batch", "-", "--input-format", "csv", inp=b"review\nOnce upon\n").out)
+    same(got[1].texts(), want[2], "standard input")
+    got = records(run(*opts[:-1], "{{{text}}} is", "--batch", put("t.txt", b"\nOnce upon\n")).out)
+    same(got[2].texts(), want[2], "a line of text")
+    r = run(*opts, "--batch", put("t.jsonl", jsonl([objects[1], {"x": 1}, b"{", [1], {"review": None}])))
+    got = records(r.out)
+    same([got[i].error["message"] for i in (2, 3, 4)], ["--prompt-template: no column 'review', expected one of x"] +
+         ["the line is no JSON object"] * 2, "lines without the key, or no objects")
+    check(got[5].body, "null is an empty text")
+
+
+@case
+def table_chat():
+    """a filled prompt is the message of a user where lines are messages"""
+    line = {"messages": [{"role": "user", "content": "What is 7 plus 5?"}], "max_tokens": 8, "temperature": 0}
+    want = batch([line])[1].body["choices"][0]["message"]["content"]
+    r = run("-m", PIP, "--chat", "-n", "8", "--temp", "0", "-q", "--batch", put("t.csv", b"a,b\n7,5\n"), "--prompt-template", "What is {a} plus {b}?")
+    same(records(r.out)[1].body["choices"][0]["message"]["content"], want, "answers")
+
+
+@case
+def table_refused():
+    """a table without a template, columns that are not there, and broken templates are refused before anything is written; unknown keys name the way out"""
+    path, out = put("t.csv", TABLE), fresh("t.out.jsonl")
+    args = ("-m", PIP, "-q", "-o", out, "--batch", path)
+    refused(run(*args), 2, "--prompt-template", "no template")
+    refused(run(*args, "--input-format", "csv"), 2, "--prompt-template", "no template")
+    for template, word in ("{revew}", "no column 'revew'.*id, review, stars"), ("{review", "byte 0: found '{' alone"), ("", "empty text"):
+        refused(run(*args, "--prompt-template", template), 2, word, template)
+    refused(run(*args, "--prompt-template", "{review}", "--id-column", "key"), 2, "--id-column: no column 'key'", "the id")
+    refused(run(*args, "--prompt-template", "{review}", "--batch-fields", "stars,star"), 2, "--batch-fields: no column 'star'", "a column")
+    refused(run(*args[:-1], put("t.jsonl", [{"a": 1}]), "--prompt-template", "{review}"), 2, "no column 'review'", "the first object")
+    refused(run(*args[:-1], put("t2.csv", b"a,b,a\n"), "--prompt-template", "{b}"), 2, "two columns are named 'a'", "names")
+    refused(run(*args[:-1], put("t2.csv", b'a,b\n1,"2' + b"x\n" * 9000), "--prompt-template", "{b}", "--batch-line", "9000"), 2,
+            "line 2: a row of more than 9000 bytes", "a quote that is not closed")
+    check(not os.path.exists(out), "nothing is written")
+    error = batch([{"review": "x", "prompt": "y"}], rc=1)[1].error["message"]
+    check("unknown key 'review'" in error and "--prompt-template" in error and "metadata" in error, error)
+    same(len(records(run("-m", PIP, "-q", "-n", "1", "--no-chat", "--input-format", "text", "--batch", path).out)), 7, "a table as lines of text")
+
+
+@case
+def table_resumed():
+    """a table is resumed by its rows: changed rows and another header run again, rows that moved with their id do not"""
+    out = fresh("t.out.jsonl")
+    args = ("-m", PIP, "-q", "-n", "4", "--temp", "0", "-s", "3", "--no-chat", "--prompt-template", "{b}", "--id-column", "a", "--resume", "-o", out, "--batch")
+    run(*args, put("t.csv", b"a,b\n1,One\n2,Two\n3,Three\n"))
+    was = records(read(out))
+    run(*args, put("t.csv", b"a,b\n3,Three\n1,One\n2,To\n"))
+    got = records(read(out))
+    same([got[i].id for i in (1, 2, 3)], ["3", "1", "2"], "order")
+    same([got[i].body["created"] == was[k].body["created"] and got[i].hash == was[k].hash for i, k in ((1, 3), (2, 1))], [True] * 2, "rows that moved")
+    check(got[3].hash != was[2].hash, "a changed row")
+    run(*args, put("t.csv", b"a,b,c\n3,Three,\n"))
+    same((len(records(read(out))), read(out + ".stale").count(b"\n")), (1, 4), "another header")
+    r = run(*args[:10], "--prompt-template", "x{b}", *args[12:], tmp("t.csv"))
+    refused(r, 2, "was made with prompt-template", "another template")
+
+
+# --- forms of the answers ---
+
+def rows_of(data, sep=","):
+    return list(csv.DictReader(io.StringIO(data.decode(), newline=""), delimiter=sep))
+
+
+@case
+def forms():
+    """the name of the -o file and --format say the form: CSV, TSV, text, a JSON list and records hold the same answers in the order of the input"""
+    lines = [{"custom_id": "a", "prompt": "Once upon", "max_tokens": 9, "n": 2, "stop": ["zz"]}, {"prompt": 5}, {"prompt": "\u00e9, \"x\"", "max_tokens": 1},
+             {"prompt": "x", "max_tokens": 0}]
+    path, opts = put("in.jsonl", lines), ("-m", PIP, "-s", "9", "--batch", tmp("in.jsonl"))
+    want = batch(lines, "-s", "9", rc=1)
+    texts = [[text_of(c) for c in want[i].body["choices"]] if want[i].body else [b""] for i in sorted(want)]
+    text = b"".join(x + b"\n" for line in texts for x in line)
+    for name in "csv", "tsv", "txt", "json", "jsonl":
+        out = fresh("forms." + name)
+        fresh("forms.%s.jsonl" % name)
+        r = run(*opts, "-o", out)
+        check(r.rc == 1, repr(r))
+        records_at = out if name == "jsonl" else out + ".jsonl"
+        equal(records(read(records_at)), want, name + ": records")
+        check(os.path.exists(records_at + ".llmrun") and (name == "jsonl" or not os.path.exists(out + ".llmrun")), name + ": header")
+        if name in ("csv", "tsv"):
+            got = rows_of(read(out), "," if name == "csv" else "\t")
+            same([(int(x["line"]), x["custom_id"], x["text"].encode()) for x in got],
+                 [(no, want[no].id or "", x) for no, t in zip(sorted(want), texts) for x in t], name)
+            same([(x["prompt_tokens"] != "", x["completion_tokens"] != "") for x in got], [(True, True), (False, False), (False, False), (True, True), (True, True)], "tokens of a line stand once")
+        elif name == "txt":
+            same(read(out), text, "text")
+        elif name == "json":
+            equal(records(jsonl(json.loads(read(out).decode("utf-8")))[:0] + b"".join(x.rstrip(b",") + b"\n" for x in read(out).splitlines()[1:-1])), want, "list")
+    same(run(*opts, "-q", "--format", "text").out, text, "text on stdout")
+    same(run(*opts, "-q", "--format", "text", "-np", "1", "--batch-order", "input").out, text, "text of one after the other")
+    same(run(*opts, "-q", "--format", "text", "--print0").out, b"".join(x + b"\0" for line in texts for x in line), "NULs")
+    check(b"line 2: prompt:" in run(*opts, "--format", "text").err, "an error is said on stderr")
+    rows = lambda data: sorted(tuple(x.items()) for x in rows_of(data))
+    same(rows(run(*opts, "-q", "--format", "csv").out), rows(read(tmp("forms.csv"))), "CSV on stdout")
+    equal(records(run(*opts, "-q", "--format", "jsonl").out), want, "records on stdout")
+    out = fresh("forms2.csv")
+    run(*opts, "-q", "--format", "jsonl", "-o", out)
+    equal(records(read(out)), want, "--format comes before the name")
+    for name, word in ("x.npy", "form of vectors"), ("x.f32", "form of vectors"):
+        refused(run(*opts, "-q", "-o", tmp(name)), 2, word, name)
+    refused(run(*opts, "-q", "--print0"), 2, "--format text", "--print0 alone")
+    exact = run("-m", PIP, "-q", "--batch", put("in.jsonl", [{"prompt": "a", "max_tokens": 3, "logit_bias": {"200": 100}}]), "--format", "text").out
+    with_bytes = batch([{"prompt": "a", "max_tokens": 3, "logit_bias": {"200": 100}}])[1].texts()[0]
+    same(exact, with_bytes + b"\n", "exact bytes")
+
+
+@case
+def forms_columns():
+    """a table of constrained answers has a column for each key of the schema; columns of the input go through; names that clash are told apart"""
+    schema = {"type": "object", "properties": {"text": {"enum": ["a,b", 'c"d']}, "n": {"type": "integer", "minimum": 10, "maximum": 99}, "ok": {"type": "boolean"}, "line": {"type": "null"}},
+              "required": ["text", "n", "ok", "line"], "additionalProperties": False}
+    path = put("t.csv", b"id,text,n\n1,Once,x\n2,Two,\"y,z\"\n3,Three\n")
+    base = ("-m", PIP, "-q", "-s", "3", "--no-chat", "--batch", path, "--prompt-template", "{text}", "--id-column", "id", "--batch-fields", "all",
+            "--json-schema", json.dumps(schema))
+    args = (*base, "-n", "60", "--close")
+    want = records(run(*args).out)
+    out = fresh("t.out.csv")
+    fresh("t.out.csv.jsonl")
+    for got in rows_of(run(*args, "-o", out).out or read(out)), rows_of(run(*args, "--format", "csv", "--ordered").out):
+        same(list(got[0]), "line,custom_id,index,id,input.text,input.n,answer.text,n,ok,answer.line,finish_reason,prompt_tokens,completion_tokens,error,reasoning_content,tool_calls".split(","), "header")
+        for row in got[:2]:
+            answer = json.loads(want[int(row["line"])].texts()[0])
+            same([row["answer.text"], row["n"], row["ok"], row["answer.line"]], [answer["text"], str(answer["n"]), json.dumps(answer["ok"]), ""], "keys")
+        same([(x["custom_id"], x["input.text"], x["input.n"]) for x in got], [("1", "Once", "x"), ("2", "Two", "y,z"), ("", "", "")], "columns of the input")
+        check("found 2 cells" in got[2]["error"], repr(got[2]))
+    cut = put("t.jsonl", [{"text": "Once", "stop": None}])
+    got = rows_of(run("-m", PIP, "-q", "--no-chat", "--temp", "0", "-n", "30", "--stop", "n", "--batch", cut, "--prompt-template", "{text}", "--json-schema",
+                      json.dumps(schema), "--format", "csv").out)
+    check(got[0]["error"].startswith("no object: ") and not got[0]["ok"], "cut answers say what they are: %r" % got)
+
+
+@case
+def forms_resumed():
+    """--resume goes on with a table and a text by the records beside it; an interrupted run writes what has ended"""
+    lines = [{"custom_id": str(i), "prompt": "Once %d" % i, "max_tokens": 3 + i % 5, "temperature": 0} for i in range(12)]
+    for name in "r.csv", "r.txt", "r.json":
+        out, side = fresh(name), fresh(name + ".jsonl")
+        args = ("-m", PIP, "-q", "-s", "1", "-o", out, "--batch")
+        path = put("in.jsonl", lines)
+        refused(run(*args, tmp("none.jsonl")), 2, "none.jsonl", "no input")
+        check(not os.path.exists(out), "a run that fails early leaves no file")
+        good(*args, path)
+        whole, kept = read(out), read(side)
+        refused(run(*args, path), 2, "expected a new file", "a file with answers")
+        put(name + ".jsonl", b"".join(x + b"\n" for x in kept.split(b"\n")[:5]) + kept[:9])
+        put(name, whole[:20])
+        good(*args, path, "--resume")
+        strip = lambda data: re.sub(rb'"created":\d+', b"", data)
+        same(strip(read(out)), strip(whole), name + ": resumed")
+        good(*args, put("in.jsonl", lines[3:] + [lines[0]]), "--resume")
+        back = read(out)
+        check(back != whole and len(back) < len(whole), "lines that left the input")
+        os.unlink(side)
+        refused(run(*args, path, "--resume"), 2, "r[.].*[.]jsonl: not found", "no records")
+    if stressed():
+        return
+    endless = {"prompt": "Once", "max_tokens": 1000000, "ignore_eos": True, "temperature": 0}
+    for pause in 0.5, 2, 8, 32:
+        out, side = fresh("r.csv"), fresh("r.csv.jsonl")
+        p = start("-m", PIP, "-q", "-np", "5", "-c", "100000", "-o", out, "--batch", put("in.jsonl", [endless] + lines[:4]))
+        time.sleep(pause * SLOW)
+        p.send_signal(signal.SIGINT)
+        r = finish(p)
+        if len(records(read(side))) == 4:
+            break
+    same((r.rc, [x["line"] for x in rows_of(read(out))]), (130, ["2", "3", "4", "5"]), "an interrupted run")
+
+
+@case
+def retry_errors():
+    """--resume --retry-errors runs the lines again that have an error, and those alone"""
+    lines = [{"custom_id": "a", "prompt": "Once", "max_tokens": 3}, {"prompt": "x " * 300, "max_tokens": 3}, {"prompt": 5}, {"prompt": "One", "max_tokens": 2}]
+    path, out = put("in.jsonl", lines), fresh("retry.jsonl")
+    args = ("-m", PIP, "-s", "1", "-o", out, "--batch", path)
+    run(*args, "-q")
+    was = {no: r.line for no, r in records(read(out)).items()}
+    put("retry.jsonl", read(out).replace(was[1], b'{"id":"batch_req_1_%s","custom_id":"a","line":1,"response":null,"error":{"code":"out_of_room","message":"m"}}' %
+                                        Record(was[1]).hash))
+    r = run(*args, "--resume")
+    check(r.rc == 1 and records(read(out))[1].error, "errors stay without --retry-errors")
+    r = run(*args, "--resume", "--retry-errors")
+    got = records(read(out))
+    check(r.rc == 1 and b"2 lines with an error run again" in r.err and b"2 answered before" in r.err, repr(r))
+    same((got[1].texts(), got[3].error["code"]), (Record(was[1]).texts(), "invalid_request"), "lines 1 and 3")
+    same([got[i].line == was[i] for i in (2, 4)], [True, True], "the other lines")
+    check(not os.path.exists(out + ".stale"), "errors are not kept")
+    check(b"--retry-errors has no effect without --resume" in run(*args[:4], "--batch", path, "--retry-errors").err, "alone")
 
 
 # --- many machines ---
