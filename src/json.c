@@ -17,7 +17,12 @@ typedef struct {
 
 typedef struct json_rules json_rules;                 /* values of one document in one automaton */
 
-enum { JSON_BLANKS = 64 };                            /* of the indentation of a line */
+enum {
+    JSON_BLANKS = 64,                                 /* of the indentation of a line */
+    JSON_WHOLE = 18,                                  /* digits of a number without a point that is generated */
+    JSON_DIGITS = 17,                                 /* and of one with a point: a double has no more */
+    JSON_WIDE = 40,                                   /* and of one whose bounds are that long */
+};
 
 /* Rules that every value shares: made when they are first called. */
 typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE,
@@ -178,7 +183,55 @@ static int32_t json__exponent(json_rules *d, int32_t from) {
     return sign;
 }
 
+/* At most three digits after the sign of an exponent: up to 289, so that a double holds JSON_WHOLE digits with it. */
+static void json__short_exponent(json_rules *d, int32_t from, int32_t to) {
+    const int32_t two = gram_state(d->g), one = gram_state(d->g), last = gram_state(d->g), after = gram_state(d->g);
+    const int32_t at = json__exponent(d, from);
+    json__digits(d, at, "01", two);
+    json__digits(d, at, "22", one);
+    json__digits(d, at, "39", last);
+    json__digits(d, two, "09", last);
+    json__digits(d, one, "08", last);
+    json__digits(d, one, "99", after);
+    json__digits(d, last, "09", after);
+    const int32_t ends[] = {two, one, last, after};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) gram_eps(d->g, ends[i], to);
+}
+
+/* A number that ends: the bounds are those of num_short(). */
+static void json__short_number(json_rules *d, int32_t from, int32_t to) {
+    gram         *g = d->g;
+    const int32_t sign = gram_state(g), over = gram_state(g);
+    int32_t       point[JSON_DIGITS], part = 0, whole = sign;
+    gram_eps(g, from, sign);
+    gram_byte(g, from, '-', '-', sign);
+    for (int i = JSON_DIGITS - 1; i >= 0; i--) {      /* after i digits and the point */
+        const int32_t next = gram_state(g);
+        point[i] = gram_state(g);
+        gram_byte(g, point[i], '0', '9', next);
+        if (i + 1 < JSON_DIGITS) gram_byte(g, next, '0', '9', part);
+        gram_eps(g, next, over);
+        part = next;
+    }
+    const int32_t zero = json__byte(d, sign, '0');
+    gram_byte(g, zero, '.', '.', point[0]);
+    gram_eps(g, zero, over);
+    for (int i = 1; i <= JSON_WHOLE; i++) {
+        const int32_t next = gram_state(g);
+        gram_byte(g, whole, i == 1 ? '1' : '0', '9', next);
+        if (i < JSON_DIGITS) gram_byte(g, next, '.', '.', point[i]);
+        gram_eps(g, next, over);
+        whole = next;
+    }
+    gram_eps(g, over, to);
+    json__short_exponent(d, over, to);
+}
+
 static void json__number_rule(json_rules *d, int32_t from, int32_t to) {
+    if (!d->f.loose) {
+        json__short_number(d, from, to);
+        return;
+    }
     const int32_t end = json__plain_number(d, from), digits = gram_state(d->g);
     gram_eps(d->g, end, to);
     gram_byte(d->g, json__exponent(d, end), '0', '9', digits);
@@ -348,6 +401,7 @@ enum {
     JSON_GRID = 20000,                                /* states of counts times places that are written out */
     JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one */
+    JSON_LIST = 1 << 16,                              /* numbers of a list that are generated whatever their digits are */
     JSON_BLOCK = 16,                                  /* members that are tried one by one */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted */
     JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those
@@ -755,6 +809,35 @@ static const lang *json__decimal(json_rules *d) {
     return d->decimal;
 }
 
+/* The numbers of a language that have so few digits that all of them end: fewer where many remainders are counted, more
+ * where all but 0 have more. NULL: over the budget. */
+static const lang *json__ended(json_rules *d, const lang *l) {
+    static const uint32_t digits[] = {JSON_WHOLE, 12, 9};
+    size_t                i = 0;
+    while (i < 3 && lang_depth(l, digits[i] + 2, JSON_GRID) == JSON_GRID) i++;
+    if (!l || i == 3) return l;
+    const bytes zero = bytes_of("0");
+    const lang *some = lang_and(d->langs, l, lang_not(d->langs, num_values(d->langs, &zero, 1)));
+    if (lang_empty(some)) return lang_and(d->langs, l, lang_word(d->langs, zero));
+    const lang *few = lang_and(d->langs, l, num_short(d->langs, digits[i], digits[i] - 1));
+    for (uint32_t k = JSON_WIDE; lang_empty(lang_and(d->langs, few, some)) && k <= NUM_DIGITS; k *= 2)
+        few = lang_depth(l, k, JSON_GRID) == JSON_GRID ? l : lang_and(d->langs, l, num_short(d->langs, k, k));
+    return few;
+}
+
+/* The part of a language of numbers that is generated: integers without a point, and nothing without an end. Values of
+ * a short list are all in it, and numbers between bounds of up to JSON_WIDE digits. NULL: over the budget. */
+static const lang *json__written(json_rules *d, const lang *l) {
+    const lang *fractions = lang_and(d->langs, l, lang_not(d->langs, num_integer(d->langs, false)));
+    const lang *plain = lang_empty(fractions) ? lang_and(d->langs, l, num_integer(d->langs, true)) : l;
+    const lang *one = lang_and(d->langs, plain, json__decimal(d));
+    const bool  list = lang_count(one, JSON_LIST) < JSON_LIST;
+    const lang *longer = list ? NULL : lang_and(d->langs, one, lang_not(d->langs, num_short(d->langs, JSON_WIDE, JSON_WIDE)));
+    if (!plain || !one || (!list && !longer)) return NULL;
+    const lang *few = json__ended(d, plain);
+    return list || lang_empty(longer) ? lang_or(d->langs, few, one) : few;
+}
+
 /* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages in which
  * every prefix has infinitely many continuations. */
 typedef struct {
@@ -917,7 +1000,9 @@ static int32_t json__string(json_rules *d, const schema_shape *s) {
     const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     en->b = (uint64_t)rule + 1;
     gram_byte(g, end, '"', '"', gram_end(g, rule));
-    lang_emit_json(g, from, s->string, d->f.loose, false, end);
+    const lang *l = d->f.loose ? s->string : schema_brief(d->s, s->string);
+    if (l) lang_emit_json(g, from, l, d->f.loose, false, end);
+    else json__over(d, s->at, "the strings");
     return rule;
 }
 
@@ -941,9 +1026,7 @@ static int32_t json__number(json_rules *d, const schema_shape *s) {
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
-    const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
-    const bool  all = d->f.loose || !lang_empty(fractions);
-    const lang *plain = all ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
+    const lang *plain = d->f.loose ? s->number : json__written(d, s->number);
     if (plain) lang_emit(g, from, plain, to);
     else json__over(d, s->at, "the numbers");
     if (d->f.loose) json__exponents(d, from, s->number, to);

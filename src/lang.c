@@ -8,8 +8,8 @@
  *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
- * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
- * lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
+ * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_depth,
+ * lang_endless, lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -920,6 +920,25 @@ static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) 
     mem_free(left);
     mem_free(order);
     return n;
+}
+
+/* How many pairs of a state and a number of characters up to `steps` lead to each other, at most `most`: the size of what
+ * counting characters makes of the automaton. */
+static uint64_t lang_depth(const lang *l, uint32_t steps, uint64_t most) {
+    const lang_dfa *d = l ? lang__dfa(l) : NULL;
+    uint64_t        all = 0;
+    if (!d || !d->n) return 0;
+    uint32_t *at = mem_new(d->n, sizeof *at), *next = mem_new(d->n, sizeof *next), *seen = mem_new(d->n, sizeof *seen), n = 1;
+    for (uint32_t step = 1, m = 0; n && all < most && step <= steps; step++, m = 0) {
+        all += n;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = d->first[at[i]]; k < d->first[at[i] + 1]; k++)
+                if (seen[d->edge[k].to] != step) seen[d->edge[k].to] = step, next[m++] = d->edge[k].to;
+        uint32_t *const turn = at;
+        at = next, next = turn, n = m;
+    }
+    mem_free(at), mem_free(next), mem_free(seen);
+    return min_u64(all, most);
 }
 
 /* Whether infinitely many words begin with each beginning of a word. */
