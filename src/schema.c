@@ -11,7 +11,7 @@
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
  * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
  * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_pool, schema_brief, schema_path, schema_and,
- * schema_not, schema_note_put.
+ * schema_not, schema_drop_note, schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -2908,7 +2908,8 @@ static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
 /* The part of a language of strings that is generated: times and durations have at most nine digits in each number where
  * that is possible. NULL: over the budget. */
 static const lang *schema_brief(const schema_doc *s, const lang *l) {
-    const lang *others = s->counted == s->none ? l : lang_and(s->langs, l, lang_not(s->langs, s->counted));
+    if (s->counted == s->none || lang_states(l) > 4 * lang_states(s->counted)) return l;
+    const lang *others = lang_and(s->langs, l, lang_not(s->langs, s->counted));
     if (!others || !lang_empty(others)) return others ? l : NULL;
     const lang *brief = lang_and(s->langs, l, s->brief);
     return brief && lang_empty(brief) ? l : brief;
@@ -2942,6 +2943,9 @@ static schema_conj schema_not(schema_doc *s, schema_conj c) {
     ASSERT(s->conj[c].n <= 1);
     return !s->err.code && val_run(&s->env, schema__not_run, &call, &s->err) ? call.conj : -1;
 }
+
+/* Notes that something at a place has no effect. */
+static void schema_drop_note(schema_doc *s, const char *at, const char *what) { schema__note(s, at, "%s", what); }
 
 /* Appends a line for each word that has no effect. */
 static void schema_note_put(const schema_doc *s, str *out) {
