@@ -403,6 +403,7 @@ enum {
     JSON_GRID = 20000,                                /* states of counts times places that are written out */
     JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one */
+    JSON_BUT = 2048,                                  /* words that keys are not */
     JSON_LIST = 1 << 16,                              /* numbers of a list that are generated whatever their digits are */
     JSON_BLOCK = 16,                                  /* members that are tried one by one */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted */
@@ -862,11 +863,16 @@ static str *json__values_add(json__values *v) {
 
 static void json__values_word(json__values *v, const char *word) { str_put(json__values_add(v), word); }
 
+/* The words of a language whose characters are one byte each in a JSON string. */
+static const lang *json__one_byte(json_rules *d, const lang *l) {
+    err_t e = {0};
+    return lang_and(d->langs, l, lang_regex(d->langs, bytes_of("[ !#-\\[\\]-~]*"), false, &e));
+}
+
 /* The strings of a language that can be kept apart: all, where each goes on without an end, else those of characters
  * that are one byte. NULL: none. */
 static const lang *json__apart_strings(json_rules *d, const lang *l) {
-    err_t       e = {0};
-    const lang *plain = !l || lang_endless(l) ? l : lang_and(d->langs, l, lang_regex(d->langs, bytes_of("[ !#-\\[\\]-~]*"), false, &e));
+    const lang *plain = !l || lang_endless(l) ? l : json__one_byte(d, l);
     return plain && lang_empty(plain) ? NULL : plain;
 }
 
@@ -998,14 +1004,17 @@ static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t
     return to;
 }
 
-/* The place for 1 + the rule of a language of strings (kind 0) or of numbers (1), or of the escapes of a character
- * (2), which all values share. */
-static hmap_entry *json__part(json_rules *d, uint64_t of, unsigned kind) { return hmap_add(&d->part, (of << 2 | kind) + 1, 0); }
+/* Rules that all values share, by what they are made of: a language of strings, of numbers, of keys; the escapes of a
+ * character; see json__halves_of(); what comes once of a node. */
+typedef enum { JSON_OF_STRINGS, JSON_OF_NUMBERS, JSON_OF_KEYS, JSON_OF_ESCAPES, JSON_OF_HALVES, JSON_OF_ONCE } json_part;
+
+/* The place for 1 + such a rule. */
+static hmap_entry *json__part(json_rules *d, uint64_t of, json_part kind) { return hmap_add(&d->part, (of << 3 | kind) + 1, 0); }
 
 static int32_t json__string(json_rules *d, const schema_shape *s) {
     gram *g = d->g;
     if (lang_is_all(s->string)) return json__rule(d, JSON_STRING);
-    hmap_entry *en = json__part(d, (uintptr_t)s->string, 0);
+    hmap_entry *en = json__part(d, (uintptr_t)s->string, JSON_OF_STRINGS);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     en->b = (uint64_t)rule + 1;
@@ -1032,7 +1041,7 @@ static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t 
 static int32_t json__number(json_rules *d, const schema_shape *s) {
     gram *g = d->g;
     if (s->any_number) return json__rule(d, JSON_NUMBER);
-    hmap_entry *en = json__part(d, (uintptr_t)s->number, 1);
+    hmap_entry *en = json__part(d, (uintptr_t)s->number, JSON_OF_NUMBERS);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
@@ -1059,7 +1068,7 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     gram             *g = d->g;
-    hmap_entry       *en = json__part(d, c, 2);
+    hmap_entry       *en = json__part(d, c, JSON_OF_ESCAPES);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule),
                   u = json__byte(d, from, 'u'), low = gram_state(g);
@@ -1172,41 +1181,81 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
     }
 }
 
-/* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules
- * that all keys share. */
-static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
-    json__sorted *name = mem_new(o->n_named, sizeof *name);
-    const int32_t to = gram_state(d->g), rest = gram_state(d->g);
-    for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
-    qsort(name, o->n_named, sizeof *name, json__name_order);
-    json__tree tree = json__tree_of(d, from, name, o->n_named);
+static bool json__plain_name(bytes name) {
+    for (size_t k = 0; k < name.n; k++)
+        if (name.p[k] < 0x20 || name.p[k] > 0x7e || name.p[k] == '"' || name.p[k] == '\\') return false;
+    return true;
+}
+
+/* Every key but n names (generation), which are printable ASCII: a tree of the names, and after a character that leaves
+ * it, rules that all keys share. */
+static void json__undeclared(json_rules *d, int32_t from, const bytes *names, size_t n, int32_t to) {
+    json__sorted *name = mem_new(n, sizeof *name);
+    const int32_t rest = gram_state(d->g);
+    for (size_t i = 0; i < n; i++) name[i].name = names[i];
+    qsort(name, n, sizeof *name, json__name_order);
+    json__tree tree = json__tree_of(d, from, name, n);
     gram_call(d->g, rest, json__rule(d, JSON_REST), to);
     for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
     mem_free(tree.at), mem_free(name);
-    return to;
 }
 
 /* Whether keys are all but the declared names, which are printable ASCII. */
 static bool json__all_but_named(json_rules *d, const json__object *o, const lang *keys) {
     for (size_t i = 0; i < o->n_named; i++)
-        for (size_t k = 0; k < o->named[i].n; k++)
-            if (o->named[i].p[k] < 0x20 || o->named[i].p[k] > 0x7e || o->named[i].p[k] == '"' || o->named[i].p[k] == '\\')
-                return false;
+        if (!json__plain_name(o->named[i])) return false;
     return o->n_named && keys == lang_not(d->langs, lang_words(d->langs, o->named, o->n_named));
 }
 
-/* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones. */
-static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
-    gram *g = d->g;
-    if (!once && !d->f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
-    const int32_t to = gram_state(g), end = gram_state(g);
-    if (!once && lang_is_all(keys)) {
-        gram_call(g, from, json__rule(d, JSON_STRING), to);
-        return to;
+/* Keys that are all but a few words (generation). False: they are not. */
+static bool json__all_but_words(json_rules *d, int32_t from, const lang *keys, int32_t to) {
+    const lang    *words = lang_not(d->langs, keys);
+    const uint64_t n = d->f.loose ? 0 : lang_count(words, JSON_BUT + 1);
+    bool           plain = n > 0 && n <= JSON_BUT;
+    if (!plain) return false;
+    str   *own = mem_new(n, sizeof *own);
+    bytes *name = mem_new(n, sizeof *name);
+    for (uint64_t i = 0; i < n; i++) {
+        str_put(&own[i], "");
+        lang_nth(words, i, &own[i]);
+        name[i] = str_bytes(&own[i]);
+        plain &= json__plain_name(name[i]);
     }
-    lang_emit_json(g, json__byte(d, from, '"'), keys, d->f.loose, once, end);
+    if (plain) json__undeclared(d, from, name, n, to);
+    for (uint64_t i = 0; i < n; i++) str_drop(&own[i]);
+    mem_free(own), mem_free(name);
+    return plain;
+}
+
+/* The rule of the keys of a language in quotes. */
+static int32_t json__key_rule(json_rules *d, const lang *keys) {
+    gram       *g = d->g;
+    hmap_entry *en = json__part(d, (uintptr_t)keys, JSON_OF_KEYS);
+    if (en->b) return (int32_t)(en->b - 1);
+    const int32_t rule = gram_rule(g, "key"), from = gram_begin(g, rule), to = gram_end(g, rule);
+    en->b = (uint64_t)rule + 1;
+    if (json__all_but_words(d, from, keys, to)) return rule;
+    const int32_t end = gram_state(g);
+    lang_emit_json(g, json__byte(d, from, '"'), keys, d->f.loose, false, end);
     gram_byte(g, end, '"', '"', to);
-    return once ? json__op(d, to, GRAM_DISTINCT, 0, 0, 0) : to;
+    return rule;
+}
+
+/* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones, and its characters are
+ * one byte each where that leaves keys without an end. */
+static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
+    gram         *g = d->g;
+    const int32_t to = gram_state(g), end = once ? gram_state(g) : to;
+    if (once) {
+        const lang *few = json__one_byte(d, keys);
+        lang_emit_json(g, json__byte(d, from, '"'), lang_endless(few) ? few : keys, false, true, end);
+        gram_byte(g, end, '"', '"', to);
+        return json__op(d, to, GRAM_DISTINCT, 0, 0, 0);
+    }
+    if (lang_is_all(keys)) gram_call(g, from, json__rule(d, JSON_STRING), to);
+    else if (!d->f.loose && json__all_but_named(d, o, keys)) json__undeclared(d, from, o->named, o->n_named, to);
+    else gram_call(g, from, json__key_rule(d, keys), to);
+    return to;
 }
 
 /* --- objects --- */
@@ -1699,7 +1748,7 @@ static json__object json__object_copy(const json__object *o) {
 /* The halves of an alternative, which are made once. */
 static json__halves json__halves_of(json_rules *d, const json__object *from, bytes name) {
     gram       *g = d->g;
-    hmap_entry *en = json__part(d, (uintptr_t)from, 3);
+    hmap_entry *en = json__part(d, (uintptr_t)from, JSON_OF_HALVES);
     if (en->b) return (json__halves){(int32_t)(en->b & INT32_MAX), (int32_t)(en->b >> 32)};
     const json__halves h = {gram_rule(g, "object before its key"), gram_rule(g, "object behind its key")};
     en->b = (uint64_t)(uint32_t)h.behind << 32 | (uint32_t)h.before;
@@ -1797,13 +1846,13 @@ static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes nam
 
 /* That rule, made once; -1: there is none. */
 static int32_t json__once_rule(json_rules *d, uint32_t node, bool arrays, bytes name) {
-    hmap_entry *en = json__part(d, 2 * (uint64_t)node + arrays, 3);
+    hmap_entry *en = json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE);
     if (!en->b) {
         const int32_t rule = gram_rule(d->g, "once");
         en->b = (uint64_t)rule + 1;                   /* it may be asked for while it is filled */
-        if (!json__once_fill(d, node, arrays, name, rule)) json__part(d, 2 * (uint64_t)node + arrays, 3)->b = UINT64_C(1) << 32;
+        if (!json__once_fill(d, node, arrays, name, rule)) json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE)->b = UINT64_C(1) << 32;
     }
-    return (int32_t)(json__part(d, 2 * (uint64_t)node + arrays, 3)->b & INT32_MAX) - 1;
+    return (int32_t)(json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE)->b & INT32_MAX) - 1;
 }
 
 /* What a node's objects and arrays are kept apart by. */
