@@ -914,7 +914,8 @@ typedef struct {
     tok_ids          ids;
     str              text;                            /* what was rendered */
     str              begin;                           /* its end, where that begins an answer that has to call */
-    bool             thinking;                        /* it ends inside the thinking of the answer */
+    bool             thinking;                        /* it ends inside the thinking of the answer, */
+    bool             thought;                         /* or behind it */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
     calls_want       want;                            /* what chat_hold() asked for; */
@@ -1041,6 +1042,15 @@ static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
     return open.n && n && !text->from.at[n - 1].input && bytes_ends(seen, open) && seen.n - open.n >= own;
 }
 
+/* Whether the template ends its text with a mark that closes thinking, and perhaps what begins an answer after it. */
+static bool chat__ends_behind(const chat_form *f, const jinja_text *text) {
+    const size_t n = text->from.n;
+    const bytes  seen = chat__trim_end(str_bytes(&text->text)), marks[] = {str_bytes(&f->end), chat__trim(str_bytes(&f->close))};
+    bool         behind = false;
+    for (size_t i = 0; i < 2; i++) behind |= marks[i].n && bytes_ends(seen, marks[i]);
+    return behind && n && !text->from.at[n - 1].input;
+}
+
 /* Whether a conversation has tools or calls. */
 static bool chat__has_calls(const chat_input *in) {
     const val messages = val_get(in->vars, "messages");
@@ -1071,6 +1081,7 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     *out = (chat_prompt){.form = f};
     bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
+    out->thought = ok && chat__ends_behind(f, &text);
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
     if (ok) out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
@@ -1089,12 +1100,12 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     for (int i = 0; i < f->n_stops; i++) p->stops[n + i] = f->stops[i];
     o->stop = p->stops;
     o->n_stop = n + f->n_stops;
+    o->n_late = n;
     o->ends = &f->ends;
     o->shown = &f->shown;
-    if (c->o.think_budget < 0 || !f->closing.n) return;
     o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking,
                            .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
-                           .end = str_bytes(&f->end), .close = &f->closing};
+                           .end = str_bytes(&f->end), .close = c->o.think_budget < 0 || !f->closing.n ? NULL : &f->closing};
 }
 
 /* --- constraints --- */
@@ -1155,8 +1166,19 @@ static bytes chat__think_tail(const chat_form *f) {
     return at ? chat__trim((bytes){at + end.n, (size_t)(close.p + close.n - at) - end.n}) : (bytes){0};
 }
 
-/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and
- * *o is none, calls become one. p and in live until it is compiled. */
+/* Whether an answer may not think: the prompt ends behind thinking, or it is switched off, or there are no tokens for it. */
+static bool chat__silent(const chat *c, const chat_input *in, const chat_prompt *p) {
+    if (p->thinking) return false;
+    if (p->thought || c->o.think_budget == 0) return true;
+    for (size_t i = 0; i < sizeof chat__switches / sizeof *chat__switches; i++) {
+        const val v = val_get(in->vars, chat__switches[i].name);
+        if (v.kind != VAL_UNDEF) return !val_truth(v);
+    }
+    return c->o.think == 0;
+}
+
+/* Completes the constraint of the answer to a prompt: it begins after the thinking, at once where there is none; where
+ * tools may be called and *o is none, calls become one. p and in live until it is compiled. */
 static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     const chat_form *f = p->form;
     const bool       calls = f->calls && chat__tools(in).kind == VAL_LIST &&
@@ -1164,7 +1186,7 @@ static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, const
     if (calls && !chat__hold_calls(c, in, p, o, e)) return false;
     o->think = (constrain_think){0};
     if (o->kind == CONSTRAIN_NONE || (calls && in->choice == CHAT_CALL_REQUIRED)) return true;
-    if (f->open.n && f->end.n)
+    if (f->open.n && f->end.n && !chat__silent(c, in, p))
         o->think = (constrain_think){.open = str_bytes(&f->open), .end = str_bytes(&f->end), .inside = p->thinking};
     if (!calls) o->think.lead = chat__trim(str_bytes(&f->lead)), o->think.tail = chat__think_tail(f);
     return true;

@@ -62,7 +62,7 @@ typedef struct {
     const char *grammar, *grammar_file, *schema, *schema_file, *regex, *choice;
     const char *after;                                /* constrain_spec.after; NULL: at once */
     const char *order, *space;                        /* words of constrain__orders, constrain__spaces */
-    bool        close;
+    bool        close, lax;                           /* json_form.lax */
 } constrain_opts;
 
 static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines", .close = true};
@@ -358,7 +358,7 @@ static bool constrain_from(const constrain_opts *o, str *own, constrain_spec *ou
     const int i = constrain__source(o);
     *out = (constrain_spec){.close = o->close, .after = o->after ? bytes_of(o->after) : (bytes){0},
                             .form = {.order = constrain__word(constrain__orders, o->order),
-                                     .space = constrain__word(constrain__spaces, o->space)}};
+                                     .space = constrain__word(constrain__spaces, o->space), .lax = o->lax}};
     if (i < 0) return true;
     const char *text = constrain__text_of(o, i);
     out->kind = constrain__sources[i].kind;
@@ -403,7 +403,8 @@ static void constrain__key_text(str *key, bytes b) {
 /* All that a constraint depends on, as bytes. */
 static str constrain__key(const constrain_spec *o) {
     str key = {0};
-    str_fmt(&key, "%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space);
+    str_fmt(&key, "%d,%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space,
+            o->form.lax);
     const bytes texts[] = {o->think.open, o->think.end, o->think.lead, o->think.tail, o->after, o->text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) constrain__key_text(&key, texts[i]);
     return key;

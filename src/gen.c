@@ -10,8 +10,8 @@
  * its use in [sched].
  * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token,
  * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_loop, gen_loop_stop,
- * gen_loop_add, gen_thought, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned, gen_fits, gen_logprob,
- * gen_exp_sum.
+ * gen_loop_add, gen_thought, gen_thought_end, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned, gen_fits,
+ * gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
 
 enum {
@@ -23,7 +23,7 @@ enum {
 /* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of
  * them the tokens of `close` are the next ones of the answer, whatever the logits say. */
 typedef struct {
-    int64_t        most;                              /* tokens */
+    int64_t        most;                              /* tokens, where `close` is there */
     bool           inside;                            /* the prompt ends inside the thinking */
     bool           anywhere;                          /* thinking may begin anywhere in the answer, else only where it begins */
     bytes          open;                              /* the mark before it, at most GEN_MARK bytes */
@@ -41,6 +41,7 @@ typedef struct {                                      /* when an answer ends */
     int64_t      n_keep;                              /* first tokens that a context shift keeps; -1: the prompt */
     const bytes *stop;                                /* [n_stop] the answer ends before the first of these texts */
     int          n_stop;
+    int          n_late;                              /* the first n_late of them are not looked for in thinking */
     const tok_ids *ends;                              /* more end tokens; NULL: none */
     const tok_ids *shown;                             /* control tokens that are part of the text; NULL: none */
     gen_think    think;
@@ -154,6 +155,15 @@ static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n
     return first;
 }
 
+/* Where the text goes on behind an end mark of thinking that its bytes from `had` on complete, and behind white space. */
+static size_t gen_thought_end(const gen_think *o, const str *text, size_t had) {
+    size_t at = had;
+    for (size_t i = had + 1 > o->end.n ? had + 1 - o->end.n : 0; o->end.n && i + o->end.n <= text->n; i++)
+        if (memcmp(text->p + i, o->end.p, o->end.n) == 0) at = i + o->end.n;
+    while (at < text->n && isspace((uint8_t)text->p[at])) at++;
+    return at;
+}
+
 /* Whether the token ends an answer. */
 static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) {
     return tok_is_eog(v, id) || tok_ids_has(o->ends, id);
@@ -229,7 +239,7 @@ static bool gen__thought_byte(gen_thought *t, const gen_think *o, uint8_t c) {
 static void gen_thought_add(gen_thought *t, const gen_think *o, const tok_vocab *v, int32_t id) {
     const bool  was = t->inside, forced = gen_thought_forces(t, o) >= 0;
     const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
-    if (!o->close) return;
+    if (!o->end.n) return;
     for (size_t i = 0; i < text.n; i++)
         if (gen__thought_byte(t, o, text.p[i]) && !forced) t->inside = !t->inside;
     if (forced && ++t->n_closed == o->close->n) t->inside = false, t->n_closed = 0;

@@ -8,8 +8,9 @@
  *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
- * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
- * lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
+ * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_states,
+ * lang_depth, lang_endless, lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_emit_apart, lang_regex,
+ * lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -18,6 +19,7 @@ typedef struct lang_pool lang_pool;
 enum {
     LANG_SYMBOLS = 0x110000 - 0x800,                  /* code points without surrogates */
     LANG_STATES = 1 << 19,                            /* a budget for the languages of one constraint */
+    LANG_FEW = 1 << 20,                               /* words: so many are never used up */
     LANG_WORK = 8,                                    /* steps of all operations, and a quarter of that of one, for each
                                                        * unit of the budget */
 };
@@ -922,6 +924,31 @@ static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) 
     return n;
 }
 
+/* States of its automaton. */
+static uint64_t lang_states(const lang *l) {
+    if (!l || !l->span) return l ? l->dfa.n : 0;
+    return lang__sum(l->max == UINT64_MAX ? l->min : l->max, 1, UINT64_MAX);
+}
+
+/* How many pairs of a state and a number of characters up to `steps` lead to each other, at most `most`: the size of what
+ * counting characters makes of the automaton. */
+static uint64_t lang_depth(const lang *l, uint32_t steps, uint64_t most) {
+    const lang_dfa *d = l ? lang__dfa(l) : NULL;
+    uint64_t        all = 0;
+    if (!d || !d->n) return 0;
+    uint32_t *at = mem_new(d->n, sizeof *at), *next = mem_new(d->n, sizeof *next), *seen = mem_new(d->n, sizeof *seen), n = 1;
+    for (uint32_t step = 1, m = 0; n && all < most && step <= steps; step++, m = 0) {
+        all += n;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = d->first[at[i]]; k < d->first[at[i] + 1]; k++)
+                if (seen[d->edge[k].to] != step) seen[d->edge[k].to] = step, next[m++] = d->edge[k].to;
+        uint32_t *const turn = at;
+        at = next, next = turn, n = m;
+    }
+    mem_free(at), mem_free(next), mem_free(seen);
+    return min_u64(all, most);
+}
+
 /* Whether infinitely many words begin with each beginning of a word. */
 static bool lang_endless(const lang *l) {
     if (!l) return false;
@@ -1038,6 +1065,7 @@ typedef struct {
     gram     *g;
     int       when;                                   /* of the forms: LANG_PLAIN ... */
     bool      append;                                 /* each byte is appended to the text of the activation */
+    bool      apart;                                  /* and words are kept apart from those before */
     lang_seqs key;                                    /* (digits, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
 } lang_out;
@@ -1156,8 +1184,8 @@ static int lang__target_order(const void *x, const void *y) {
     return a->to != b->to ? lang__compare(a->to, b->to) : lang__compare(a->lo, b->lo);
 }
 
-/* The edges of one state; those with one target are one class. */
-static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, const int32_t *state) {
+/* The edges of one state; those with one target are one class. to: [d->n]. */
+static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, int32_t from, const int32_t *to) {
     const uint32_t n = d->first[s + 1] - d->first[s];
     lang_edge     *e = mem_new(n, sizeof *e);
     gram_range    *r = mem_new(n, sizeof *r);
@@ -1165,21 +1193,34 @@ static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, const in
     qsort(e, n, sizeof *e, lang__target_order);
     for (uint32_t i = 0, k; i < n; i = k) {
         for (k = i; k < n && e[k].to == e[i].to; k++) r[k - i] = (gram_range){e[k].lo, e[k].hi};
-        lang__out_class(o, state[s], r, k - i, state[e[i].to]);
+        lang__out_class(o, from, r, k - i, to[e[i].to]);
     }
     mem_free(r);
     mem_free(e);
 }
 
+/* In front of each state from which few words go on: one of them is left. gate: [d->n], as the states. */
+static void lang__out_gates(lang_out *o, const lang_dfa *d, int32_t *state, int32_t *gate) {
+    uint64_t *count = mem_new(d->n, sizeof *count);   /* 0: no end */
+    lang__finite(d, count, LANG_FEW);
+    for (uint32_t s = 0; s < d->n; s++) {
+        if (!count[s] || count[s] == LANG_FEW) continue;
+        gate[s] = gram_state(o->g);
+        gram_op_edge(o->g, gate[s], (gram_op){.kind = GRAM_SPARE, .a = count[s]}, state[s]);
+    }
+    mem_free(count);
+}
+
 static void lang__out_dfa(lang_out *o, int32_t from, const lang_dfa *d, int32_t to) {
-    int32_t *state = mem_new(d->n, sizeof *state);
-    for (uint32_t s = 0; s < d->n; s++) state[s] = gram_state(o->g);
-    if (d->n) gram_eps(o->g, from, state[0]);
+    int32_t *state = mem_new(d->n, sizeof *state), *gate = mem_new(d->n, sizeof *gate);
+    for (uint32_t s = 0; s < d->n; s++) state[s] = gate[s] = gram_state(o->g);
+    if (o->apart) lang__out_gates(o, d, state, gate);
+    if (d->n) gram_eps(o->g, from, gate[0]);
     for (uint32_t s = 0; s < d->n && !gram_failed(o->g); s++) {
-        lang__out_edges(o, d, s, state);
+        lang__out_edges(o, d, s, state[s], gate);
         if (d->ends[s]) gram_eps(o->g, state[s], to);
     }
-    mem_free(state);
+    mem_free(state), mem_free(gate);
 }
 
 /* Where the body of a count goes: between *from and *to, which are states of a loop or of a rule that is counted. */
@@ -1239,6 +1280,13 @@ static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) {
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
     const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);
+}
+
+/* The words of l as the inside of a JSON string, each character in one way, with GRAM_APPEND. GRAM_DISTINCT comes after
+ * them: where few words are left that go on as the text does, one of them must not have come yet. So a text that is alive
+ * can be completed, as long as each character from which few go on is one byte. */
+static void lang_emit_apart(gram *g, int32_t from, const lang *l, int32_t to) {
+    lang__out(&(lang_out){.g = g, .when = LANG_STRICT, .append = true, .apart = true}, from, l, to);
 }
 
 /* --- regular expressions: text to nodes. Two kinds are read: those of JSON Schema (ECMA-262), and those of Python's

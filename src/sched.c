@@ -102,6 +102,7 @@ typedef struct {                                      /* what the sampler made o
     int32_t id;                                       /* a token, or a SCHED_NO_... */
     float   lp;                                       /* its log-probability, where asked for */
     bool    closed;                                   /* nothing may follow */
+    bool    thinks;                                   /* it is inside thinking */
 } sched_pick;
 
 typedef struct sched_seq {                            /* one completion of a request */
@@ -117,6 +118,8 @@ typedef struct sched_seq {                            /* one completion of a req
     tok_stream   stream;
     gen_thought  thought;
     gen_loop     loop;
+    size_t       thoughts;                            /* bytes of the text up to the end of its thinking */
+    bool         thinks;                              /* it ends inside thinking, or in the white space behind it */
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     embed       *text;                                /* NULL: a vector is not what is asked for */
     int          cap;                                 /* tokens that the arrays of the answer have space for */
@@ -336,6 +339,7 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->stream = sched__stream(sc, q);
     if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->ends);
     q->thought = gen_thought_new(&o->think);
+    q->thinks = o->think.inside;
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
     if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never, q->held);
 }
@@ -770,6 +774,7 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
     gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
+    q->pick[q->n_pick].thinks = q->thought.inside;
     q->pick[q->n_pick].lp = q->r.logprobs && !sched__is_over(q) ? sched__score(q, n_vocab, id, i) : 0;
     return id;
 }
@@ -854,10 +859,25 @@ static bool sched__is_whole(const sched *sc, const sched_seq *q) {
     return whole;
 }
 
+/* Where the first stop string begins in the text, whose last token begins at byte `had`; the text's length: there is none.
+ * Those of the caller are not looked for in thinking, nor in the white space after it. */
+static size_t sched__stop_at(sched_seq *q, size_t had, bool thinks) {
+    const gen_opts *o = &q->r.gen;
+    const str      *text = &q->a.text;
+    const size_t    tail = sched__tail(q), from = had > tail ? had - tail : 0;
+    const size_t    own = gen_stop_at(text, from, o->stop + o->n_late, o->n_stop - o->n_late);
+    if (thinks) q->thoughts = text->n;
+    else if (q->thinks) q->thoughts = gen_thought_end(&o->think, text, had);
+    q->thinks = thinks || (q->thinks && q->thoughts == text->n);
+    return q->thinks ? own : min_size(own, gen_stop_at(text, max_size(from, q->thoughts), o->stop, o->n_late));
+}
+
 /* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
-static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, bool closed) {
-    gen_answer  *a = &q->a;
-    const size_t had = a->text.n, tail = sched__tail(q);
+static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
+    const int32_t id = p->id;
+    const bool    closed = p->closed;
+    gen_answer   *a = &q->a;
+    const size_t  had = a->text.n;
     if (!q->r.gen.ignore_eos && gen_ends(&q->r.gen, sc->eng->v, id)) {
         tok_stream_flush(&q->stream, &a->text);
         a->end_token = id;
@@ -865,9 +885,9 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, boo
     }
     tok_ids_add(&q->ids, id);
     tok_stream_push(&q->stream, id, &a->text);
-    a->tok[a->n_tok++] = (gen_token){id, lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    a->tok[a->n_tok++] = (gen_token){id, p->lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
     sc->st.written++;
-    const size_t stop = gen_stop_at(&a->text, had > tail ? had - tail : 0, q->r.gen.stop, q->r.gen.n_stop);
+    const size_t stop = sched__stop_at(q, had, p->thinks);
     if (stop < a->text.n) {
         a->text.n = stop;
         a->text.p[stop] = 0;
@@ -918,7 +938,7 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
     for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
         const int32_t id = q->pick[k].id;
-        if (id >= 0) q->a.finish = sched__join(sc, q, id, q->pick[k].lp, q->pick[k].closed);
+        if (id >= 0) q->a.finish = sched__join(sc, q, &q->pick[k]);
         else sched__fail(sc, q, id);
         right += k < q->n_guess && id == q->guess->id[k];
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);

@@ -10,8 +10,8 @@
  * ends.
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
  * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
- * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_pool, schema_path, schema_and, schema_not,
- * schema_note_put.
+ * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_pool, schema_brief, schema_path, schema_and,
+ * schema_not, schema_drop_note, schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -238,6 +238,7 @@ struct schema_doc {
     bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
+    const lang       *counted, *brief;                /* texts of formats with numbers of any length; those that end */
     const lang      **regex;                          /* of regular expressions */
     size_t            n_regex, cap_regex;
     double           *rough;                          /* numbers of the text that are not exactly a double */
@@ -979,9 +980,13 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 #define SCHEMA__DATE                                                                                               \
     "(?:" SCHEMA__YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"   \
     "|02-(?:0[1-9]|1[0-9]|2[0-8]))|" SCHEMA__LEAP "-02-29)"
-#define SCHEMA__TIME                                                                                               \
-    "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"      \
-    "|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))"
+#define SCHEMA__TIME(part)                                                                                         \
+    "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\." part ")?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"    \
+    "|23:59:60(?:\\." part ")?(?:[Zz]|[+-]00:00))"
+#define SCHEMA__CLOCK(n) "T(?:" n "H(?:" n "M(?:" n "S)?)?|" n "M(?:" n "S)?|" n "S)"
+#define SCHEMA__DURATION(n)                                                                                        \
+    "P(?:" n "W|(?:" n "Y(?:" n "M(?:" n "D)?)?|" n "M(?:" n "D)?|" n "D)(?:" SCHEMA__CLOCK(n) ")?|" SCHEMA__CLOCK(n) ")"
+#define SCHEMA__PART   "[0-9]{1,9}"                   /* digits of a second, or of a count, that are generated */
 #define SCHEMA__LABEL  "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #define SCHEMA__HOST   SCHEMA__LABEL "(?:\\." SCHEMA__LABEL ")*"
 #define SCHEMA__DOMAIN "[A-Za-z0-9](?:-*[A-Za-z0-9])*(?:\\.[A-Za-z0-9](?:-*[A-Za-z0-9])*)*"
@@ -1019,25 +1024,23 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 
 /* Formats as regular expressions of whole strings. A new one is one row. They are small, because a bound of the
  * length multiplies their states: the labels of an e-mail address are not counted, and an IP address in the brackets
- * of a URI is any text of its characters. */
+ * of a URI is any text of its characters. brief: the part of those with numbers of any length that is generated. */
 static const struct {
-    const char *name, *regex;
+    const char *name, *regex, *brief;
 } schema__formats[] = {
-    {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME},
-    {"date", SCHEMA__DATE},
-    {"time", SCHEMA__TIME},
-    {"duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-                 "(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?"
-                 "|T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))"},
-    {"email", SCHEMA__LOCAL "@" SCHEMA__DOMAIN},
-    {"hostname", SCHEMA__HOST},
-    {"ipv4", SCHEMA__IPV4},
-    {"ipv6", SCHEMA__IPV6},
-    {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"},
-    {"uri", SCHEMA__URI},
-    {"uri-reference", "(?:" SCHEMA__URI "|" SCHEMA__RELATIVE ")"},
-    {"json-pointer", SCHEMA__POINT},
-    {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" SCHEMA__POINT ")"},
+    {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME("[0-9]+"), SCHEMA__DATE "[Tt]" SCHEMA__TIME(SCHEMA__PART)},
+    {"date", SCHEMA__DATE, NULL},
+    {"time", SCHEMA__TIME("[0-9]+"), SCHEMA__TIME(SCHEMA__PART)},
+    {"duration", SCHEMA__DURATION("[0-9]+"), SCHEMA__DURATION(SCHEMA__PART)},
+    {"email", SCHEMA__LOCAL "@" SCHEMA__DOMAIN, NULL},
+    {"hostname", SCHEMA__HOST, NULL},
+    {"ipv4", SCHEMA__IPV4, NULL},
+    {"ipv6", SCHEMA__IPV6, NULL},
+    {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}", NULL},
+    {"uri", SCHEMA__URI, NULL},
+    {"uri-reference", "(?:" SCHEMA__URI "|" SCHEMA__RELATIVE ")", NULL},
+    {"json-pointer", SCHEMA__POINT, NULL},
+    {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" SCHEMA__POINT ")", NULL},
 };
 
 static void schema__make_format(schema_doc *s, const schema__read *r) {
@@ -1051,6 +1054,10 @@ static void schema__make_format(schema_doc *s, const schema__read *r) {
     }
     l = schema__regex(s, bytes_of(schema__formats[i].regex), false, schema__here(s, "format"));
     schema__part_add(s, SCHEMA__STRING, "format", 0, 0, 0)->set = l;
+    if (!schema__formats[i].brief) return;
+    s->counted = schema__lang_or(s, s->counted, l);
+    l = schema__regex(s, bytes_of(schema__formats[i].brief), false, schema__here(s, "format"));
+    s->brief = schema__lang_or(s, s->brief, l);
 }
 
 /* One bound; strict: true in draft-04's spelling of an exclusive one. */
@@ -2810,6 +2817,7 @@ static void schema__begin(schema_doc *s, val root) {
     s->none = schema__lang(s, lang_none(s->langs));
     s->all = schema__lang(s, lang_all(s->langs));
     s->numbers = schema__lang(s, num_all(s->langs));
+    s->counted = s->brief = s->none;
     schema__node_new(s, (schema__node){.v = val_bool(true), .queued = true, .parent = -1, .index = -1});
     schema__node_new(s, (schema__node){.v = val_bool(false), .queued = true, .parent = -1, .index = -1});
     s->node[SCHEMA__NODE_FALSE].lit = SCHEMA__LIT_FALSE;
@@ -2897,6 +2905,16 @@ static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *
 /* The pool of the languages. */
 static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
 
+/* The part of a language of strings that is generated: times and durations have at most nine digits in each number where
+ * that is possible. NULL: over the budget. */
+static const lang *schema_brief(const schema_doc *s, const lang *l) {
+    if (s->counted == s->none || lang_states(l) > 4 * lang_states(s->counted)) return l;
+    const lang *others = lang_and(s->langs, l, lang_not(s->langs, s->counted));
+    if (!others || !lang_empty(others)) return others ? l : NULL;
+    const lang *brief = lang_and(s->langs, l, s->brief);
+    return brief && lang_empty(brief) ? l : brief;
+}
+
 /* The name of the document in messages. */
 static const char *schema_path(const schema_doc *s) { return s->path; }
 
@@ -2925,6 +2943,9 @@ static schema_conj schema_not(schema_doc *s, schema_conj c) {
     ASSERT(s->conj[c].n <= 1);
     return !s->err.code && val_run(&s->env, schema__not_run, &call, &s->err) ? call.conj : -1;
 }
+
+/* Notes that something at a place has no effect. */
+static void schema_drop_note(schema_doc *s, const char *at, const char *what) { schema__note(s, at, "%s", what); }
 
 /* Appends a line for each word that has no effect. */
 static void schema_note_put(const schema_doc *s, str *out) {

@@ -873,6 +873,29 @@ def chat_constraint_behind_thinking():
     check(re.fullmatch(r"(.|\n)* fourth[xyz]{2}\n?", text), "behind a text: %r" % text)
 
 
+@case
+def chat_closed_thinking():
+    """where thinking is off, or its budget is 0, or the prompt ends behind it, a constraint begins at once, though the model would open a thought"""
+    eager = model("eager", [["<|assistant|>", "<think>", " so", " so"], ["\n\n", "<think>"], ["</think>", "Yes", "<|end|>"]], THINKS)
+    off = ["-p", "Hi", "--choice", "Yes|No", "--json", "-n", "8"]
+    said = lambda *more: json.loads(chat(eager, *off, *more))
+    for more in (("--think", "off"), ("--chat-template-kwargs", '{"enable_thinking":false}'), ("--think-budget", "0")):
+        a = said(*more)
+        check(a["text"] in ("Yes", "No") and not a.get("reasoning_content"), "%s: %r" % (more, a))
+    check(chat(eager, "-p", "Hi", "--think", "off", "-n", "3", "--json").count("so"), "without a constraint the model may think")
+
+
+@case
+def chat_stop_behind_thinking():
+    """stop texts are not looked for in thinking, its marks and the blanks after it; with and without a constraint, a bound, guesses"""
+    marked = model("marked", [["<|assistant|>", "<think>", "one", " two", "</think>", "\n\n", "Hello", " twin", " you", "<|end|>"]], THINKS)
+    for more in ((), ("--think-budget", "50"), ("--regex", "Hello twin you"), ("--lookup",)):
+        for stops, text in (((" tw",), "Hello"), (("think",), "Hello twin you"), (("\n",), "Hello twin you"), (("one", " you"), "Hello twin")):
+            a = json.loads(run("-m", marked, "--chat", *GREEDY, "-p", "Hi", "--json", "-n", "30", *more,
+                               *(x for s in stops for x in ("--stop", s))).out)
+            same((a["text"], a["reasoning_content"]), (text, "one two"), "%s, stops %s" % (more, stops))
+
+
 BAD_CHAT = [  # a line, what its error says
     ({"messages": "hello"}, "messages"), ({"messages": []}, "messages"), ({"messages": ["x"]}, r"messages\[0\]"),
     ({"messages": [{"content": "x"}]}, "role"), ({"messages": [{"role": 5, "content": "x"}]}, "role"),
