@@ -14,8 +14,8 @@
  *      which no test misses. Then `build/test/tests calls`.
  *   3. The README's list of forms: `tests/readme.py ./llmrun README.md --write`.
  * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks,
- * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name, calls_call, call_list,
- * call_list_drop, calls_want, calls_hold.
+ * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_no_content, calls_tools_name, calls_call,
+ * call_list, call_list_drop, calls_want, calls_hold.
  * Opens: calls_call, call_list, calls_want. */
 
 typedef struct {                                      /* one call; the three texts are one allocation */
@@ -178,6 +178,7 @@ struct calls_form {
     bool             after_text;                     /* a call that no text opens may be after text in a line */
     int              raw_quote;                       /* around Python strings that the template does not escape; 0: none */
     bool             text_arguments;                  /* the template takes arguments as JSON text */
+    const char      *no_content;                      /* JSON of a content without text beside calls; "": the key is missing */
     const char      *tools_name;                      /* the template's variable for tools */
     bool             first[256];                      /* bytes that may begin a call */
     uint64_t         work;                            /* of learning: bytes read */
@@ -1201,6 +1202,10 @@ static const char *calls_form_name(const calls_form *f) { return f->row->name; }
 
 /* Whether the template takes the arguments of a call as a JSON text and not as an object. */
 static bool calls_text_arguments(const calls_form *f) { return f->text_arguments; }
+
+/* The content beside calls that has no text, as the template takes it: JSON, "" where the key has to be missing. Some
+ * templates write calls only where it is null. */
+static const char *calls_no_content(const calls_form *f) { return f->no_content; }
 
 /* The variable in which the template looks for tools. */
 static const char *calls_tools_name(const calls_form *f) { return f->tools_name; }
@@ -2273,6 +2278,7 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     const bool  known = rendered && (calls__match(f, t, without, &p) || calls__learn_tags(f, t, without, &p));
     if (known) {
         f->text_arguments = l->text;
+        if (strcmp(l->content, "\"" CALLS_TEXT "\"") != 0) f->no_content = l->content;
         f->tools_name = l->tools_name;
         calls__take_row(f, f->row);
         const bytes core = bytes_trim(p.value);
@@ -2321,6 +2327,7 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
     static const char *const names[] = {"tools", "xml_tools"}, *const contents[] = {"\"\"", "null", "", "\"" CALLS_TEXT "\""};
     calls_form  *f = mem_new(1, sizeof *f);
     calls_lesson l = {.render = render, .ctx = ctx, .tools_name = names[0], .id = CALLS_ID};
+    f->no_content = contents[0];
     for (int text = 0; text < 2; text++)
         for (int i = 0; i < 4; i++) {
             l.content = contents[i], l.text = text;

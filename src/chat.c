@@ -415,16 +415,19 @@ static void chat__add_kwargs(val_env *env, const chat *c, val_dict *vars) {
     }
 }
 
+/* Whether the template has this short word as a string of its code. */
+static bool chat__quotes(const chat_form *f, const char *word) {
+    char quoted[2][16];
+    snprintf(quoted[0], sizeof *quoted, "'%s'", word);
+    snprintf(quoted[1], sizeof *quoted, "\"%s\"", word);
+    return chat__holds(f->source, quoted[0]) || chat__holds(f->source, quoted[1]);
+}
+
 /* The least effort that the template names. */
 static const char *chat__least_effort(const chat_form *f) {
     enum { N = sizeof chat__efforts / sizeof *chat__efforts };
     int i = 0;
-    for (; i < N - 1; i++) {
-        char quoted[2][16];
-        snprintf(quoted[0], sizeof *quoted, "'%s'", chat__efforts[i]);
-        snprintf(quoted[1], sizeof *quoted, "\"%s\"", chat__efforts[i]);
-        if (chat__holds(f->source, quoted[0]) || chat__holds(f->source, quoted[1])) break;
-    }
+    while (i < N - 1 && !chat__quotes(f, chat__efforts[i])) i++;
     return chat__efforts[i];
 }
 
@@ -527,6 +530,14 @@ static val chat__content(val_env *env, val text, bool typed) {
     return list;
 }
 
+/* Sets the content of a message that has calls and no text. */
+static void chat__put_no_content(val_env *env, const chat_form *f, val_dict *m) {
+    const char *json = f->calls ? calls_no_content(f->calls) : "\"\"";
+    if (strcmp(json, "\"\"") == 0) val_put(env, m, "content", chat__content(env, val_str_of(env, ""), f->typed));
+    else if (*json) val_put(env, m, "content", chat__own_json(env, json));
+    else val_dict_del(m, val_str_of(env, "content"));
+}
+
 static val chat__known_calls(val_env *env, const chat__known *k, int n) {
     const val list = val_list_new(env);
     for (int i = 0; i < n; i++) {
@@ -548,6 +559,7 @@ static void chat__fill_known(val_env *env, const chat__job *j, val_dict *vars) {
         const val m = val_dict_new(env);
         val_put(env, m.dict, "role", val_str_of(env, k->turn[i].role));
         val_put(env, m.dict, "content", chat__content(env, val_str_of(env, k->turn[i].content), k->typed));
+        if (k->turn[i].calls) chat__put_no_content(env, j->f, m.dict);
         if (k->turn[i].thinking) val_put(env, m.dict, k->think_key, val_str_of(env, k->turn[i].thinking));
         if (k->turn[i].calls) val_put(env, m.dict, "tool_calls", chat__known_calls(env, k, k->turn[i].calls));
         if (k->turn[i].content == chat__result) {
@@ -930,6 +942,9 @@ static void chat_prompt_drop(chat_prompt *p) {
     *p = (chat_prompt){0};
 }
 
+/* The id of a call of the older form, which has none. Mistral's templates take ids of nine letters and digits alone. */
+static const char chat__function_id[] = "call00000";
+
 /* A dict with the same entries. */
 static val chat__copy(val_env *env, val dict) {
     const val copy = val_dict_new(env);
@@ -977,19 +992,45 @@ static val chat__fit_calls(val_env *env, const chat_form *f, val calls) {
     return list;
 }
 
-/* A message as the template needs it: a copy, where it has to be changed. */
+/* A call of the older form, as the list of calls that templates know. Its id is one that all of them take. */
+static val chat__call_of_function(val_env *env, val function) {
+    const val list = val_list_new(env), call = val_dict_new(env);
+    val_put(env, call.dict, "id", val_str_of(env, chat__function_id));
+    val_put(env, call.dict, "type", val_str_of(env, "function"));
+    val_put(env, call.dict, "function", function);
+    val_list_add(env, list.list, call);
+    return list;
+}
+
+/* A role as the template knows it: developer is system where the template does not name it. */
+static val chat__fit_role(val_env *env, const chat_form *f, val role) {
+    if (val_is_str(role, "developer") && !chat__quotes(f, "developer")) return val_str_of(env, "system");
+    return role;
+}
+
+/* A message as the template needs it; its content is a text, null or missing. The last two are the empty text, since
+ * many templates would write None, or what the template takes beside calls. */
 static val chat__fit_message(val_env *env, const chat_form *f, val m) {
     static const char own[] = "reasoning_content";
-    const val  content = val_get(m, "content"), thought = val_get(m, own), calls = val_get(m, "tool_calls");
-    const bool rename = f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR &&
-                        val_get(m, f->think_key).kind == VAL_UNDEF;
-    const bool wrap = f->typed && content.kind == VAL_STR;
-    const bool fit = f->calls && calls.kind == VAL_LIST;
-    if (!rename && !wrap && !fit) return m;
-    const val copy = chat__copy(env, m);
-    if (rename) val_put(env, copy.dict, f->think_key, thought);
-    if (wrap) val_put(env, copy.dict, "content", chat__content(env, content, true));
-    if (fit) val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
+    const val copy = chat__copy(env, m), thought = val_get(m, own), function = val_get(m, "function_call");
+    val       content = val_get(m, "content"), calls = val_get(m, "tool_calls");
+    if (content.kind != VAL_STR) content = val_str_of(env, "");
+    val_put(env, copy.dict, "role", chat__fit_role(env, f, val_get(m, "role")));
+    val_put(env, copy.dict, "content", chat__content(env, content, f->typed));
+    if (f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR && val_get(m, f->think_key).kind == VAL_UNDEF)
+        val_put(env, copy.dict, f->think_key, thought);
+    if (f->calls && calls.kind != VAL_LIST && function.kind == VAL_DICT) {
+        calls = chat__call_of_function(env, function);
+        val_dict_del(copy.dict, val_str_of(env, "function_call"));
+    }
+    if (f->calls && calls.kind == VAL_LIST && calls.list->n) {
+        val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
+        if (!content.s.n) chat__put_no_content(env, f, copy.dict);
+    }
+    if (val_is_str(val_get(m, "role"), "function")) {  /* what gives back the result of a call of the older form */
+        val_put(env, copy.dict, "role", val_str_of(env, "tool"));
+        chat__default(env, copy.dict, "tool_call_id", val_str_of(env, chat__function_id));
+    }
     return copy;
 }
 
@@ -1045,7 +1086,9 @@ static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
 static bool chat__has_calls(const chat_input *in) {
     const val messages = val_get(in->vars, "messages");
     bool      any = chat__tools(in).kind == VAL_LIST;
-    for (size_t i = 0; !any && i < messages.list->n; i++) any = val_get(messages.list->at[i], "tool_calls").kind == VAL_LIST;
+    for (size_t i = 0; !any && i < messages.list->n; i++)
+        any = val_get(messages.list->at[i], "tool_calls").kind == VAL_LIST ||
+              val_get(messages.list->at[i], "function_call").kind == VAL_DICT;
     return any;
 }
 

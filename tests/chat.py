@@ -425,6 +425,44 @@ def chat_calls():
 
 
 @case
+def chat_calls_sent_back():
+    """a message with calls and without content, as OpenAI's clients send it back, renders as one whose content is the empty text: its call is there, no error, None or null; the older function_call too"""
+    paths = [p for folder in (OWN_TEMPLATES, EXAMPLES) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]
+    path, n = model("wide", [["<|assistant|>", "Hello", "<|end|>"]], SIMPLE, context=16384), 0
+    call = {"name": "look", "arguments": json.dumps({"where": "Qxplace"})}
+    ask = lambda message, result: {"tools": TOOLS, "messages": [{"role": "user", "content": "Hi"}, dict(message, role="assistant"),
+                                                                dict(result, content="42")]}
+    for template in paths:
+        name = os.path.basename(template)
+        new = {"tool_calls": [{"id": "call00000", "type": "function", "function": call}]}
+        result = {"role": "tool", "tool_call_id": "call00000", "name": "look"}
+        chats = [ask(dict(new, content=""), result), ask(new, result), ask(dict(new, content=None), result),
+                 ask({"content": None, "function_call": call}, {"role": "function", "name": "look"})]
+        runs = [run("-m", path, "--chat", "--chat-template-file", template, "-n", "0", "--echo", "--messages",
+                    tmp("back.json", json.dumps(c))) for c in chats]
+        if b"must alternate" in runs[0].err:          # a template without tools
+            continue
+        for r in runs:
+            check(r.rc == 0 and r.out == runs[0].out, "%s: %r, not as with an empty text: %r" % (name, r, runs[0]))
+        check(not re.search("None|null", runs[0].out.decode().split("Hi")[-1].split("42")[0]), "%s: %r" % (name, runs[0].out))
+        n += b"Qxplace" in runs[0].out
+    check(n >= (10 if len(paths) > 2 else 2), "%d of %d templates show the call" % (n, len(paths)))
+
+
+@case
+def chat_developer():
+    """the role developer is system where a template does not name it, and stays where it does"""
+    turns = lambda role: json.dumps([{"role": role, "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+    names = SIMPLE.replace("{{ bos_token }}", "{% if messages[0].role == 'developer' %}dev {% endif %}")
+    for name, template, want in (("simple", SIMPLE, "<|system|>Be brief."), ("names", names, "dev <|developer|>Be brief.")):
+        m = model("developer-" + name, [["<|assistant|>", "Hello", "<|end|>"]], template)
+        text = rendered(m, "--messages", tmp("dev.json", turns("developer")))[0]
+        check(want in text, "%s: %r" % (name, text))
+        if name == "simple":
+            same(text, rendered(m, "--messages", tmp("dev.json", turns("system")))[0], "as system")
+
+
+@case
 def chat_cut_thinking():
     """an answer that ends inside its thinking has no content, and a line says so"""
     m = steady("open", OPENS)
@@ -640,7 +678,7 @@ def batch_prompt_is_render():
                  {"messages": ASK, "chat_template_kwargs": {"enable_thinking": True, "big": big}},
                  {"messages": [dict(ASK[0], extra={"a": [1.5, None, big]})]},
                  {"messages": [{"role": "user", "content": "\ufffd\U0001f600\u0000{{ 1 }}"},
-                               {"role": "assistant", "content": None,
+                               {"role": "assistant", "content": "",
                                 "tool_calls": [{"id": "x", "type": "function",
                                                 "function": {"name": "f", "arguments": {"a": big}}}]},
                                {"role": "tool", "content": "5", "tool_call_id": "x"}]}):
