@@ -626,6 +626,7 @@ static bool act__read_question(act_job *r, err_t *e) {
     if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &r->c->chat, e))) return false;
     if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e))
         return false;
+    if (chat_warning(&r->asked)) log_warn("%s", chat_warning(&r->asked));
     r->ids = r->asked.ids;
     r->asked.ids = (tok_ids){0};
     str_drop(&r->text);

@@ -14,7 +14,7 @@
  * every row. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
- * chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
+ * chat_render, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
  * chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name,
  * chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
@@ -110,6 +110,7 @@ typedef struct {
     bool              learned;                        /* what follows is known */
     bool              learned_calls;                  /* `calls` is */
     bool              typed;                          /* contents have to be lists of parts */
+    bool              hides_tools;                    /* the template prints no tools */
     calls_form       *calls;                          /* NULL: the template writes none, or in no known form */
     const char       *think_key;                      /* of thinking in a message; NULL: the template shows none */
     const chat__mark *mark;                           /* NULL: none of the table */
@@ -226,6 +227,7 @@ typedef struct {
     val         vars;                                 /* a dict; "messages" is a list */
     chat_choice choice;                               /* whether the answer may call tools, or begins with a call */
     bytes       call_name;                            /* of the tool of a required call; empty: any */
+    val         allowed;                              /* the tools that may be called, a list; undefined: all of them */
     bool        one_call;                             /* the answer has one call at most */
 } chat_input;
 
@@ -569,6 +571,7 @@ static void chat__fill_known(val_env *env, const chat__job *j, val_dict *vars) {
         val_list_add(env, messages.list, m);
     }
     if (k->tools) val_put(env, vars, "tools", chat__own_json(env, chat__tool));
+    if (k->tools && j->f->calls) val_put(env, vars, calls_tools_name(j->f->calls), chat__own_json(env, chat__tool));
     val_put(env, vars, "messages", messages);
     val_put(env, vars, "add_generation_prompt", val_bool(k->prompt));
 }
@@ -859,9 +862,20 @@ static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
     return chat__count(l, out, e) && ok;
 }
 
+/* Whether the template prints tools: a question with them becomes another text. */
+static void chat__learn_tools(chat__learner *l) {
+    static const chat__turn turn = {"user", chat__asked, NULL, 0};
+    chat__known             k = {.turn = &turn, .n = 1, .prompt = true, .typed = l->f->typed, .tools = true};
+    str                     with = {0}, without = {0};
+    l->f->hides_tools = chat__try_known(l, &k, &with) && (k.tools = false, chat__try_known(l, &k, &without)) &&
+                        bytes_eq(str_bytes(&with), str_bytes(&without));
+    str_drop_all(&with, &without);
+}
+
 /* Learns what conversations with tools need beside. */
 static void chat__learn_calls(chat__learner *l) {
     l->f->calls = calls_learn(chat__render_given, l);
+    chat__learn_tools(l);
     if (l->f->calls) chat__learn_call_ends(l);
     if (l->f->calls) chat__learn_call_marks(l);
     l->f->learned_calls = !l->e->code;
@@ -927,9 +941,12 @@ typedef struct {
     str              text;                            /* what was rendered */
     str              begin;                           /* its end, where that begins an answer that has to call */
     bool             thinking;                        /* it ends inside the thinking of the answer */
+    bool             hides_tools;                     /* it has tools, and the template does not print them */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
-    calls_want       want;                            /* what chat_hold() asked for; */
+    calls_want       want;                            /* what chat_hold() asked for, */
+    bool            *loose;                           /* owned: of `want`; NULL: all schemas are kept, */
+    int              n_eased;                         /* how often less was asked for; */
     const tok_vocab *v;                               /* its vocabulary, */
     str              key;                             /* and all that it depends on */
 } chat_prompt;
@@ -938,7 +955,7 @@ typedef struct {
 static void chat_prompt_drop(chat_prompt *p) {
     tok_ids_drop(&p->ids);
     str_drop_all(&p->text, &p->begin, &p->key);
-    mem_free(p->stops);
+    mem_free_all(p->stops, p->loose);
     *p = (chat_prompt){0};
 }
 
@@ -1106,6 +1123,24 @@ static bool chat__begin_call(const chat_input *in, chat_prompt *p, jinja_text *t
     return true;
 }
 
+/* Whether the tools of a conversation are nowhere in its text, which is then the same without them. */
+static bool chat__hides_tools(const chat__job *j, const jinja_text *text) {
+    chat_input bare = *j->in;
+    chat__job  without = {.c = j->c, .f = j->f, .in = &bare, .fill = j->fill};
+    jinja_text other = {0};
+    err_t      none = {0};
+    if (chat__tools(j->in).kind != VAL_LIST || !j->f->hides_tools) return false;
+    bare.choice = CHAT_CALL_NONE;
+    const bool hides = chat__run_template(&without, &other, &none) && bytes_eq(str_bytes(&other.text), str_bytes(&text->text));
+    jinja_text_drop(&other);
+    return hides;
+}
+
+/* What a person should know of a prompt; NULL: nothing. */
+static const char *chat_warning(const chat_prompt *p) {
+    return p->hides_tools ? "tools: the template of this model does not print them, so the model does not know of them" : NULL;
+}
+
 /* The prompt for an input that chat_input_check() has passed: rendered, with what begins an answer. */
 static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *out, err_t *e) {
     chat_form *f = chat__form(c, in);
@@ -1114,6 +1149,7 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     *out = (chat_prompt){.form = f};
     bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
+    out->hides_tools = ok && chat__hides_tools(&j, &text);
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
     if (ok) out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
@@ -1155,13 +1191,33 @@ static bytes *chat__end_texts(const chat_prompt *p, size_t *n) {
 }
 
 static bool chat__fill_calls(void *ctx, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
-    const chat_prompt *p = ctx;
-    calls_want         w = p->want;
-    bytes             *ends = chat__end_texts(p, &w.n_ends);
+    chat_prompt *p = ctx;
+    calls_want   w = p->want;
+    bytes       *ends = chat__end_texts(p, &w.n_ends);
     w.ends = ends;
     const bool ok = calls_hold(p->form->calls, &w, c, g, from, to, e);
+    p->want.failed = w.failed;
     mem_free(ends);
     return ok;
+}
+
+enum { CHAT_EASED = 64 };                             /* tools of which a schema is not kept, before none is */
+
+/* A tool whose schema cannot be kept takes any object where no call is required; in the end all tools do. */
+static bool chat__ease(void *ctx, const err_t *why, str *notes) {
+    chat_prompt  *p = ctx;
+    const size_t  n = p->want.tools.list->n, from = notes->n, bad = p->want.failed;
+    const bool    one = bad < n && p->n_eased < CHAT_EASED && !(p->loose && p->loose[bad]);
+    if (p->want.required || p->n_eased > CHAT_EASED) return false;
+    if (!p->loose) p->want.loose = p->loose = mem_new(n, sizeof *p->loose);
+    for (size_t i = 0; i < n; i++) p->loose[i] = p->loose[i] || !one || i == bad;
+    p->n_eased = one ? p->n_eased + 1 : CHAT_EASED + 1;
+    str_fmt(notes, "%s: the arguments of %s are any JSON object", why->text + (strncmp(why->text, "tools: ", 7) == 0 ? 7 : 0),
+            one ? "this tool" : "all tools");
+    for (size_t i = from; i < notes->n; i++)
+        if (notes->p[i] == '\n') notes->p[i] = ' ';
+    str_put(notes, "\n");
+    return true;
 }
 
 static void chat__write_tools(val_env *env, void *arg) {
@@ -1175,7 +1231,7 @@ static void chat__write_tools(val_env *env, void *arg) {
 static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     val_env env;
     p->v = c->v;
-    p->want = (calls_want){.tools = chat__tools(in), .only = in->call_name,
+    p->want = (calls_want){.tools = in->allowed.kind == VAL_LIST ? in->allowed : chat__tools(in), .only = in->call_name,
                            .required = in->choice == CHAT_CALL_REQUIRED, .many = !in->one_call, .json = o->form};
     str_clear(&p->key);
     str_fmt(&p->key, "%p %d %d %zu ", (const void *)p->form, p->want.required, p->want.many, p->want.only.n);
@@ -1187,6 +1243,7 @@ static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p
     o->text = str_bytes(&p->key);
     o->path = "tools";
     o->fill = chat__fill_calls;
+    o->ease = chat__ease;
     o->ctx = p;
     return ok;
 }

@@ -64,6 +64,7 @@ typedef struct {
     constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
     bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
+    str         warnings;                             /* what is kept in another way than it was asked for, a line each */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
@@ -112,6 +113,7 @@ static void req_drop(req *q) {
     mem_free_all(q->stop, q->bias);
     req__free(q->call_name);
     req__free(q->hold_text);
+    str_drop(&q->warnings);
     req_drop_input(q);
     *q = (req){0};
 }
@@ -127,6 +129,7 @@ typedef struct {                                      /* a line that is being re
     int      top;                                     /* top_logprobs; -1: not given */
     int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
     val      call;                                    /* the name of the function that must be called; VAL_UNDEF: any */
+    val      allowed;                                 /* the tools that may be called; VAL_UNDEF: all */
     bool     ok;
     err_t   *e;
 } req_in;
@@ -387,7 +390,20 @@ static bool req__take_tools(req_in *r, const req_key *k, val v) {
     return req__take_var(r, k, v);
 }
 
-/* none, auto, required, or {"type":"function","function":{"name":NAME}} */
+/* {"mode":"auto" or "required","tools":[TOOL, ...]}, which may be in an object under allowed_tools. */
+static bool req__take_allowed(req_in *r, const req_key *k, val v) {
+    chat_input *in = &r->q->input;
+    const val   inner = val_get(v, "allowed_tools"), o = inner.kind == VAL_DICT ? inner : v, mode = val_get(o, "mode");
+    in->choice = val_is_str(mode, "required") ? CHAT_CALL_REQUIRED : CHAT_CALL_AUTO;
+    r->allowed = val_get(o, "tools");
+    if (r->allowed.kind != VAL_LIST || !r->allowed.list->n)
+        return req__bad(r, k->name, "allowed_tools without tools, expected a list of at least one");
+    return in->choice == CHAT_CALL_REQUIRED || mode.kind == VAL_UNDEF || val_is_str(mode, "auto") ||
+           req__bad(r, k->name, "allowed_tools: mode is %s, expected auto or required",
+                    mode.kind == VAL_STR ? req__show(mode.s).text : req__kind(mode));
+}
+
+/* none, auto, required, {"type":"function","function":{"name":NAME}}, or {"type":"allowed_tools", ...} */
 static bool req__take_choice(req_in *r, const req_key *k, val v) {
     chat_input *in = &r->q->input;
     if (val_is_str(v, "auto")) return true;
@@ -397,11 +413,12 @@ static bool req__take_choice(req_in *r, const req_key *k, val v) {
     if (!r->q->chat)
         return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
     if (val_is_str(v, "required")) return true;
+    if (val_is_str(val_get(v, "type"), "allowed_tools")) return req__take_allowed(r, k, v);
     if (v.kind == VAL_STR)
         return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
     r->call = val_get(val_get(v, "function"), "name");
     return (val_is_str(val_get(v, "type"), "function") && r->call.kind == VAL_STR) ||
-           req__bad(r, k->name, "found an object, expected one with type function and the function's name");
+           req__bad(r, k->name, "found an object, expected one with type function and the function's name, or allowed_tools");
 }
 
 /* --- constraints --- */
@@ -606,20 +623,42 @@ static bool req__key(req_in *r, val name, val v) {
     return k->take(r, k, v);
 }
 
-/* A call that must be made is of one of the tools. */
+/* The tool of this name; VAL_UNDEF: there is none, and e says so. */
+static val req__tool(req_in *r, val name) {
+    const val tools = val_get(r->q->input.vars, "tools");
+    for (size_t i = 0; tools.kind == VAL_LIST && i < tools.list->n; i++) {
+        const val known = val_get(val_get(tools.list->at[i], "function"), "name");
+        if (known.kind == VAL_STR && name.kind == VAL_STR && val_str_eq(known.s, name.s)) return tools.list->at[i];
+    }
+    if (name.kind == VAL_STR)
+        req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(name.s).text);
+    else req__not(r, "tool_choice", name, "the name of one of the tools");
+    return val_undef(NULL);
+}
+
+/* Those of the tools that may be called. */
+static bool req__check_allowed(req_in *r) {
+    val_env  *env = &r->q->input.env;
+    const val list = val_list_new(env);
+    for (size_t i = 0; i < r->allowed.list->n; i++) {
+        const val one = r->allowed.list->at[i], f = val_get(one, "function");
+        const val tool = req__tool(r, val_get(f.kind == VAL_DICT ? f : one, "name"));
+        if (tool.kind == VAL_UNDEF) return false;
+        val_list_add(env, list.list, tool);
+    }
+    r->q->input.allowed = list;
+    return true;
+}
+
+/* A call that must be made is of one of the tools, and so are those that may be made. */
 static bool req__check_choice(req_in *r) {
     const val tools = val_get(r->q->input.vars, "tools");
-    bool      known = r->call.kind == VAL_UNDEF;
+    if (r->allowed.kind == VAL_LIST && !req__check_allowed(r)) return false;
     if (r->q->input.choice != CHAT_CALL_REQUIRED) return true;
     if (tools.kind != VAL_LIST) return req__bad(r, "tool_choice", "a call without tools, expected tools beside it");
-    for (size_t i = 0; i < tools.list->n && !known; i++) {
-        const val name = val_get(val_get(tools.list->at[i], "function"), "name");
-        known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
-    }
-    if (!known)
-        return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
-    if (r->call.kind == VAL_STR) r->q->input.call_name = r->q->call_name = req__own(r->call.s);
-    return true;
+    if (r->call.kind == VAL_UNDEF) return true;
+    if (req__tool(r, r->call).kind == VAL_UNDEF) return false;
+    return r->q->input.call_name = r->q->call_name = req__own(r->call.s), true;
 }
 
 /* Checks the keys against each other, once all are read. */
@@ -953,6 +992,12 @@ static void req__print_seconds(jw *w, const char *key, double x) {
 
 /* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, jw *w) {
+    bytes warnings = str_bytes(&q->warnings), one;
+    if (warnings.n) {
+        jw_open(w, "warnings", '[');
+        while (bytes_cut_line(&warnings, &one)) jw_text(w, NULL, one);
+        jw_close(w, ']');
+    }
     if (o->fields & REQ_PROMPT) req__print_prompt(q, o, w);
     if (o->fields & REQ_SEED && answered) jw_fmt(w, "seed", "%lld", (long long)q->ask.seed);
     if (o->fields & REQ_TIMES && answered) {

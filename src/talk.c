@@ -46,6 +46,7 @@ typedef struct {
     term_input      *term;
     str              ahead;                           /* text of /read that comes before the next message */
     int              again;                           /* /regen since the last message */
+    bool             warned;                          /* what a person should know of the prompts was said */
     long long        lost;                            /* messages without an answer */
     talk_sums        sums;
     bool             over;                            /* the conversation ends */
@@ -155,6 +156,7 @@ static void talk__full(const talk_job *k, str *out) {
 static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
     str help = {0};
     if (!chat_input_check(k->in, e) || !chat_make_prompt(k->chat, k->in, p, e)) return false;
+    if (chat_warning(p) && !k->warned) log_warn("%s", chat_warning(p)), k->warned = true;
     if (p->ids.n <= (size_t)k->eng->n_ctx) return true;
     talk__full(k, &help);
     err_set(e, EXIT_INPUT, "the conversation has %zu tokens, the context holds %d: %s", p->ids.n, k->eng->n_ctx, help.p);

@@ -736,8 +736,8 @@ def batch_calls():
              (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
     cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]),
-         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}',
-           "refusal": None}, "length"), "a call that is cut stays content")
+         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": \n', "refusal": None}, "length"),
+         "a call that is cut stays content")
 
 
 KEEPS = [{"type": "function", "function": {"name": "look",
@@ -787,19 +787,85 @@ def batch_calls_keep_schemas():
         check(all(kinds[:3]), "%s: calls of each kind: %r" % (name, kinds))
 
 
+REMOTE = {"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {"a": {"$ref": "http://example.com/a"}, "b": {"type": "string"}}}}}
+
+
 @case
 def batch_calls_refused():
-    """a tool whose schema cannot be held is an error that names the tool and the place; with "strict": false its arguments are any object"""
-    bad = {"type": "function", "function": {"name": "f",
-                                            "parameters": {"type": "object",
-                                                           "properties": {"a": {"$ref": "http://example.com/a"}}}}}
-    free = dict(bad, function=dict(bad["function"], strict=False))
-    got = {r.whole["custom_id"]: r
-           for r in lines_out(chatty(), [{"custom_id": "a", "messages": ASK, "tools": [bad]},
-                                         {"custom_id": "b", "messages": ASK, "tools": [free]}], rc=1).values()}
-    check("parameters of the tool f" in str(got["a"].error) and "/properties/a" in str(got["a"].error),
-          "the error: %r" % got["a"].error)
-    check(got["b"].body["choices"], "strict false: %r" % got["b"])
+    """a tool whose schema cannot be held: with tool_choice auto its arguments are any object, with a warning in the record that names the tool and the place, alone and beside others; a call that is required is an error; "strict": false says nothing"""
+    free = dict(REMOTE, function=dict(REMOTE["function"], strict=False))
+    line = lambda name, tools, **more: dict({"custom_id": name, "messages": ASK, "tools": tools, "seed": 2}, **more)
+    lines = [line("auto", [REMOTE]), line("beside", [TOOL, REMOTE]), line("again", [TOOL, REMOTE], seed=3),
+             line("must", [REMOTE], tool_choice="required"), line("free", [free]), line("fine", [TOOL])]
+    texts = []
+    for args in ("-np", "1"), ("-np", "6"):
+        got = {r.whole["custom_id"]: r for r in lines_out(chatty(), lines, *args, rc=1).values()}
+        for name in "auto", "beside", "again":
+            same(len(got[name].whole["warnings"]), 1, name)
+            for word in "parameters of the tool f", "/properties/a", "the arguments of this tool are any JSON object":
+                check(word in got[name].whole["warnings"][0], "%s: %r" % (name, got[name].whole["warnings"]))
+        check("parameters of the tool f" in str(got["must"].error), "required: %r" % got["must"].error)
+        for name in "must", "free", "fine":
+            check("warnings" not in got[name].whole, "%s: %r" % (name, got[name].whole))
+        check(got["free"].body["choices"], "strict false: %r" % got["free"])
+        texts.append({k: (r.body and r.body["choices"], r.whole.get("warnings")) for k, r in got.items()})
+    same(texts[0], texts[1], "alone and together")
+    late = {"type": "function", "function": {"name": "late", "parameters": {                # what tags cannot write
+        "type": "object", "properties": {"a": {"type": "string"}}, "not": {"additionalProperties": {"type": "integer"}}}}}
+    found = lines_out(PIP, [line("late", [TOOL, late], max_tokens=4)], "--chat-template-file", tmp("late.jinja", CHATML_XML))[1].whole
+    same([w.startswith("parameters of the tool late: ") for w in found["warnings"]], [True], "late: %r" % found["warnings"])
+
+
+@case
+def batch_calls_of_others():
+    """schemas in the words of other vendors are held as they are meant; a tool without parameters is called without arguments; allowed_tools leaves the prompt as it is, and the others are not called"""
+    upper = {"type": "function", "function": {"name": "look", "parameters": {"type": "OBJECT", "required": None, "additionalProperties": False, "properties": {
+        "n": {"type": "INTEGER", "minimum": 1, "maximum": 5}, "x": {"type": "any", "enum": ["p"]},
+        "s": {"type": "STRING", "nullable": True, "enum": ["q", "r"]}}}}}
+    bare = {"type": "function", "function": {"name": "now"}}
+    name = lambda t: {"type": "function", "function": {"name": t["function"]["name"]}}
+    allow = lambda mode, *tools: {"tool_choice": {"type": "allowed_tools",
+                                                  "allowed_tools": {"mode": mode, "tools": [name(t) for t in tools]}}}
+    flat = {"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "now"}]}}
+    base = {"messages": ASK, "tools": [upper, bare, TOOL], "temperature": 1.5, "max_tokens": 60}
+    must = {"tool_choice": "required"}
+    for form, template in ("json", CHATML), ("xml", CHATML_XML):
+        path = tmp("others-%s.jinja" % form, template)
+        lines = [dict(base, custom_id="%d-%d" % (k, s), seed=s, **more) for s in range(4)
+                 for k, more in enumerate((must, allow("required", upper), allow("required", bare, upper), flat,
+                                           allow("auto", bare)))]
+        got, sizes, calls = lines_out(PIP, lines, "--chat", "--chat-template-file", path, "--close"), set(), set()
+        for r in got.values():
+            kind = int(r.whole["custom_id"].split("-")[0])
+            check("warnings" not in r.whole, repr(r.whole))
+            if kind == 4:
+                sizes.add(r.body["usage"]["prompt_tokens"])
+            for c in said(r).get("tool_calls", []):
+                tool, a = c["function"]["name"], json.loads(c["function"]["arguments"])
+                check(kind == 0 or tool in (("look",), ("look", "now"), ("now",), ("now",))[kind - 1], "%s: %r of %d" % (form, tool, kind))
+                check(tool != "now" or a == {}, "%s: %r" % (form, c))
+                check(tool != "look" or (set(a) <= {"n", "x", "s"} and a.get("n", 1) in (1, 2, 3, 4, 5) and a.get("x", "p") == "p"
+                                         and a.get("s") in ("q", "r", None)), "%s: %r" % (form, c))
+                calls.add((kind, tool))
+        check({(1, "look"), (3, "now")} <= calls, "%s: calls of %r" % (form, calls))
+        alone = lines_out(PIP, [dict(base, max_tokens=1)], "--chat", "--chat-template-file", path)[1]
+        same(sizes, {alone.body["usage"]["prompt_tokens"]}, "%s: tokens of the prompt" % form)
+
+
+@case
+def chat_tools_unseen():
+    """tools that the template never prints: one line on standard error, a warning in the record; not where it prints them, nor without tools"""
+    m, tools = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), tmp("look.json", json.dumps(TOOLS))
+    seen = model("sees", [["<|assistant|>", "Hello", "<|end|>"]], CALLS)
+    for path, args, want in (m, ("--tools", tools), 1), (m, (), 0), (seen, ("--tools", tools), 0):
+        r = run("-m", path, "--chat", *GREEDY, "-p", "Hi", *args)
+        same((r.rc, r.err.count(b"the template of this model does not print them")), (0, want), "%r %r" % (args, r))
+    lines = [{"messages": ASK, "tools": [TOOL]}, {"messages": ASK}, {"messages": ASK, "tools": [TOOL], "tool_choice": "none"}]
+    got = lines_out(m, lines)
+    same([bool(got[no].whole.get("warnings")) for no in (1, 2, 3)], [True, False, False], "records")
+    check("does not print them" in got[1].whole["warnings"][0] and got[1].body["choices"], repr(got[1].whole))
+    check(not any("warnings" in r.whole for r in lines_out(seen, lines).values()), "a template that prints tools")
 
 
 @case

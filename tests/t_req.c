@@ -33,14 +33,19 @@ static void tr__json(val_env *env, void *ctx) {
     val_utf8(val_buf_str(b), j->out);
 }
 
+static void tr__value(str *s, req *q, const char *before, val v) {
+    err_t   e = {0};
+    tr_json j = {v, s};
+    str_put(s, before);
+    CHECKF(val_run(&q->input.env, tr__json, &j, &e), "%s", e.text);
+}
+
 /* What the template of a chat reads, as JSON. */
 static void tr__chat(str *s, req *q) {
-    err_t   e = {0};
-    tr_json j = {q->input.vars, s};
-    str_put(s, " chat=");
-    CHECKF(val_run(&q->input.env, tr__json, &j, &e), "%s", e.text);
+    tr__value(s, q, " chat=", q->input.vars);
     if (q->input.choice) str_put(s, q->input.choice == CHAT_CALL_NONE ? " no call" : " a call");
     if (q->call_name.n) tr__text(s, "of", q->call_name);
+    if (q->input.allowed.kind) tr__value(s, q, " of ", q->input.allowed);
     if (!q->many_calls) str_put(s, " one call");
 }
 
@@ -137,6 +142,10 @@ static void t_req_shapes(void) {
          "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
          "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call of=\"f\""},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}}}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}, {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]} of [{\"type\": \"function\", \"function\": {\"name\": \"g\"}}]"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"required\",\"tools\":[{\"type\":\"function\",\"name\":\"g\"}]}}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}, {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]} a call of [{\"type\": \"function\", \"function\": {\"name\": \"g\"}}]"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a \"},{\"type\":\"text\",\"text\":\"b\"}],\"x\":123456789012345678901234567890}],\"n\":2,"
          "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"k\":[null,1.0]}}",
          "ok chat={\"messages\": [{\"role\": \"user\", \"content\": \"a b\", \"x\": 123456789012345678901234567890}], \"reasoning_effort\": \"low\", \"k\": [null, 1.0]} n=2"},
@@ -299,7 +308,17 @@ static void t_req_refuses(void) {
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}}}",
          "invalid_request: tool_choice: found 'g', expected the name of one of the tools"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\"}}",
-         "invalid_request: tool_choice: found an object, expected one with type function and the function's name"},
+         "invalid_request: tool_choice: found an object, expected one with type function and the function's name, or allowed_tools"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\"}}",
+         "invalid_request: tool_choice: allowed_tools without tools, expected a list of at least one"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"none\",\"tools\":[{\"name\":\"g\"}]}}",
+         "invalid_request: tool_choice: allowed_tools: mode is none, expected auto or required"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":3,\"tools\":[{\"name\":\"g\"}]}}",
+         "invalid_request: tool_choice: allowed_tools: mode is a number, expected auto or required"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"name\":\"h\"}]}}",
+         "invalid_request: tool_choice: found 'h', expected the name of one of the tools"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[5]}}",
+         "invalid_request: tool_choice: found nothing, expected the name of one of the tools"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tool_choice\":\"required\"}",
          "invalid_request: tool_choice: a call without tools, expected tools beside it"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[5]}",
