@@ -16,7 +16,7 @@
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
  * chat_render, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
  * chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name,
- * chat_put_calls.
+ * chat_put_function, chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
@@ -229,6 +229,7 @@ typedef struct {
     bytes       call_name;                            /* of the tool of a required call; empty: any */
     val         allowed;                              /* the tools that may be called, a list; undefined: all of them */
     bool        one_call;                             /* the answer has one call at most */
+    bool        continues;                            /* the answer goes on with the text of the last message */
 } chat_input;
 
 /* An input without messages; chat_input_drop() frees it. */
@@ -942,6 +943,7 @@ typedef struct {
     str              begin;                           /* its end, where that begins an answer that has to call */
     bool             thinking;                        /* it ends inside the thinking of the answer */
     bool             hides_tools;                     /* it has tools, and the template does not print them */
+    bool             continues;                       /* it ends inside the text of the last message */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
     calls_want       want;                            /* what chat_hold() asked for, */
@@ -1070,7 +1072,7 @@ static void chat__fill_prompt(val_env *env, const chat__job *j, val_dict *vars) 
     for (size_t i = 0; i < given.list->n; i++)
         val_list_add(env, messages.list, chat__fit_message(env, j->f, given.list->at[i]));
     val_put(env, vars, "messages", messages);
-    chat__default(env, vars, "add_generation_prompt", val_bool(true));
+    chat__default(env, vars, "add_generation_prompt", val_bool(!j->in->continues));
     if (j->in->choice == CHAT_CALL_NONE) val_dict_del(vars, val_str_of(env, "tools"));
     else if (j->f->calls && chat__tools(j->in).kind == VAL_LIST)
         chat__default(env, vars, calls_tools_name(j->f->calls), chat__tools(j->in));
@@ -1141,6 +1143,54 @@ static const char *chat_warning(const chat_prompt *p) {
     return p->hides_tools ? "tools: the template of this model does not print them, so the model does not know of them" : NULL;
 }
 
+static void chat__reversed(bytes b, str *out) {
+    str_clear(out);
+    for (size_t i = b.n; i > 0; i--) str_add(out, &b.p[i - 1], 1);
+}
+
+/* Where the last `what` begins in a run of bytes of messages; SIZE_MAX: nowhere. The texts are searched reversed, in a time
+ * in proportion. */
+static size_t chat__last_input(const jinja_text *text, bytes what) {
+    str    back = {0}, run = {0};
+    size_t found = SIZE_MAX;
+    chat__reversed(what, &back);
+    for (size_t i = text->from.n; i > 0 && found == SIZE_MAX; i--) {
+        const size_t from = i > 1 ? text->from.at[i - 2].end : 0, to = text->from.at[i - 1].end;
+        if (!text->from.at[i - 1].input || to - from < what.n) continue;
+        chat__reversed(chat__range(&text->text, from, to), &run);
+        const size_t at = bytes_find(str_bytes(&run), 0, str_bytes(&back));
+        if (at != SIZE_MAX) found = to - at - what.n;
+    }
+    str_drop_all(&back, &run);
+    return found;
+}
+
+/* Cuts a rendering after the text of the last message. The white space at that text's end stays where the template
+ * keeps it. */
+static bool chat__cut(const chat_input *in, chat_prompt *p, jinja_text *text, err_t *e) {
+    const val_list *messages = val_get(in->vars, "messages").list;
+    const val       content = val_get(messages->at[messages->n - 1], "content");
+    str             own = {0};
+    str_put(&own, "");
+    if (content.kind == VAL_STR) val_utf8(content.s, &own);
+    const bytes all = chat__trim_start(str_bytes(&own)), ink = chat__trim_end(all);
+    const size_t at = ink.n ? chat__last_input(text, ink) : SIZE_MAX;
+    const bool   whole = at != SIZE_MAX && bytes_begins(chat__range(&text->text, at, text->text.n), all);
+    const char  *open = p->form->open.p, *end = p->form->end.p;
+    if (!ink.n) err_set(e, EXIT_INPUT, "continue_final_message: the last message has no text");
+    else if (at == SIZE_MAX)
+        err_set(e, EXIT_INPUT, "continue_final_message: %s does not write the last message as it is", p->form->name);
+    else {
+        text->text.n = at + (whole ? all.n : ink.n);
+        for (size_t i = 0; i < text->from.n; i++) text->from.at[i].end = min_size(text->from.at[i].end, text->text.n);
+        const size_t begun = p->form->open.n ? chat__last(&own, open) : own.n, ended = begun < own.n ? chat__last(&own, end) : 0;
+        p->thinking = begun < own.n && (ended == own.n || ended < begun);
+        p->continues = true;
+    }
+    str_drop(&own);
+    return !e->code;
+}
+
 /* The prompt for an input that chat_input_check() has passed: rendered, with what begins an answer. */
 static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *out, err_t *e) {
     chat_form *f = chat__form(c, in);
@@ -1150,6 +1200,7 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
     out->hides_tools = ok && chat__hides_tools(&j, &text);
+    ok = ok && (!in->continues || chat__cut(in, out, &text, e));
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
     if (ok) out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
@@ -1263,6 +1314,7 @@ static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, const
                              (o->kind == CONSTRAIN_NONE || in->choice == CHAT_CALL_REQUIRED);
     if (calls && !chat__hold_calls(c, in, p, o, e)) return false;
     o->think = (constrain_think){0};
+    if (p->continues && !p->thinking) return true;
     if (o->kind == CONSTRAIN_NONE || (calls && in->choice == CHAT_CALL_REQUIRED)) return true;
     if (f->open.n && f->end.n)
         o->think = (constrain_think){.open = str_bytes(&f->open), .end = str_bytes(&f->end), .inside = p->thinking};
@@ -1291,6 +1343,16 @@ static const char *chat_finish_name(const chat_answer *a, gen_finish finish) {
     return name && a->calls.n && strcmp(name, "stop") == 0 ? "tool_calls" : name;
 }
 
+static void chat__put_function(const calls_call *call, const char *key, jw *w) {
+    jw_open(w, key, '{');
+    jw_text(w, "name", call->name);
+    jw_text(w, "arguments", call->arguments);
+    jw_close(w, '}');
+}
+
+/* The first call in OpenAI's older form: as a function. There is one at least. */
+static void chat_put_function(const call_list *l, const char *key, jw *w) { chat__put_function(l->at, key, w); }
+
 /* Calls as a list in OpenAI's form. */
 static void chat_put_calls(const call_list *l, const char *key, jw *w) {
     jw_open(w, key, '[');
@@ -1298,10 +1360,7 @@ static void chat_put_calls(const call_list *l, const char *key, jw *w) {
         jw_open(w, NULL, '{');
         jw_text(w, "id", l->at[i].id);
         jw_str(w, "type", "function");
-        jw_open(w, "function", '{');
-        jw_text(w, "name", l->at[i].name);
-        jw_text(w, "arguments", l->at[i].arguments);
-        jw_close(w, '}');
+        chat__put_function(&l->at[i], "function", w);
         jw_close(w, '}');
     }
     jw_close(w, ']');
@@ -1328,7 +1387,8 @@ typedef struct {
  * the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
-    *r = (chat_reader){.f = p->form, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    *r = (chat_reader){.f = p->form, .tools = tools,
+                       .at = p->thinking ? CHAT_IN_THINKING : p->continues ? CHAT_IN_BODY : CHAT_AT_START};
     if (tools.kind == VAL_LIST && tools.list->n) r->calls = p->form->calls;
     str_add(&r->text, p->begin.p, p->begin.n);
     str_put(&r->body, "");

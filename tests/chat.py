@@ -740,6 +740,84 @@ def batch_calls():
          "a call that is cut stays content")
 
 
+@case
+def batch_functions():
+    """OpenAI's older functions and function_call: the prompt and the call of tools and tool_choice, in the older form, one call at most; sent back they are calls of the past"""
+    model, fn = chatty(), TOOL["function"]
+    one = lambda **more: next(iter(lines_out(model, [dict({"messages": ASK, "temperature": 1}, **more)]).values()))
+    for s in range(6):
+        for old, new in (({}, {}), ({"function_call": "none"}, {"tool_choice": "none"}), ({"function_call": "auto"}, {"tool_choice": "auto"}),
+                         ({"function_call": {"name": "weather"}}, {"tool_choice": {"type": "function", "function": {"name": "weather"}}})):
+            a, b = one(seed=s, functions=[fn], **old), one(seed=s, tools=[TOOL], parallel_tool_calls=False, **new)
+            calls = said(b).pop("tool_calls", None)
+            finish = b.body["choices"][0]["finish_reason"]
+            want = dict(said(b), **({"function_call": calls[0]["function"]} if calls else {}))
+            same((said(a), a.body["choices"][0]["finish_reason"], a.body["usage"]["prompt_tokens"]),
+                 (want, "function_call" if calls else finish, b.body["usage"]["prompt_tokens"]), "seed %d, %r" % (s, old))
+    check(calls and calls[0]["function"] == {"name": "weather", "arguments": '{"place": "Ulm"}'}, "a call: %r" % calls)
+    tokens = lambda message, result: one(messages=[*ASK, message, result], functions=[fn], max_tokens=1).body["usage"]["prompt_tokens"]
+    same(tokens(dict(said(a)), {"role": "function", "name": "weather", "content": "hot"}),
+         tokens({"role": "assistant", "content": "", "tool_calls": [{"id": "call00000", "type": "function", "function": said(a)["function_call"]}]},
+                {"role": "tool", "content": "hot"}), "sent back")
+
+
+@case
+def batch_continues():
+    """continue_final_message: the prompt ends with the text of the last message, and the answer goes on with it, as the template alone would have it; add_generation_prompt as the template takes it"""
+    model = chatty([["<|assistant|>", "Good", " day", "!", "<|end|>"], ["<think>", "Hm", ", hm", "</think>", "So", "<|end|>"],
+                    ["\n\n", "So"]], context=16384)
+    lines = lambda text, **more: dict({"messages": [*ASK, {"role": "assistant", "content": text}], "continue_final_message": True}, **more)
+    prompt = lambda line, *args: json.loads(good("-m", model, "--batch", tmp("cont.jsonl", jsonl([dict(line, max_tokens=1)])), "-q",
+                                                 "--batch-fields", "prompt", *args))["prompt"]
+    frame = "<|user|>Hi<|end|><|assistant|>"
+    for text in "Good", "Good ", "d", "<|end|>", "\u00e9\U0001f600 <b", "a\nGood":
+        same(prompt(lines(text)), frame + text, "%r" % text)
+    for text in "Good", "end", "|":
+        same(prompt(lines(text, messages=[*ASK, {"role": "assistant", "content": [{"type": "text", "text": text}]}],
+                          add_generation_prompt=False)), frame + text, "%r in parts" % text)
+    same(prompt({"messages": ASK, "add_generation_prompt": False}), "<|user|>Hi<|end|>", "add_generation_prompt false")
+    same(prompt({"messages": ASK, "add_generation_prompt": True}), frame, "add_generation_prompt true")
+    got = lines_out(model, [lines("Good"), lines("Good", regex=" day."), lines("Good", n=2), lines("", max_tokens=2), lines(None),
+                            lines("Good", messages=[*ASK, {"role": "user", "content": "Good"}])], rc=1)
+    same([said(got[no])["content"] for no in (1, 2, 3, 6)], [" day!"] * 4, "answers")
+    for no in 4, 5:
+        check("has no text" in got[no].error["message"], "no text: %r" % got[no].error)
+    m = steady("open", OPENS)
+    got = lines_out(m, [lines("<think>first", temperature=0), lines("<think>first</think>Hello", temperature=0)])
+    same([(said(got[no]).get("reasoning_content"), said(got[no])["content"]) for no in (1, 2)],
+         [("second third fourth", "Hello you"), (None, " you")], "inside and behind thinking")
+    n = 0
+    for template in [p for folder in (OWN_TEMPLATES, EXAMPLES) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]:
+        text = prompt(lines("Qx is 7"), "--chat-template-file", template)
+        check(text.endswith("Qx is 7") and text.count("Qx is 7") == 1, "%s: %r" % (template, text))
+        n += 1
+    check(n >= 2, "%d templates" % n)
+    trims = chatty([["<|assistant|>", "Good", " day", "<|end|>"]], template=CHATML.replace("{{ m.content or '' }}", "{{ (m.content or '') | trim | replace('x', 'y') }}"))
+    got = lines_out(trims, [lines("Good  "), lines("x")], rc=1)
+    check(said(got[1])["content"] == " day" and "as it is" in got[2].error["message"], "templates that change texts: %r" % got)
+
+
+@case
+def batch_other_keys():
+    """keys of OpenAI that change nothing change nothing; skip_special_tokens false keeps control tokens in the text; stop_token_ids and min_tokens of a chat"""
+    body = {"messages": ASK, "temperature": 1, "seed": 4}
+    odd = chatty([["<|assistant|>", "Good", "<|system|>", " day", "!", "<|end|>"], ["!", "!"]])
+    ids = {t: int(good("-m", odd, "--tokenize", "--special", "-p", t).split()[-1]) for t in ("!", "<|system|>")}
+    more = [{}, {"verbosity": "low", "prompt_cache_key": "k", "prompt_cache_retention": "24h", "safety_identifier": "u", "modalities": ["text"]},
+            {"skip_special_tokens": True}, {"skip_special_tokens": False}, {"stop_token_ids": [ids["!"]]},
+            {"stop_token_ids": [ids["<|system|>"]]}, {"min_tokens": 9}, {"min_tokens": 9, "ignore_eos": True, "max_tokens": 12}]
+    for args in ("-np", "1", "--no-lookup"), ("-np", "8", "-t", "2"):
+        got = lines_out(odd, [dict(body, **m) for m in more], *args)
+        texts = [said(got[no])["content"] for no in range(1, 9)]
+        short = [t.rstrip("!") for t in texts]
+        same(short, ["Good day"] * 3 + ["Good<|system|> day", "Good day", "Good"] + ["Good day"] * 2, "texts")
+        same((texts[4], texts[5]), ("Good day", "Good"), "stop tokens")
+        used = [got[no].body["usage"]["completion_tokens"] for no in (7, 8)]
+        check(used[0] >= 9 and used[1] == 12, "min_tokens: %r" % used)
+    bad = lines_out(odd, [dict(body, modalities=["text", "audio"])], rc=1)[1].error
+    same((bad["code"], "audio" in bad["message"]), ("unsupported", True), "modalities")
+
+
 KEEPS = [{"type": "function", "function": {"name": "look",
                                            "parameters": {"type": "object",
                                                           "properties": {"where": {"type": "string", "maxLength": 6},
