@@ -683,6 +683,7 @@ static bool act__read_question(act_job *r, err_t *e) {
     if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !act__open_chat(r, e)) return false;
     if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e))
         return false;
+    if (chat_warning(&r->asked)) log_warn("%s", chat_warning(&r->asked));
     r->ids = r->asked.ids;
     r->asked.ids = (tok_ids){0};
     str_drop(&r->text);

@@ -15,7 +15,8 @@
  * utf8_head, utf8_whole,
  * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show,
  * progress_left,
- * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json,
+ * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line, bytes_cut_member, bytes_member, bytes_scan_number,
+ * bytes_scan_json,
  * bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool,
  * jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
@@ -1065,6 +1066,16 @@ static bool bytes__cut(bytes *b, uint8_t c) {
     *b = bytes__skip_blanks(*b);
     if (!b->n || b->p[0] != c) return false;
     *b = (bytes){b->p + 1, b->n - 1};
+    return true;
+}
+
+/* Cuts the first line off *rest, into *line without its newline. False: nothing is left. */
+static bool bytes_cut_line(bytes *rest, bytes *line) {
+    const uint8_t *end = rest->n ? memchr(rest->p, '\n', rest->n) : NULL;
+    const size_t   n = end ? (size_t)(end - rest->p) : rest->n, used = n + (end != NULL);
+    *line = (bytes){rest->p, n};
+    if (!rest->n) return false;
+    *rest = (bytes){rest->p + used, rest->n - used};
     return true;
 }
 

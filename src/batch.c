@@ -442,6 +442,7 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
     if (!b->job->chat) return *e = b->job->no_chat, false;
     if (!chat_make_prompt(b->job->chat, &q->input, &l->chat, e)) return false;
     chat_ask(b->job->chat, &l->chat, &q->ask);
+    if (chat_warning(&l->chat)) str_fmt(&q->warnings, "%s\n", chat_warning(&l->chat));
     if (batch__tools(q).kind == VAL_UNDEF) req_drop_input(q);
     *ids = l->chat.ids;
     l->chat.ids = (tok_ids){0};
@@ -880,6 +881,7 @@ static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
     if (l->q.chat && !chat_hold(b->job->chat, &l->q.input, &l->chat, &l->q.hold, why)) return false;
     if (l->q.hold.kind == CONSTRAIN_NONE) return true;
     l->q.ask.constrain = l->held = constrain_get(b->job->holds, &l->q.hold, why);
+    if (l->q.hold.kind == CONSTRAIN_CALLS || l->q.hold_text.n) str_cat(&l->q.warnings, constrain_notes(l->held));
     return l->held != NULL;
 }
 

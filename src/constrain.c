@@ -15,7 +15,7 @@
  *      tests/cli.py. A notation of its own has an interpreter in tests/oracle.py and a part in tests/rule.py.
  *   5. A row in the README's table of constraints.
  * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_langs,
- * constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_warn, constrain_match,
+ * constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_notes, constrain_warn, constrain_match,
  * constrain_check, constrain_given, constrain_from, constrain_cache_new, constrain_cache_free, constrain_get,
  * constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_strips,
  * constrain_seq_free, constrain_seq_copy, constrain_complete, constrain_closed, constrain_mask, constrain_bits,
@@ -53,6 +53,8 @@ typedef struct constrain_spec {
     bool            close;                            /* an answer ends whole within its length, where that is possible */
     json_form       form;
     bool          (*fill)(void *ctx, constrain *c, gram *g, int32_t from, int32_t to, err_t *e);   /* of calls */
+    bool          (*ease)(void *ctx, const err_t *why, str *notes);     /* of calls, after a failure: asks for less and adds a
+                                                       * line to the notes; false: it cannot. NULL: never */
     void           *ctx;
 } constrain_spec;
 
@@ -76,7 +78,7 @@ struct constrain {
     uint64_t         used;                            /* when it was asked for last, counted in requests */
     str              key;                             /* all that it depends on */
     err_t            err;                             /* why it could not be compiled */
-    str              notes;                           /* words of a schema without effect, a line each */
+    str              notes;                           /* words of a schema without effect, schemas that are not kept; lines */
     gram            *g;
     mask_cache      *m;                               /* NULL: for matching alone */
     lang_pool       *langs;                           /* NULL: not asked for yet */
@@ -270,9 +272,8 @@ static void constrain_close(constrain *c) {
     mem_free(c);
 }
 
-/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e
- * says why not. */
-static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
+/* As constrain_open(), once. */
+static constrain *constrain__try(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
     constrain *c = mem_new(1, sizeof *c);
     err_t      why = {0};
     *c = (constrain){.users = 1, .close = o->close, .v = v, .g = gram_new()};
@@ -291,15 +292,26 @@ static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, co
     return NULL;
 }
 
-/* Words of a schema that have no effect, a warning each. path: as in its spec. */
+/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e
+ * says why not. */
+static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
+    str        notes = {0};
+    err_t      why = {0};
+    constrain *c;
+    while (!(c = constrain__try(o, v, w, &why)) && o->ease && o->ease(o->ctx, &why, &notes)) why = (err_t){0};
+    if (c) str_cat(&c->notes, str_bytes(&notes));
+    else *e = why;
+    str_drop(&notes);
+    return c;
+}
+
+/* What the constraint leaves out, a line each: words of a schema without effect, schemas that are not kept. NULL: nothing. */
+static bytes constrain_notes(const constrain *c) { return c ? str_bytes(&c->notes) : (bytes){0}; }
+
+/* The same as warnings. path: as in its spec. */
 static void constrain_warn(const constrain *c, const char *path) {
-    bytes notes = str_bytes(&c->notes);
-    while (notes.n) {
-        const uint8_t *end = memchr(notes.p, '\n', notes.n);
-        const size_t   n = end ? (size_t)(end - notes.p) : notes.n;
-        log_warn("%s: %.*s", path, (int)min_size(n, 400), (const char *)notes.p);
-        notes = (bytes){notes.p + n + (end != NULL), notes.n - n - (end != NULL)};
-    }
+    bytes notes = constrain_notes(c), one;
+    while (bytes_cut_line(&notes, &one)) log_warn("%s: %.*s", path, (int)min_size(one.n, 400), (const char *)one.p);
 }
 
 /* Whether the text is a whole match. False with e unset: *at is the first byte that cannot be there, or the length of

@@ -9,9 +9,9 @@
  * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys,
  * its use in [sched].
  * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token,
- * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_loop, gen_loop_stop,
- * gen_loop_add, gen_thought, gen_thought_end, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned, gen_fits,
- * gen_logprob, gen_exp_sum.
+ * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_may_end, gen_loop,
+ * gen_loop_stop, gen_loop_add, gen_thought, gen_thought_end, gen_thought_new, gen_thought_add, gen_thought_forces,
+ * gen_banned, gen_fits, gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
 
 enum {
@@ -35,7 +35,8 @@ typedef struct {                                      /* when an answer ends */
     int64_t      n_predict;                           /* tokens at most; -1: until an end token or a full context */
     int          loop_stop;                           /* it ends where so many tokens are a loop, see gen_loop; 0: never;
                                                        * -1: GEN_LOOP_STOP where n_predict is -1, else never */
-    bool         ignore_eos;                          /* end tokens are never picked */
+    int          n_least;                             /* until so many tokens no end token is picked, no stop text counts */
+    bool         ignore_eos;                          /* end tokens are never picked, but for stop_ids */
     bool         context_shift;                       /* a full context drops its older tokens, and the answer goes on */
     bool         special_out;                         /* control tokens are part of the text */
     int64_t      n_keep;                              /* first tokens that a context shift keeps; -1: the prompt */
@@ -43,6 +44,7 @@ typedef struct {                                      /* when an answer ends */
     int          n_stop;
     int          n_late;                              /* the first n_late of them are not looked for in thinking */
     const tok_ids *ends;                              /* more end tokens; NULL: none */
+    const tok_ids *stop_ids;                          /* the same of the caller; NULL: none */
     const tok_ids *shown;                             /* control tokens that are part of the text; NULL: none */
     gen_think    think;
 } gen_opts;
@@ -166,7 +168,12 @@ static size_t gen_thought_end(const gen_think *o, const str *text, size_t had) {
 
 /* Whether the token ends an answer. */
 static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) {
-    return tok_is_eog(v, id) || tok_ids_has(o->ends, id);
+    return tok_is_eog(v, id) || tok_ids_has(o->ends, id) || tok_ids_has(o->stop_ids, id);
+}
+
+/* Whether a token that ends answers may be the next one of an answer of n tokens. */
+static bool gen_may_end(const gen_opts *o, int n, int32_t id) {
+    return n >= o->n_least && (!o->ignore_eos || tok_ids_has(o->stop_ids, id));
 }
 
 /* Whether an answer repeats itself. For each period p from 1 to GEN_PERIOD it counts how many of the last tokens are each the

@@ -120,6 +120,8 @@ typedef struct sched_seq {                            /* one completion of a req
     gen_loop     loop;
     size_t       thoughts;                            /* bytes of the text up to the end of its thinking */
     bool         thinks;                              /* it ends inside thinking, or in the white space behind it */
+    tok_ids      ends;                                /* where the caller has end tokens: all that are not the vocabulary's */
+    size_t       unstopped;                           /* bytes of the text in which no stop text counts */
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     embed       *text;                                /* NULL: a vector is not what is asked for */
     int          cap;                                 /* tokens that the arrays of the answer have space for */
@@ -166,6 +168,7 @@ static void sched__seq_stop(sched_seq *q) {
     samp_free(q->sm);
     constrain_seq_free(q->held);
     tok_ids_drop(&q->ids);
+    tok_ids_drop(&q->ends);
     mem_free(q->raw);
     embed_free(q->text);
 }
@@ -337,7 +340,9 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->n_prompt = n;
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     q->stream = sched__stream(sc, q);
-    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->ends);
+    for (size_t i = 0; o->stop_ids && o->ends && i < o->ends->n; i++) tok_ids_add(&q->ends, o->ends->id[i]);
+    for (size_t i = 0; o->stop_ids && i < o->stop_ids->n; i++) tok_ids_add(&q->ends, o->stop_ids->id[i]);
+    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->stop_ids ? &q->ends : o->ends);
     q->thought = gen_thought_new(&o->think);
     q->thinks = o->think.inside;
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
@@ -734,19 +739,21 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     return (float)((double)q->raw[picked] - norm);
 }
 
-/* Tokens that q may not pick now. */
-static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) {
-    return q->r.gen.ignore_eos ? &sc->endless : &sc->never;
+/* Whether q may not pick a token as number `place` of its answer. */
+static bool sched__bans(const sched *sc, const sched_seq *q, int32_t id, int place) {
+    if (tok_ids_has(&sc->never, id)) return true;
+    return gen_ends(&q->r.gen, sc->eng->v, id) && !gen_may_end(&q->r.gen, place, id);
 }
 
 /* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
 static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
     const gen_opts *o = &q->r.gen;
-    const tok_ids  *banned = sched__banned(sc, q);
+    const tok_ids  *ends[] = {&sc->endless, o->ends, o->stop_ids};
     const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
     if (q->held && !sched__is_over(q) && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
-    for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
-    for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
+    for (int i = 0; i < 3; i++)
+        for (size_t k = 0; ends[i] && k < ends[i]->n; k++)
+            if (sched__bans(sc, q, ends[i]->id[k], place)) logits[ends[i]->id[k]] = -INFINITY;
     return samp_pick(q->sm, logits, (uint64_t)place);
 }
 
@@ -798,11 +805,6 @@ static void sched__pick(void *ctx, int ith) {
     }
 }
 
-/* Whether the largest logit is the sampler's pick: it is there, and its token not banned. */
-static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
-    return id >= 0 && !tok_ids_has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && tok_ids_has(q->r.gen.ends, id));
-}
-
 /* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there
  * now, and it returns NULL. */
 static const int32_t *sched__ids(const sched *sc) {
@@ -810,7 +812,7 @@ static const int32_t *sched__ids(const sched *sc) {
     for (int i = 0; ids && i < sc->n_out; i++) {
         const sched_seq *q = sc->out[i];
         for (int k = 0; k <= q->n_guess; k++) {
-            if (sched__may_pick(sc, q, ids[q->at + k])) continue;
+            if (ids[q->at + k] >= 0 && !sched__bans(sc, q, ids[q->at + k], q->a.n_tok + k)) continue;
             fwd_fetch(sc->eng->f);
             return NULL;
         }
@@ -864,7 +866,7 @@ static bool sched__is_whole(const sched *sc, const sched_seq *q) {
 static size_t sched__stop_at(sched_seq *q, size_t had, bool thinks) {
     const gen_opts *o = &q->r.gen;
     const str      *text = &q->a.text;
-    const size_t    tail = sched__tail(q), from = had > tail ? had - tail : 0;
+    const size_t    tail = sched__tail(q), from = max_size(q->unstopped, had > tail ? had - tail : 0);
     const size_t    own = gen_stop_at(text, from, o->stop + o->n_late, o->n_stop - o->n_late);
     if (thinks) q->thoughts = text->n;
     else if (q->thinks) q->thoughts = gen_thought_end(&o->think, text, had);
@@ -878,7 +880,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
     const bool    closed = p->closed;
     gen_answer   *a = &q->a;
     const size_t  had = a->text.n;
-    if (!q->r.gen.ignore_eos && gen_ends(&q->r.gen, sc->eng->v, id)) {
+    if (gen_ends(&q->r.gen, sc->eng->v, id) && gen_may_end(&q->r.gen, a->n_tok, id)) {
         tok_stream_flush(&q->stream, &a->text);
         a->end_token = id;
         return GEN_END_TOKEN;
@@ -887,6 +889,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
     tok_stream_push(&q->stream, id, &a->text);
     a->tok[a->n_tok++] = (gen_token){id, p->lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
     sc->st.written++;
+    if (a->n_tok <= q->r.gen.n_least) q->unstopped = a->text.n;
     const size_t stop = sched__stop_at(q, had, p->thinks);
     if (stop < a->text.n) {
         a->text.n = stop;

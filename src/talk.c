@@ -48,6 +48,7 @@ typedef struct {
     str              unsent;                          /* the last message, where it was taken back since it found no room */
     bool             full;                            /* the last prompt had more tokens than the context */
     int              again;                           /* /regen since the last message */
+    bool             warned;                          /* what a person should know of the prompts was said */
     long long        lost;                            /* messages without an answer */
     long long        cut;                             /* answers that do not meet their constraint */
     talk_sums        sums;
@@ -167,6 +168,7 @@ static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
     str help = {0};
     k->full = false;
     if (!talk__encode(k, p, e)) return false;
+    if (chat_warning(p) && !k->warned) log_warn("%s", chat_warning(p)), k->warned = true;
     if (p->ids.n <= (size_t)k->eng->n_ctx) return true;
     k->full = true;
     talk__full(k, &help);

@@ -324,6 +324,8 @@ def random_lines(rng, vocab):
                 "temperature": rng.choice((0, 0.7, 1.5)), "seed": rng.randrange(5)}
         for share, more in ((0.6, {"logprobs": rng.choice((0, 1, 4))}), (0.2, {"n": rng.choice((1, 2, 5, 9))}),
                             (0.5, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
+                            (0.3, {"stop_token_ids": [rng.randrange(10, vocab) for _ in range(20)]}),
+                            (0.3, {"min_tokens": min(rng.choice((1, 5, 40)), line["max_tokens"])}),
                             (0.2, {"stop": [rng.choice("aeiou"), "th"]}),
                             (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5})):
             if rng.random() < share:
@@ -611,6 +613,37 @@ def good_lines():
     same([r.id for r in records(raw.out).values()], ["\ufffd\ufffd("], "a custom_id that is not UTF-8")
 
 
+@case
+def token_ends():
+    """stop_token_ids end an answer before them, with ignore_eos too; until min_tokens neither they nor end tokens are picked, and no stop string counts; the same alone, together, with guesses"""
+    base = {"prompt": "Once upon a time", "max_tokens": 30, "temperature": 0, "logprobs": 0}
+    whole = batch([dict(base, ignore_eos=True)])[1]
+    pieces = whole.body["choices"][0]["logprobs"]["tokens"]
+    ids = [int(x) for x in good("-m", PIP, "-p", base["prompt"], "--no-chat", "--temp", "0", "-n", "30", "--ignore-eos", "--ids", "-q").split()]
+    end = good("-m", PIP, "--tokenize", "--special", "-p", "<|endoftext|>").split()
+    end = int(end[0]) if len(end) == 1 else next(int(x) for x in re.findall(rb"eos_token_id\D+(\d+)", good("--inspect", "-m", PIP)))
+    at = next(i for i in range(8, 20) if ids[i] not in ids[:i])                         # its first place
+    now = {str(end): 100}                                                               # it ends as soon as it may
+    lines = [dict(base, stop_token_ids=[ids[at]]), dict(base, stop_token_ids=[ids[at]], ignore_eos=True),
+             dict(base, stop_token_ids=[ids[at]], min_tokens=at), dict(base, stop_token_ids=[ids[at]], min_tokens=at + 3),
+             dict(base, logit_bias=now), dict(base, logit_bias=now, min_tokens=7), dict(base, logit_bias=now, ignore_eos=True),
+             dict(base, logit_bias=now, ignore_eos=True, stop_token_ids=[end]),
+             dict(base, stop=pieces[2].strip() or pieces[3].strip(), min_tokens=12), dict(base, min_tokens=30),
+             dict(base, regex="a{3}", min_tokens=20), dict(base, regex="a+", logit_bias=now, min_tokens=6, stop_token_ids=[end])]
+    want = batch(lines, "-np", "1", "-t", "1", "--no-lookup")
+    for more in some(["-np 12 -t 2", "-np 3 --lookup --draft-min 2", "-np 2 -b 3 --kv-block-size 2", "-np 12 -md %s --draft-min 2" % DRAFT]):
+        equal(batch(lines, *more.split()), want, more)
+    text = lambda no: want[no].body["choices"][0]["text"]
+    ends = lambda no: (want[no].body["usage"]["completion_tokens"], want[no].body["choices"][0]["finish_reason"])
+    for no in 1, 2, 3:
+        same((text(no), ends(no)), ("".join(pieces[:at]), (at, "stop")), "line %d" % no)
+    check(text(4).startswith("".join(pieces[:at])) and ends(4)[0] >= at + 3, "min_tokens beyond a stop token: %r" % want[4].line)
+    same([ends(no) for no in (5, 6, 7, 8, 10)], [(0, "stop"), (7, "stop"), (30, "length"), (0, "stop"), (30, "length")], "end tokens")
+    check(ends(9)[0] >= 12, "a stop string: %r" % want[9].line)
+    same((text(11), ends(11)[1]), ("aaa", "stop"), "a constraint that lets nothing follow")
+    check(re.fullmatch("a+", text(12)) and ends(12) == (6, "stop"), "a constraint that is met: %r" % want[12].line)
+
+
 P = b'"prompt":"Once"'
 LONG = "Once upon a time there was a dog. " * 400
 BAD = [  # a line, a word that its message holds
@@ -649,7 +682,8 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"),
     ({"prompt": "a", "tool_choice": "required"}, "tool_choice"),
     ({"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
-    ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"), ({"prompt": "a", "min_tokens": 3, "max_tokens": 2}, "min_tokens"),
+    ({"prompt": "a", "stop_token_ids": [99999999]}, "stop_token_ids"), ({"prompt": "a", "skip_special_tokens": 0}, "skip_special_tokens"),
     ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"),
     ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"),

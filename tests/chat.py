@@ -519,6 +519,44 @@ def chat_calls():
 
 
 @case
+def chat_calls_sent_back():
+    """a message with calls and without content, as OpenAI's clients send it back, renders as one whose content is the empty text: its call is there, no error, None or null; the older function_call too"""
+    paths = [p for folder in (OWN_TEMPLATES, EXAMPLES) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]
+    path, n = model("wide", [["<|assistant|>", "Hello", "<|end|>"]], SIMPLE, context=16384), 0
+    call = {"name": "look", "arguments": json.dumps({"where": "Qxplace"})}
+    ask = lambda message, result: {"tools": TOOLS, "messages": [{"role": "user", "content": "Hi"}, dict(message, role="assistant"),
+                                                                dict(result, content="42")]}
+    for template in paths:
+        name = os.path.basename(template)
+        new = {"tool_calls": [{"id": "call00000", "type": "function", "function": call}]}
+        result = {"role": "tool", "tool_call_id": "call00000", "name": "look"}
+        chats = [ask(dict(new, content=""), result), ask(new, result), ask(dict(new, content=None), result),
+                 ask({"content": None, "function_call": call}, {"role": "function", "name": "look"})]
+        runs = [run("-m", path, "--chat", "--chat-template-file", template, "-n", "0", "--echo", "--messages",
+                    tmp("back.json", json.dumps(c))) for c in chats]
+        if b"must alternate" in runs[0].err:          # a template without tools
+            continue
+        for r in runs:
+            check(r.rc == 0 and r.out == runs[0].out, "%s: %r, not as with an empty text: %r" % (name, r, runs[0]))
+        check(not re.search("None|null", runs[0].out.decode().split("Hi")[-1].split("42")[0]), "%s: %r" % (name, runs[0].out))
+        n += b"Qxplace" in runs[0].out
+    check(n >= (10 if len(paths) > 2 else 2), "%d of %d templates show the call" % (n, len(paths)))
+
+
+@case
+def chat_developer():
+    """the role developer is system where a template does not name it, and stays where it does"""
+    turns = lambda role: json.dumps([{"role": role, "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+    names = SIMPLE.replace("{{ bos_token }}", "{% if messages[0].role == 'developer' %}dev {% endif %}")
+    for name, template, want in (("simple", SIMPLE, "<|system|>Be brief."), ("names", names, "dev <|developer|>Be brief.")):
+        m = model("developer-" + name, [["<|assistant|>", "Hello", "<|end|>"]], template)
+        text = rendered(m, "--messages", tmp("dev.json", turns("developer")))[0]
+        check(want in text, "%s: %r" % (name, text))
+        if name == "simple":
+            same(text, rendered(m, "--messages", tmp("dev.json", turns("system")))[0], "as system")
+
+
+@case
 def chat_cut_thinking():
     """an answer that ends inside its thinking has no content, and a line says so"""
     m = steady("open", OPENS)
@@ -734,7 +772,7 @@ def batch_prompt_is_render():
                  {"messages": ASK, "chat_template_kwargs": {"enable_thinking": True, "big": big}},
                  {"messages": [dict(ASK[0], extra={"a": [1.5, None, big]})]},
                  {"messages": [{"role": "user", "content": "\ufffd\U0001f600\u0000{{ 1 }}"},
-                               {"role": "assistant", "content": None,
+                               {"role": "assistant", "content": "",
                                 "tool_calls": [{"id": "x", "type": "function",
                                                 "function": {"name": "f", "arguments": {"a": big}}}]},
                                {"role": "tool", "content": "5", "tool_call_id": "x"}]}):
@@ -792,8 +830,86 @@ def batch_calls():
              (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
     cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1, rc=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]),
-         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}',
-           "refusal": None}, "length"), "a call that is cut stays content")
+         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": \n', "refusal": None}, "length"),
+         "a call that is cut stays content")
+
+
+@case
+def batch_functions():
+    """OpenAI's older functions and function_call: the prompt and the call of tools and tool_choice, in the older form, one call at most; sent back they are calls of the past"""
+    model, fn = chatty(), TOOL["function"]
+    one = lambda **more: next(iter(lines_out(model, [dict({"messages": ASK, "temperature": 1}, **more)]).values()))
+    for s in range(6):
+        for old, new in (({}, {}), ({"function_call": "none"}, {"tool_choice": "none"}), ({"function_call": "auto"}, {"tool_choice": "auto"}),
+                         ({"function_call": {"name": "weather"}}, {"tool_choice": {"type": "function", "function": {"name": "weather"}}})):
+            a, b = one(seed=s, functions=[fn], **old), one(seed=s, tools=[TOOL], parallel_tool_calls=False, **new)
+            calls = said(b).pop("tool_calls", None)
+            finish = b.body["choices"][0]["finish_reason"]
+            want = dict(said(b), **({"function_call": calls[0]["function"]} if calls else {}))
+            same((said(a), a.body["choices"][0]["finish_reason"], a.body["usage"]["prompt_tokens"]),
+                 (want, "function_call" if calls else finish, b.body["usage"]["prompt_tokens"]), "seed %d, %r" % (s, old))
+    check(calls and calls[0]["function"] == {"name": "weather", "arguments": '{"place": "Ulm"}'}, "a call: %r" % calls)
+    tokens = lambda message, result: one(messages=[*ASK, message, result], functions=[fn], max_tokens=1).body["usage"]["prompt_tokens"]
+    same(tokens(dict(said(a)), {"role": "function", "name": "weather", "content": "hot"}),
+         tokens({"role": "assistant", "content": "", "tool_calls": [{"id": "call00000", "type": "function", "function": said(a)["function_call"]}]},
+                {"role": "tool", "content": "hot"}), "sent back")
+
+
+@case
+def batch_continues():
+    """continue_final_message: the prompt ends with the text of the last message, and the answer goes on with it, as the template alone would have it; add_generation_prompt as the template takes it"""
+    model = chatty([["<|assistant|>", "Good", " day", "!", "<|end|>"], ["<think>", "Hm", ", hm", "</think>", "So", "<|end|>"],
+                    ["\n\n", "So"]], context=16384)
+    lines = lambda text, **more: dict({"messages": [*ASK, {"role": "assistant", "content": text}], "continue_final_message": True}, **more)
+    prompt = lambda line, *args: json.loads(good("-m", model, "--batch", tmp("cont.jsonl", jsonl([dict(line, max_tokens=1)])), "-q",
+                                                 "--batch-fields", "prompt", *args))["prompt"]
+    frame = "<|user|>Hi<|end|><|assistant|>"
+    for text in "Good", "Good ", "d", "<|end|>", "\u00e9\U0001f600 <b", "a\nGood":
+        same(prompt(lines(text)), frame + text, "%r" % text)
+    for text in "Good", "end", "|":
+        same(prompt(lines(text, messages=[*ASK, {"role": "assistant", "content": [{"type": "text", "text": text}]}],
+                          add_generation_prompt=False)), frame + text, "%r in parts" % text)
+    same(prompt({"messages": ASK, "add_generation_prompt": False}), "<|user|>Hi<|end|>", "add_generation_prompt false")
+    same(prompt({"messages": ASK, "add_generation_prompt": True}), frame, "add_generation_prompt true")
+    got = lines_out(model, [lines("Good"), lines("Good", regex=" day."), lines("Good", n=2), lines("", max_tokens=2), lines(None),
+                            lines("Good", messages=[*ASK, {"role": "user", "content": "Good"}])], rc=1)
+    same([said(got[no])["content"] for no in (1, 2, 3, 6)], [" day!"] * 4, "answers")
+    for no in 4, 5:
+        check("has no text" in got[no].error["message"], "no text: %r" % got[no].error)
+    m = steady("open", OPENS)
+    got = lines_out(m, [lines("<think>first", temperature=0), lines("<think>first</think>Hello", temperature=0)])
+    same([(said(got[no]).get("reasoning_content"), said(got[no])["content"]) for no in (1, 2)],
+         [("second third fourth", "Hello you"), (None, " you")], "inside and behind thinking")
+    n = 0
+    for template in [p for folder in (OWN_TEMPLATES, EXAMPLES) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]:
+        text = prompt(lines("Qx is 7"), "--chat-template-file", template)
+        check(text.endswith("Qx is 7") and text.count("Qx is 7") == 1, "%s: %r" % (template, text))
+        n += 1
+    check(n >= 2, "%d templates" % n)
+    trims = chatty([["<|assistant|>", "Good", " day", "<|end|>"]], template=CHATML.replace("{{ m.content or '' }}", "{{ (m.content or '') | trim | replace('x', 'y') }}"))
+    got = lines_out(trims, [lines("Good  "), lines("x")], rc=1)
+    check(said(got[1])["content"] == " day" and "as it is" in got[2].error["message"], "templates that change texts: %r" % got)
+
+
+@case
+def batch_other_keys():
+    """keys of OpenAI that change nothing change nothing; skip_special_tokens false keeps control tokens in the text; stop_token_ids and min_tokens of a chat"""
+    body = {"messages": ASK, "temperature": 1, "seed": 4}
+    odd = chatty([["<|assistant|>", "Good", "<|system|>", " day", "!", "<|end|>"], ["!", "!"]])
+    ids = {t: int(good("-m", odd, "--tokenize", "--special", "-p", t).split()[-1]) for t in ("!", "<|system|>")}
+    more = [{}, {"verbosity": "low", "prompt_cache_key": "k", "prompt_cache_retention": "24h", "safety_identifier": "u", "modalities": ["text"]},
+            {"skip_special_tokens": True}, {"skip_special_tokens": False}, {"stop_token_ids": [ids["!"]]},
+            {"stop_token_ids": [ids["<|system|>"]]}, {"min_tokens": 9}, {"min_tokens": 9, "ignore_eos": True, "max_tokens": 12}]
+    for args in ("-np", "1", "--no-lookup"), ("-np", "8", "-t", "2"):
+        got = lines_out(odd, [dict(body, **m) for m in more], *args)
+        texts = [said(got[no])["content"] for no in range(1, 9)]
+        short = [t.rstrip("!") for t in texts]
+        same(short, ["Good day"] * 3 + ["Good<|system|> day", "Good day", "Good"] + ["Good day"] * 2, "texts")
+        same((texts[4], texts[5]), ("Good day", "Good"), "stop tokens")
+        used = [got[no].body["usage"]["completion_tokens"] for no in (7, 8)]
+        check(used[0] >= 9 and used[1] == 12, "min_tokens: %r" % used)
+    bad = lines_out(odd, [dict(body, modalities=["text", "audio"])], rc=1)[1].error
+    same((bad["code"], "audio" in bad["message"]), ("unsupported", True), "modalities")
 
 
 KEEPS = [{"type": "function", "function": {"name": "look",
@@ -843,19 +959,85 @@ def batch_calls_keep_schemas():
         check(all(kinds[:3]), "%s: calls of each kind: %r" % (name, kinds))
 
 
+REMOTE = {"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {"a": {"$ref": "http://example.com/a"}, "b": {"type": "string"}}}}}
+
+
 @case
 def batch_calls_refused():
-    """a tool whose schema cannot be held is an error that names the tool and the place; with "strict": false its arguments are any object"""
-    bad = {"type": "function", "function": {"name": "f",
-                                            "parameters": {"type": "object",
-                                                           "properties": {"a": {"$ref": "http://example.com/a"}}}}}
-    free = dict(bad, function=dict(bad["function"], strict=False))
-    got = {r.whole["custom_id"]: r
-           for r in lines_out(chatty(), [{"custom_id": "a", "messages": ASK, "tools": [bad]},
-                                         {"custom_id": "b", "messages": ASK, "tools": [free]}], rc=1).values()}
-    check("parameters of the tool f" in str(got["a"].error) and "/properties/a" in str(got["a"].error),
-          "the error: %r" % got["a"].error)
-    check(got["b"].body["choices"], "strict false: %r" % got["b"])
+    """a tool whose schema cannot be held: with tool_choice auto its arguments are any object, with a warning in the record that names the tool and the place, alone and beside others; a call that is required is an error; "strict": false says nothing"""
+    free = dict(REMOTE, function=dict(REMOTE["function"], strict=False))
+    line = lambda name, tools, **more: dict({"custom_id": name, "messages": ASK, "tools": tools, "seed": 2}, **more)
+    lines = [line("auto", [REMOTE]), line("beside", [TOOL, REMOTE]), line("again", [TOOL, REMOTE], seed=3),
+             line("must", [REMOTE], tool_choice="required"), line("free", [free]), line("fine", [TOOL])]
+    texts = []
+    for args in ("-np", "1"), ("-np", "6"):
+        got = {r.whole["custom_id"]: r for r in lines_out(chatty(), lines, *args, rc=1).values()}
+        for name in "auto", "beside", "again":
+            same(len(got[name].whole["warnings"]), 1, name)
+            for word in "parameters of the tool f", "/properties/a", "the arguments of this tool are any JSON object":
+                check(word in got[name].whole["warnings"][0], "%s: %r" % (name, got[name].whole["warnings"]))
+        check("parameters of the tool f" in str(got["must"].error), "required: %r" % got["must"].error)
+        for name in "must", "free", "fine":
+            check("warnings" not in got[name].whole, "%s: %r" % (name, got[name].whole))
+        check(got["free"].body["choices"], "strict false: %r" % got["free"])
+        texts.append({k: (r.body and r.body["choices"], r.whole.get("warnings")) for k, r in got.items()})
+    same(texts[0], texts[1], "alone and together")
+    late = {"type": "function", "function": {"name": "late", "parameters": {                # what tags cannot write
+        "type": "object", "properties": {"a": {"type": "string"}}, "not": {"additionalProperties": {"type": "integer"}}}}}
+    found = lines_out(PIP, [line("late", [TOOL, late], max_tokens=4)], "--chat-template-file", tmp("late.jinja", CHATML_XML))[1].whole
+    same([w.startswith("parameters of the tool late: ") for w in found["warnings"]], [True], "late: %r" % found["warnings"])
+
+
+@case
+def batch_calls_of_others():
+    """schemas in the words of other vendors are held as they are meant; a tool without parameters is called without arguments; allowed_tools leaves the prompt as it is, and the others are not called"""
+    upper = {"type": "function", "function": {"name": "look", "parameters": {"type": "OBJECT", "required": None, "additionalProperties": False, "properties": {
+        "n": {"type": "INTEGER", "minimum": 1, "maximum": 5}, "x": {"type": "any", "enum": ["p"]},
+        "s": {"type": "STRING", "nullable": True, "enum": ["q", "r"]}}}}}
+    bare = {"type": "function", "function": {"name": "now"}}
+    name = lambda t: {"type": "function", "function": {"name": t["function"]["name"]}}
+    allow = lambda mode, *tools: {"tool_choice": {"type": "allowed_tools",
+                                                  "allowed_tools": {"mode": mode, "tools": [name(t) for t in tools]}}}
+    flat = {"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "now"}]}}
+    base = {"messages": ASK, "tools": [upper, bare, TOOL], "temperature": 1.5, "max_tokens": 60}
+    must = {"tool_choice": "required"}
+    for form, template in ("json", CHATML), ("xml", CHATML_XML):
+        path = tmp("others-%s.jinja" % form, template)
+        lines = [dict(base, custom_id="%d-%d" % (k, s), seed=s, **more) for s in range(4)
+                 for k, more in enumerate((must, allow("required", upper), allow("required", bare, upper), flat,
+                                           allow("auto", bare)))]
+        got, sizes, calls = lines_out(PIP, lines, "--chat", "--chat-template-file", path, "--close"), set(), set()
+        for r in got.values():
+            kind = int(r.whole["custom_id"].split("-")[0])
+            check("warnings" not in r.whole, repr(r.whole))
+            if kind == 4:
+                sizes.add(r.body["usage"]["prompt_tokens"])
+            for c in said(r).get("tool_calls", []):
+                tool, a = c["function"]["name"], json.loads(c["function"]["arguments"])
+                check(kind == 0 or tool in (("look",), ("look", "now"), ("now",), ("now",))[kind - 1], "%s: %r of %d" % (form, tool, kind))
+                check(tool != "now" or a == {}, "%s: %r" % (form, c))
+                check(tool != "look" or (set(a) <= {"n", "x", "s"} and a.get("n", 1) in (1, 2, 3, 4, 5) and a.get("x", "p") == "p"
+                                         and a.get("s") in ("q", "r", None)), "%s: %r" % (form, c))
+                calls.add((kind, tool))
+        check({(1, "look"), (3, "now")} <= calls, "%s: calls of %r" % (form, calls))
+        alone = lines_out(PIP, [dict(base, max_tokens=1)], "--chat", "--chat-template-file", path)[1]
+        same(sizes, {alone.body["usage"]["prompt_tokens"]}, "%s: tokens of the prompt" % form)
+
+
+@case
+def chat_tools_unseen():
+    """tools that the template never prints: one line on standard error, a warning in the record; not where it prints them, nor without tools"""
+    m, tools = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), tmp("look.json", json.dumps(TOOLS))
+    seen = model("sees", [["<|assistant|>", "Hello", "<|end|>"]], CALLS)
+    for path, args, want in (m, ("--tools", tools), 1), (m, (), 0), (seen, ("--tools", tools), 0):
+        r = run("-m", path, "--chat", *GREEDY, "-p", "Hi", *args)
+        same((r.rc, r.err.count(b"the template of this model does not print them")), (0, want), "%r %r" % (args, r))
+    lines = [{"messages": ASK, "tools": [TOOL]}, {"messages": ASK}, {"messages": ASK, "tools": [TOOL], "tool_choice": "none"}]
+    got = lines_out(m, lines)
+    same([bool(got[no].whole.get("warnings")) for no in (1, 2, 3)], [True, False, False], "records")
+    check("does not print them" in got[1].whole["warnings"][0] and got[1].body["choices"], repr(got[1].whole))
+    check(not any("warnings" in r.whole for r in lines_out(seen, lines).values()), "a template that prints tools")
 
 
 @case

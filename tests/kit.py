@@ -216,7 +216,8 @@ def jsonl(lines):
 
 
 RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"line":\1(?:,"file":"(?:[^"\\]|\\.)*")?,"response":'
-                    rb'(null|\{"status_code":200,"request_id":"req_\d+","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})(?:,"(?:prompt|fields)":.*)?\}', re.S)
+                    rb'(null|\{"status_code":200,"request_id":"req_\d+","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})'
+                    rb'(?:,"warnings":\["(?:[^"\\]|\\.)*"(?:,"(?:[^"\\]|\\.)*")*\])?(?:,"(?:prompt|fields)":.*)?\}', re.S)
 PASSING = re.compile(rb'("(?:created|cached_tokens)":|"system_fingerprint":"llmrun-[0-9a-f]+-)[-0-9a-z]+')
 
 

@@ -35,15 +35,22 @@ static void tr__json(val_env *env, void *ctx) {
     val_utf8(val_buf_str(b), j->out);
 }
 
+static void tr__value(str *s, req *q, const char *before, val v) {
+    err_t   e = {0};
+    tr_json j = {v, s};
+    str_put(s, before);
+    CHECKF(val_run(&q->input.env, tr__json, &j, &e), "%s", e.text);
+}
+
 /* What the template of a chat reads, as JSON. */
 static void tr__chat(str *s, req *q) {
-    err_t   e = {0};
-    tr_json j = {q->input.vars, s};
-    str_put(s, " chat=");
-    CHECKF(val_run(&q->input.env, tr__json, &j, &e), "%s", e.text);
+    tr__value(s, q, " chat=", q->input.vars);
     if (q->input.choice) str_put(s, q->input.choice == CHAT_CALL_NONE ? " no call" : " a call");
     if (q->call_name.n) tr__text(s, "of", q->call_name);
+    if (q->input.allowed.kind) tr__value(s, q, " of ", q->input.allowed);
     if (!q->many_calls) str_put(s, " one call");
+    if (q->legacy) str_put(s, " function");
+    if (q->input.continues) str_put(s, " continues");
 }
 
 /* A request's differences from the defaults as text; an error as its name and message. */
@@ -68,6 +75,10 @@ static str tr__tell(req *q, bool ok, const err_t *e) {
     if (r->gen.stop && !r->gen.n_stop) str_put(&s, " stop=none");
     if (r->logprobs) str_fmt(&s, " logprobs=%d", r->top);
     if (r->gen.ignore_eos) str_fmt(&s, " ignore_eos=%d", r->gen.ignore_eos);
+    if (r->gen.n_least) str_fmt(&s, " least=%d", r->gen.n_least);
+    for (size_t i = 0; i < q->stop_ids.n; i++) str_fmt(&s, "%s%d", i ? "," : " stop_ids=", q->stop_ids.id[i]);
+    CHECK(!q->stop_ids.n || r->gen.stop_ids == &q->stop_ids);
+    if (r->gen.special_out) str_put(&s, " special");
     if (q->priority) str_fmt(&s, " priority=%d", q->priority);
     if (o->temp != d->temp) str_fmt(&s, " temp=%g", (double)o->temp);
     if (o->top_p != d->top_p) str_fmt(&s, " top_p=%g", (double)o->top_p);
@@ -139,6 +150,10 @@ static void t_req_shapes(void) {
          "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
          "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call of=\"f\""},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}}}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}, {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]} of [{\"type\": \"function\", \"function\": {\"name\": \"g\"}}]"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"required\",\"tools\":[{\"type\":\"function\",\"name\":\"g\"}]}}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}, {\"type\": \"function\", \"function\": {\"name\": \"g\"}}]} a call of [{\"type\": \"function\", \"function\": {\"name\": \"g\"}}]"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a \"},{\"type\":\"text\",\"text\":\"b\"}],\"x\":123456789012345678901234567890}],\"n\":2,"
          "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"k\":[null,1.0]}}",
          "ok chat={\"messages\": [{\"role\": \"user\", \"content\": \"a b\", \"x\": 123456789012345678901234567890}], \"reasoning_effort\": \"low\", \"k\": [null, 1.0]} n=2"},
@@ -166,6 +181,22 @@ static void t_req_keys(void) {
         {"{\"prompt\":\"\",\"stop\":[]}", "ok prompt=\"\" stop=none"},
         {"{\"prompt\":\"\",\"n\":128,\"priority\":-5,\"ignore_eos\":true}", "ok prompt=\"\" n=128 ignore_eos=1 priority=-5"},
         {"{\"prompt\":\"\",\"ignore_eos\":false}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"min_tokens\":3,\"max_tokens\":3,\"stop_token_ids\":[0,999,7.0]}",
+         "ok prompt=\"\" max=3 least=3 stop_ids=0,999,7"},
+        {"{\"prompt\":\"\",\"min_tokens\":3,\"stop_token_ids\":[],\"skip_special_tokens\":false}",
+         "ok prompt=\"\" least=3 special"},
+        {"{\"prompt\":\"\",\"skip_special_tokens\":true,\"verbosity\":\"low\",\"prompt_cache_key\":\"k\",\"prompt_cache_retention\":\"24h\",\"safety_identifier\":\"x\"}",
+         "ok prompt=\"\""},
+        {"{\"messages\":[{\"role\":\"user\"}],\"modalities\":[\"text\"],\"functions\":[],\"continue_final_message\":false}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}]}"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"continue_final_message\":true,\"add_generation_prompt\":false}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"add_generation_prompt\": false} continues"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"function_call\":\"auto\"}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} one call function"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"function_call\":{\"name\":\"f\"},\"functions\":[{\"name\":\"f\"}]}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} a call of=\"f\" one call function"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"function_call\":\"none\"}",
+         "ok chat={\"messages\": [{\"role\": \"user\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]} no call one call function"},
         {"{\"prompt\":\"\",\"logprobs\":0}", "ok prompt=\"\" logprobs=0"},
         {"{\"prompt\":\"\",\"logprobs\":20}", "ok prompt=\"\" logprobs=20"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"0\":-100,\"999\":2.5}}", "ok prompt=\"\" bias=0:-100 bias=999:2.5"},
@@ -301,7 +332,17 @@ static void t_req_refuses(void) {
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}}}",
          "invalid_request: tool_choice: found 'g', expected the name of one of the tools"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\"}}",
-         "invalid_request: tool_choice: found an object, expected one with type function and the function's name"},
+         "invalid_request: tool_choice: found an object, expected one with type function and the function's name, or allowed_tools"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\"}}",
+         "invalid_request: tool_choice: allowed_tools without tools, expected a list of at least one"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"none\",\"tools\":[{\"name\":\"g\"}]}}",
+         "invalid_request: tool_choice: allowed_tools: mode is none, expected auto or required"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":3,\"tools\":[{\"name\":\"g\"}]}}",
+         "invalid_request: tool_choice: allowed_tools: mode is a number, expected auto or required"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"name\":\"h\"}]}}",
+         "invalid_request: tool_choice: found 'h', expected the name of one of the tools"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[5]}}",
+         "invalid_request: tool_choice: found nothing, expected the name of one of the tools"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tool_choice\":\"required\"}",
          "invalid_request: tool_choice: a call without tools, expected tools beside it"},
         {"{\"messages\":[{\"role\":\"user\"}],\"tools\":[5]}",
@@ -310,6 +351,39 @@ static void t_req_refuses(void) {
          "invalid_request: parallel_tool_calls: found a number, expected true or false"},
         {"{\"messages\":[{\"role\":\"user\"}],\"reasoning_effort\":1}",
          "invalid_request: reasoning_effort: found a number, expected a string"},
+        {"{\"prompt\":\"\",\"min_tokens\":4,\"max_tokens\":3}",
+         "invalid_request: min_tokens: 4 is above the limit of 3 tokens"},
+        {"{\"prompt\":\"\",\"min_tokens\":-1}", "invalid_request: min_tokens: -1 is out of range, expected 0 to 2147483647"},
+        {"{\"prompt\":\"\",\"stop_token_ids\":[1000]}",
+         "invalid_request: stop_token_ids: 1000 is out of range, expected 0 to 999"},
+        {"{\"prompt\":\"\",\"stop_token_ids\":[\"a\"]}",
+         "invalid_request: stop_token_ids: found a string, expected token ids alone in this list"},
+        {"{\"prompt\":\"\",\"stop_token_ids\":5}",
+         "invalid_request: stop_token_ids: found a number, expected a list of token ids"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"modalities\":[\"text\",\"audio\"]}",
+         "unsupported: modalities: found 'audio', expected text alone"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"modalities\":\"text\"}",
+         "invalid_request: modalities: found a string, expected a list with text alone"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"modalities\":[1]}",
+         "invalid_request: modalities: found a number, expected text"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"continue_final_message\":true,\"add_generation_prompt\":true}",
+         "invalid_request: continue_final_message: beside add_generation_prompt true, expected one of them"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"tools\":[{\"type\":\"function\"}]}",
+         "invalid_request: tools: beside functions, expected one of them"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"function_call\":\"auto\",\"tool_choice\":\"auto\"}",
+         "invalid_request: tool_choice: beside function_call, expected one of them"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"function_call\":\"required\"}",
+         "invalid_request: function_call: found 'required', expected none, auto or an object"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"function_call\":{\"name\":\"g\"}}",
+         "invalid_request: function_call: found 'g', expected the name of one of the tools"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[{\"name\":\"f\"}],\"function_call\":{}}",
+         "invalid_request: function_call: found an object, expected one with the function's name"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"function_call\":{\"name\":\"f\"}}",
+         "invalid_request: function_call: a call without tools, expected tools beside it"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":[\"f\"]}",
+         "invalid_request: functions: found a string, expected objects alone in this list"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"functions\":{}}",
+         "invalid_request: functions: found an object, expected a list of functions"},
         {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[\"a\",5]}", "invalid_request: prompt: found a number, expected text or a list of token ids"},
@@ -525,11 +599,14 @@ static void t_req_kinds(void) {
         {"prompt", "ls"}, {"messages", ""}, {"input", ""}, {"encoding_format", ""}, {"dimensions", ""},
         {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
-        {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
+        {"min_tokens", "w"}, {"stop_token_ids", ""}, {"skip_special_tokens", "tf"}, {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
         {"guided_json", "ostf"}, {"guided_regex", "s"},
-        {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"parallel_tool_calls", ""},
-        {"reasoning_effort", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
-        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"}, {"stream", "f"},
+        {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"functions", ""},
+        {"function_call", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""},
+        {"add_generation_prompt", ""}, {"continue_final_message", ""}, {"modalities", ""}, {"model", "olswrtf"},
+        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"},
+        {"verbosity", "olswrtf"}, {"prompt_cache_key", "olswrtf"}, {"prompt_cache_retention", "olswrtf"},
+        {"safety_identifier", "olswrtf"}, {"stream", "f"},
         {"echo", "f"}, {"best_of", "w"},
         /* of the sampler */
         {"temperature", "wr"}, {"top_p", "wr"}, {"top_k", "w"}, {"min_p", "wr"}, {"presence_penalty", "wr"},
