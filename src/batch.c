@@ -43,7 +43,7 @@ typedef struct {
     uint64_t         seed;
     bool             own_seeds;                       /* a line without a seed has one of its own */
     bool             special;                         /* control tokens in prompts */
-    bool             bos;                             /* a start token whatever the file says */
+    int              bos;                             /* whether raw prompts get a start token, as for tok_start() */
     bool             json;                            /* the summary's form */
     batch_form       form;
     unsigned         fields;                          /* batch_fields() */
@@ -116,6 +116,7 @@ typedef struct {
     long long        n_gen;                           /* tokens of answers */
     long long        n_wanted;                        /* the most tokens that the lines read so far may take */
     long long        n_unfinished;                    /* completions that have ended before their constraint was met */
+    long long        n_begun;                         /* raw prompts that begin with the start token themselves */
     double           t0;                              /* clock_now() when the run began */
     double           t_shown;                         /* when progress was shown */
     long long        shown_prefill;                   /* tokens that were computed then */
@@ -332,19 +333,21 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
 }
 
 /* Tokens of a prompt, as for -p. */
-static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
+static bool batch__encode(batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
-    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
-    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) |
+    const unsigned   flags = tok_raw_flags(v, p->text, b->job->bos, b->job->special) |
                              (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
-    if (!p->ids.n) return tok_encode(v, p->text, flags, ids, e);
+    if (!p->ids.n) {
+        b->n_begun += (flags & TOK_BEGUN) != 0;
+        return tok_encode(v, p->text, flags, ids, e);
+    }
     *ids = p->ids;
     p->ids = (tok_ids){0};
     return true;
 }
 
 /* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
-static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
+static const char *batch__refuse_prompt(batch_work *b, batch_line *l, int i, err_t *why) {
     err_t       one = {0};
     const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one)
                                   : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
@@ -358,7 +361,7 @@ static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int 
 }
 
 /* Why a request that was read cannot run, as the error of a record names it; why is set. NULL: it can. */
-static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
+static const char *batch__refuse(batch_work *b, batch_line *l, err_t *why) {
     l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
     for (int i = 0; i < l->q.n_prompt; i++) {
         const char *what = batch__refuse_prompt(b, l, i, why);
@@ -894,6 +897,9 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     if (b.n_unfinished)
         log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished,
                  b.n_unfinished == 1 ? " is" : "s are");
+    if (b.n_begun)
+        log_warn("%lld prompt%s with the start token, which is not added a second time", b.n_begun,
+                 b.n_begun == 1 ? " begins" : "s begin");
     if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
