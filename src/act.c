@@ -40,9 +40,12 @@ static bool act__read_file(const char *path, str *out, err_t *e) {
     return str_read_file(out, path, 0, ACT_PROMPT_MAX, "a prompt", e);
 }
 
+/* Whether the text is one to measure a model on: escapes in it are part of it. */
+static bool act__measures(const config *c) { return (ON_EVAL | ON(IMATRIX)) >> c->action & 1; }
+
 /* A note where a backslash and an n were likely meant as a newline. */
 static void act__note_escapes(const config *c) {
-    const char *where = c->prompt && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
+    const char *where = c->prompt && !act__measures(c) && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
     for (int i = 0; i < c->stop.n; i++)
         if (!where && strstr(c->stop.v[i], "\\n")) where = "--stop";
     for (int i = 0; i < c->breakers.n; i++)
@@ -116,7 +119,7 @@ static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e)
     const bool in_reads = !isatty(in);
     str_add(out, "", 0);
     if (!c->prompt && !c->files.n) return in_reads ? act__read_stdin(in, out, e) : true;
-    if (c->prompt && c->escape) cli_unescape(c->prompt, out);
+    if (c->prompt && c->escape && !act__measures(c)) cli_unescape(c->prompt, out);
     else if (c->prompt) str_put(out, c->prompt);
     if (!act__append_files(c, in, out, e)) return false;
     return !c->prompt || alone || c->no_stdin || !in_reads || act__names_stdin(c) || act__append_stdin(c, in, out, e);
@@ -541,8 +544,8 @@ static bool act__perplexity(act_job *r, err_t *e) {
     engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = (int64_t)r->ids.n}, r->t_start, e);
     if (!en) return false;
     act__graceful = 1;
-    const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
-    bool          ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) &&
+    const int n_ctx = fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train;
+    bool      ok = eval_plan_text(&plan, &r->ids, n_ctx, tok_start(r->vocab, c->bos), &c->eval, e) &&
               out_begin(&r->out, e) && eval_perplexity(en, &plan, &c->eval, json, &r->out, e);
     engine_close(en);
     return ok;
@@ -609,15 +612,18 @@ static bool act__read_text(act_job *r, bool alone, err_t *e) {
     return (r->vocab = tok_load(r->g, r->c->pre, e)) && act__prompt(r->c, 0, alone, &r->text, e);
 }
 
-static bool act__encode(act_job *r, bool special, bool begin, err_t *e) {
-    const unsigned flags = (special ? TOK_SPECIAL : 0) | (begin || r->c->bos ? TOK_BOS : 0);
+/* Encodes the raw text. bos: as for tok_start(). */
+static bool act__encode(act_job *r, bool special, int bos, err_t *e) {
+    const unsigned flags = tok_raw_flags(r->vocab, str_bytes(&r->text), bos, special);
+    const bytes    start = tok_text(r->vocab, tok_bos(r->vocab));
+    if (flags & TOK_BEGUN)
+        log_warn("the prompt begins with the start token %.*s, which is not added a second time", GGUF_SHOW(start));
     return tok_encode(r->vocab, str_bytes(&r->text), flags, &r->ids, e);
 }
 
 /* A prompt for the model. An empty one is the start token alone. */
 static bool act__encode_prompt(act_job *r, err_t *e) {
-    const bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !r->text.n);
-    return act__encode(r, r->c->special != 0, begin, e);
+    return act__encode(r, r->c->special != 0, r->c->bos, e);
 }
 
 static bool act__read_prompt(act_job *r, err_t *e) { return act__read_text(r, false, e) && act__encode_prompt(r, e); }
@@ -694,12 +700,12 @@ static bool act__read_question(act_job *r, err_t *e) {
 
 /* A text of --imatrix-out, which may be empty beside --in-file. */
 static bool act__read_corpus(act_job *r, err_t *e) {
-    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, r->text.n && tok_add_bos(r->vocab), e);
+    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, r->text.n ? r->c->bos : max_int(r->c->bos, 0), e);
 }
 
 /* The tokens of the text alone. */
 static bool act__read_exact(act_job *r, err_t *e) {
-    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, false, e);
+    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, max_int(r->c->bos, 0), e);
 }
 
 static bool act__read_numbers(act_job *r, err_t *e) {
@@ -941,10 +947,9 @@ static bool act__guide_text(act_guide *k, err_t *e) {
     const config *c = k->c;
     str           text = {0};
     tok_vocab    *v = tok_load(k->g, c->pre, e);
-    const bool    add = v && tok_add_bos(v);
-    bool          ok = v && act__read_file(c->calibrate, &text, e) &&
-              tok_encode(v, str_bytes(&text), (c->special == 1 ? TOK_SPECIAL : 0) | (add ? TOK_BOS : 0), &k->ids, e);
-    k->bos = add ? tok_bos(v) : -1;
+    const bool    ok = v && act__read_file(c->calibrate, &text, e) &&
+                    tok_encode(v, str_bytes(&text), tok_raw_flags(v, str_bytes(&text), c->bos, c->special == 1), &k->ids, e);
+    k->bos = v ? tok_start(v, c->bos) : -1;
     tok_free(v);
     str_drop(&text);
     return ok;

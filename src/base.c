@@ -6,7 +6,7 @@
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
  * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, MEM_PUSH,
  * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
- * bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
+ * bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
  * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,
  * str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible,
  * str_json, str_json_exact, str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending,
@@ -264,6 +264,15 @@ static bool bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcm
 
 /* Whether a view holds the bytes of a C string. */
 static bool bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
+
+/* Whether b is one of the words of a list, which spaces part. */
+static bool bytes_among(bytes b, const char *words) {
+    for (size_t n; b.n && *words; words += n + strspn(words + n, " ")) {
+        n = strcspn(words, " ");
+        if (bytes_eq((bytes){(const uint8_t *)words, n}, b)) return true;
+    }
+    return false;
+}
 
 /* Whether a begins with b. */
 static bool bytes_begins(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p, b.p, b.n) == 0); }

@@ -60,7 +60,7 @@ typedef struct batch_job {
     uint64_t         seed;
     bool             own_seeds;                       /* a line without a seed has one of its own */
     bool             special;                         /* control tokens in prompts */
-    bool             bos;                             /* a start token whatever the file says */
+    int              bos;                             /* whether raw prompts get a start token, as for tok_start() */
     bool             json;                            /* the summary's form */
     batch_form       form;
     forms_spec      *forms;                           /* of BATCH_FORMS; columns that go through are added to it */
@@ -150,6 +150,7 @@ typedef struct {
     long long        n_looped;                        /* that have ended because they repeated themselves */
     long long        n_good;                          /* lines that a dry run has found good */
     long long        n_shortest, n_longest;           /* tokens of their shortest and longest prompts */
+    long long        n_begun;                         /* raw prompts that begin with the start token themselves */
     double           t0;                              /* clock_now() when the run began */
     double           t_shown;                         /* when progress was shown */
     long long        shown_prefill;                   /* tokens that were computed then */
@@ -455,17 +456,20 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
 static bool batch__encode(batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
     const embed_opts *o = b->job->embed;
-    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
-    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) |
-                             (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
-    str        text = {0};
-    const bool given = p->ids.n > 0;
-    if (o && o->prefix) str_put(&text, o->prefix), str_cat(&text, p->text);
-    if (!given && !tok_encode(v, text.n ? str_bytes(&text) : p->text, flags, ids, e)) return str_drop(&text), false;
+    str               own = {0};
+    bytes             text = p->text;
+    const bool        given = p->ids.n > 0;
+    bool              ok = true;
     if (given) *ids = p->ids, p->ids = (tok_ids){0};
-    b->n_cut += o && embed_cut(o, ids, !given && flags & TOK_EOS);
-    str_drop(&text);
-    return true;
+    if (!given && o && o->prefix) str_put(&own, o->prefix), str_cat(&own, p->text), text = str_bytes(&own);
+    if (!given) {
+        const unsigned flags = tok_raw_flags(v, text, b->job->bos, b->job->special) | (o && tok_add_eos(v) ? TOK_EOS : 0);
+        b->n_begun += (flags & TOK_BEGUN) != 0;
+        ok = tok_encode(v, text, flags, ids, e);
+    }
+    if (ok && o && embed_cut(o, ids, !given && tok_add_eos(v))) b->n_cut++;
+    str_drop(&own);
+    return ok;
 }
 
 /* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
@@ -1230,6 +1234,9 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
         log_warn("%lld answer%s in a loop (--loop-stop off goes on)", b.n_looped, b.n_looped == 1 ? " ends" : "s end");
     if (b.n_cut)
         log_warn("%lld text%s cut to %d tokens (--truncate)", b.n_cut, b.n_cut == 1 ? " is" : "s are", job->embed->limit);
+    if (b.n_begun)
+        log_warn("%lld prompt%s with the start token, which is not added a second time", b.n_begun,
+                 b.n_begun == 1 ? " begins" : "s begin");
     if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);

@@ -12,9 +12,10 @@
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to read; -1: all */
     bool output;                                      /* observe the output matrix too */
+    int  bos;                                         /* whether chunks begin with the start token, as for tok_start() */
 } calib_opts;
 
-static const calib_opts calib_defaults = {.n_chunks = -1};
+static const calib_opts calib_defaults = {.n_chunks = -1, .bos = -1};
 
 enum {
     CALIB_CHUNK = 512,                                /* tokens of a chunk by default */
@@ -174,7 +175,7 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
     const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__tap, im};
     engine_meter  meter;
-    const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
+    const int32_t bos = tok_start(eng->v, o->bos);
     bool          ok = !e->code;
     if (ok && chunk > eng->n_ctx)
         ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);

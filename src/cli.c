@@ -71,7 +71,8 @@ typedef struct {
     str         own_output;                           /* output, {shard} replaced */
     const char *system_file;                          /* NULL: not given */
     str         own_system;                           /* its text */
-    bool        json, bos, escape, blas, no_stdin;
+    bool        json, escape, blas, no_stdin;
+    int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
     int64_t     seed;                                 /* -1: draw one */
@@ -108,7 +109,8 @@ typedef struct {
 
 /* A config in which nothing is given. */
 static config cli_defaults(void) {
-    return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults, .fwd = engine_defaults,
+    return (config){.cpu = "auto", .bos = -1, .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults,
+                    .fwd = engine_defaults,
                     .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults,
                     .samp = samp_defaults, .spec = spec_defaults, .eval = eval_defaults, .chunks = -1,
                     .batch = batch_defaults, .embed = embed_defaults,
@@ -281,7 +283,8 @@ static const cli_opt cli_opts[] = {
      .help = "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
 
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0, 0, GROUP_PROMPT, ON_ALL,
-     .help = "model file (GGUF); for a split model its first part", .env = "LLMRUN_MODEL"},
+     .help = "model file (GGUF); for a split model its first part; a key that changes the text counts for every architecture, "
+             "and a line names one that llama.cpp does not read for the model's", .env = "LLMRUN_MODEL"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),
      .help = "prompt: a message to a model with a chat template, else a text to continue (--raw: always); standard input is "
@@ -319,13 +322,18 @@ static const cli_opt cli_opts[] = {
      .help = "most tokens of thinking, after which it is closed; -1 is no bound"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
-     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
+     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default; files "
+             "and texts of --perplexity and --imatrix-out stay as they are"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
      .help = "take these texts as exact bytes; the default"},
-    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0, 0,
-     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES,
-     .help = "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
+    {"--bos",                           NULL,         OPT_SET,  AT(bos),             1, 0,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES | ON_QUANTIZE,
+     .help = "begin a raw prompt with the start token even where the model file does not ask for it (--tokenize adds none by "
+             "default); a prompt that is written with it gets no second one", .beside = BESIDE_TEXT},
+    {"--no-bos",                        NULL,         OPT_SET,  AT(bos),             0, 0,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES | ON_QUANTIZE,
+     .help = "add no start token to a raw prompt, whatever the model file says", .beside = BESIDE_TEXT},
     {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1, 1,
      GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
      .help = "control tokens: --tokenize parses them, --detokenize and the answer print their names",
@@ -729,7 +737,6 @@ static const cli_foreign cli_foreigners[] = {
     {"-lv --verbosity --log-verbosity", "N", CLI_IDLE, NULL},
     {"-ptc --print-token-count", "N", CLI_IDLE, NULL},
     {"-ofreq --output-frequency --save-frequency", "N", CLI_IDLE, NULL},
-    {"--no-bos", NULL, CLI_IDLE, NULL},
 
     {"-if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
     {"--chat-template", "TEXT", CLI_MISSING, "--chat-template-file FILE"},
@@ -1539,6 +1546,7 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
+    c->calib.bos = c->bos;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (!cli__biases(c, e)) return false;
     samp_opts so = c->samp;

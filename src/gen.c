@@ -273,7 +273,7 @@ static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
 /* Whether the prompt is one and fits the context, asked before an answer is begun. */
 static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
     if (prompt->n == 0)
-        return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+        return err_set(e, EXIT_INPUT, "the prompt is empty and no start token is added, expected a text");
     if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
         return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
     return prompt->n <= (size_t)eng->n_ctx ||

@@ -256,6 +256,7 @@ typedef struct {
     pcre2_code *code;
     uint32_t    type;
     bool        met;                                  /* it matches some tensor */
+    bool        used;                                 /* and gives one its type */
 } quant__pattern;
 
 /* How one tensor is converted. */
@@ -401,7 +402,7 @@ static bool quant__pattern_read(quant__plan *p, const char *text, err_t *e) {
         pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
         return err_set(e, EXIT_INPUT, "--tensor-type: %s at byte %zu of '%.100s'", why, (size_t)at, text);
     }
-    p->pattern[p->n_pattern++] = (quant__pattern){code, (uint32_t)type, false};
+    p->pattern[p->n_pattern++] = (quant__pattern){code, (uint32_t)type, false, false};
     return true;
 }
 
@@ -417,14 +418,14 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
     return true;
 }
 
-/* The type of the first pattern that matches the name; -1: none. */
+/* The first pattern that matches the name; -1: none. */
 static int quant__by_pattern(const quant__plan *p, bytes name, err_t *e) {
     int found = -1;
     for (int i = 0; i < p->n_pattern && !e->code; i++) {
         int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, p->match, p->limits);
         if (rc >= 0) {
             p->pattern[i].met = true;
-            if (found < 0) found = (int)p->pattern[i].type;
+            if (found < 0) found = i;
         } else if (rc != PCRE2_ERROR_NOMATCH)
             err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps to match %.*s, expected a simpler pattern",
                     p->o->tensor_type[i], GGUF_SHOW(name));
@@ -530,7 +531,7 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     if (!quant__allowed(p, s->t)) return !e->code;
     int asked = s->role == R_EMBD ? p->embd_type : -1;
     if (asked < 0 && quant__acts_as(p, s) == R_OUT) asked = p->output_type;
-    if (asked < 0) asked = found;
+    if (asked < 0 && found >= 0) asked = (int)p->pattern[found].type, p->pattern[found].used = true;
     bool mix = !p->o->pure && base != QUANT_SAME && k_types[base].kind != K_KIND_FLOAT;
     if (asked >= 0) s->to = (uint32_t)asked;
     else if (mix) s->to = quant__by_rule(p, s);
@@ -568,12 +569,16 @@ static bool quant__check_step(const quant__plan *p, const quant__step *s, err_t 
                     to->name);
 }
 
-/* Checks that each pattern matches a tensor: one that matches none is a mistake. On failure e is set. */
+/* Checks that each pattern gives a tensor its type: one without effect is a mistake. On failure e is set. */
 static bool quant__check_patterns(const quant__plan *p, err_t *e) {
     for (int i = 0; i < p->n_pattern; i++)
         if (!p->pattern[i].met)
             return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' matches no tensor of %s (--inspect shows the names)",
                            p->o->tensor_type[i], p->g->path);
+    for (int i = 0; i < p->n_pattern; i++)
+        if (!p->pattern[i].used)
+            return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' has no effect: each tensor of %s that it matches keeps its "
+                           "type, or has it from another option", p->o->tensor_type[i], p->g->path);
     return true;
 }
 

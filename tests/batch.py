@@ -542,6 +542,24 @@ def scored():
     check(seen >= 3, "only %d of 8 answers could be compared" % seen)
 
 
+@case
+def start_tokens():
+    """a raw prompt that is written with the start token gets no second one, which one line says at the end; --no-bos adds none"""
+    start = good("-m", PIP, "--detokenize", "--special", "-p", good("-m", PIP, "--tokenize", "--bos", "-p", "").decode()).decode()
+    lines = [{"prompt": p, "max_tokens": 6, "temperature": 0} for p in ("Once upon", start + "Once upon", start + start + "Once")]
+    texts = lambda r: [json.loads(x)["response"]["body"] for x in sorted(r.out.splitlines(), key=lambda x: json.loads(x)["line"])]
+    path = put("starts.jsonl", lines)
+    r = run("-m", PIP, "--batch", path)
+    a, b, c = texts(r)
+    same(b["choices"][0]["text"], a["choices"][0]["text"], "the same prompt")
+    same([x["usage"]["prompt_tokens"] for x in (a, b)], [len(good_ids("Once upon"))] * 2, "tokens of the prompts")
+    same(c["usage"]["prompt_tokens"], len(good_ids("Once")) + 1, "two start tokens that are written")
+    check(r.err.count(b"2 prompts begin with the start token, which is not added a second time") == 1, repr(r.err))
+    r = run("-m", PIP, "--batch", path, "--no-bos")
+    same([x["usage"]["prompt_tokens"] for x in texts(r)], [len(good_ids("Once upon")) - 1, len(good_ids("Once upon")), len(good_ids("Once")) + 1], "--no-bos")
+    check(b"start token" not in r.err, repr(r.err))
+
+
 # --- forms of a file ---
 
 @case

@@ -371,6 +371,10 @@ def end_token():
     same(rows()[0], vectors(want[1])[0], "without the end token")
     same(rows(model=model)[0], vectors(want[2])[0], "with the end token")
     same(vectors(batch([{"input": TEXT}], model=model)[1]), vectors(want[2]), "a line")
+    start = good("-m", SMALL, "--detokenize", "--special", "-p", str(ids[0])).decode()
+    same(json.loads(good("-m", SMALL, "--embed", "--json", "-q", "-p", start + TEXT))["data"][0]["embedding"], rows()[0], "the start token, as text")
+    bare = batch([{"input": ids[1:]}])[1]
+    same(json.loads(good("-m", SMALL, "--embed", "--json", "-q", "--no-bos", "-p", TEXT))["data"][0]["embedding"], vectors(bare)[0], "--no-bos")
 
 
 @case
