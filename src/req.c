@@ -13,8 +13,8 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv,
- * req_print_csv_error.
+ * Public: req_list_keys, req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
+ * req_print_csv, req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -690,6 +690,17 @@ static const req_key req_keys[] = {
     {"best_of",               REQ_ANY,        req__take_bounded,    0,                              1,         1},
 };
 #undef REQ_AT
+
+/* The keys of bodies that change an answer, or, with idle, those that are taken and change nothing. */
+static void req_list_keys(bool idle, str *out) {
+    for (size_t i = 0; i < sizeof req_keys / sizeof *req_keys; i++) {
+        const bool ignored = req_keys[i].take == req__take_nothing || req_keys[i].take == req__take_false ||
+                             req_keys[i].take == req__take_bounded || req_keys[i].take == req__take_modalities;
+        if (ignored == idle) str_fmt(out, "%s%s", out->n ? ", " : "", req_keys[i].name);
+    }
+    for (int i = 0; i < SAMP_PARAMS && !idle; i++)
+        if (samp_params[i].json) str_fmt(out, ", %s", samp_params[i].json);
+}
 
 /* A parameter of the sampler. */
 static bool req__take_param(req_in *r, const samp_param *p, val v) {
