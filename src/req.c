@@ -725,7 +725,7 @@ static bool req__key(req_in *r, val name, val v) {
 static val req__tool(req_in *r, val name) {
     const val tools = val_get(r->q->input.vars, "tools");
     for (size_t i = 0; tools.kind == VAL_LIST && i < tools.list->n; i++) {
-        const val known = val_get(val_get(tools.list->at[i], "function"), "name");
+        const val f = val_get(tools.list->at[i], "function"), known = val_get(f.kind == VAL_DICT ? f : tools.list->at[i], "name");
         if (known.kind == VAL_STR && name.kind == VAL_STR && val_str_eq(known.s, name.s)) return tools.list->at[i];
     }
     if (name.kind == VAL_STR)
