@@ -1365,7 +1365,7 @@ static const char *chat_finish_name(const chat_answer *a, gen_finish finish) {
     return name && a->calls.n && strcmp(name, "stop") == 0 ? "tool_calls" : name;
 }
 
-static void chat__put_function(const calls_call *call, const char *key, jw *w) {
+static void chat__put_call(const calls_call *call, const char *key, jw *w) {
     jw_open(w, key, '{');
     jw_text(w, "name", call->name);
     jw_text(w, "arguments", call->arguments);
@@ -1373,7 +1373,7 @@ static void chat__put_function(const calls_call *call, const char *key, jw *w) {
 }
 
 /* The first call in OpenAI's older form: as a function. There is one at least. */
-static void chat_put_function(const call_list *l, const char *key, jw *w) { chat__put_function(l->at, key, w); }
+static void chat_put_function(const call_list *l, const char *key, jw *w) { chat__put_call(l->at, key, w); }
 
 /* Calls as a list in OpenAI's form. */
 static void chat_put_calls(const call_list *l, const char *key, jw *w) {
@@ -1382,7 +1382,7 @@ static void chat_put_calls(const call_list *l, const char *key, jw *w) {
         jw_open(w, NULL, '{');
         jw_text(w, "id", l->at[i].id);
         jw_str(w, "type", "function");
-        chat__put_function(&l->at[i], "function", w);
+        chat__put_call(&l->at[i], "function", w);
         jw_close(w, '}');
     }
     jw_close(w, ']');

@@ -241,11 +241,24 @@ static bytes help__near_topic(bytes name) {
     return best;
 }
 
+/* The keys of a line of a batch file. */
+static void help__keys(int width, str *out) {
+    str keys = {0}, idle = {0}, text = {0};
+    req_list_keys(false, &keys);
+    req_list_keys(true, &idle);
+    str_fmt(&text, "Keys in the body of a line: %s. Keys that change nothing, as far as they ask for what is done anyway: %s.",
+            keys.p, idle.p);
+    str_put(out, "\n");
+    help__paragraph(out, text.p, width);
+    str_drop_all(&keys, &idle, &text);
+}
+
 /* The options of a topic, or all options with a name: it may have another meaning with --bench. */
 static bool help__about(const char *topic, int width, str *out, err_t *e) {
     const int   group = help__topic(topic);
     const bytes bare = help__bare(bytes_of(topic));
     if (group >= 0) help__group(group, width, out);
+    if (group == GROUP_BATCH) help__keys(width, out);
     for (int i = 0; group < 0 && i < N_CLI_OPTS; i++)
         if (help__named(&cli_opts[i], bare)) {
             if (out->n) str_put(out, "\n");

@@ -13,7 +13,7 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error.
+ * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -691,6 +691,17 @@ static const req_key req_keys[] = {
 };
 #undef REQ_AT
 
+/* The keys of bodies that change an answer, or, with idle, those that are taken and change nothing. */
+static void req_list_keys(bool idle, str *out) {
+    for (size_t i = 0; i < sizeof req_keys / sizeof *req_keys; i++) {
+        const bool ignored = req_keys[i].take == req__take_nothing || req_keys[i].take == req__take_false ||
+                             req_keys[i].take == req__take_bounded || req_keys[i].take == req__take_modalities;
+        if (ignored == idle) str_fmt(out, "%s%s", out->n ? ", " : "", req_keys[i].name);
+    }
+    for (int i = 0; i < SAMP_PARAMS && !idle; i++)
+        if (samp_params[i].json) str_fmt(out, ", %s", samp_params[i].json);
+}
+
 /* A parameter of the sampler. */
 static bool req__take_param(req_in *r, const samp_param *p, val v) {
     const req_key k = {.name = p->json, .at = offsetof(req, ask.samp) + p->at, .lo = p->lo, .hi = p->hi};
@@ -717,7 +728,7 @@ static bool req__key(req_in *r, val name, val v) {
 static val req__tool(req_in *r, val name) {
     const val tools = val_get(r->q->input.vars, "tools");
     for (size_t i = 0; tools.kind == VAL_LIST && i < tools.list->n; i++) {
-        const val known = val_get(val_get(tools.list->at[i], "function"), "name");
+        const val f = val_get(tools.list->at[i], "function"), known = val_get(f.kind == VAL_DICT ? f : tools.list->at[i], "name");
         if (known.kind == VAL_STR && name.kind == VAL_STR && val_str_eq(known.s, name.s)) return tools.list->at[i];
     }
     if (name.kind == VAL_STR)

@@ -267,8 +267,9 @@ static bool term__remove(str *line, const char *mark, size_t n) {
 /* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long
  * as they follow at once. False: there is none. */
 static bool term__read_plain(term_input *t, str *line) {
-    const size_t mark = sizeof term__paste_end - 1;
+    const size_t mark = sizeof term__paste_end - 1, had = line->n;
     bool         ok = term__take_line(t, -1, line), paste = false;
+    if (ok && !t->person && line->n > had && line->p[line->n - 1] == '\r') line->p[--line->n] = 0;  /* a file of Windows */
     while (ok && t->person) {
         paste = (paste || term__remove(line, "\033[200~", mark)) && !term__remove(line, term__paste_end, mark);
         if (!paste && !term__wait(t, 0, TERM_AT_ONCE_MS)) break;

@@ -207,6 +207,10 @@ def help_topics():
     sampling = good("--help", "sampling").decode()
     check("--top-k" in sampling and "--batch-order" not in sampling and sampling == good("--help=sampling").decode() == good("-h", "sampling").decode(), sampling[:80])
     check("--top-k" in good("--help", "top-k").decode(), "--help top-k")
+    keys = re.search(r"Keys in the body of a line: (.*)\. Keys that change nothing[^:]*: (.*)\.$", " ".join(good("--help", "batch").decode().split()))
+    check(keys and all(k in keys.group(1).split(", ") for k in ("messages", "min_tokens", "function_call", "temperature"))
+          and "verbosity" in keys.group(2).split(", ") and not set(keys.group(1).split(", ")) & set(keys.group(2).split(", ")),
+          "keys of a line: %r" % (keys and keys.groups(),))
     refused(run("--help", "smapling"), 2, "no topic smapling (did you mean sampling?)", "a wrong topic")
     refused(run("--help", "sampling", "--format", "man"), 2, "a topic has no form man", "a topic as a man page")
     text = good("--help").decode()

@@ -168,6 +168,16 @@ def talk_joins_lines():
 
 
 @case
+def talk_lines_of_windows():
+    """in a pipe a carriage return before a newline is no part of the message, be it joined lines or a command; any other one is"""
+    path = tmp("windows.json")
+    talk(hello(), "a\r", "b\\\r", "c\r", '"""\r', "x\r", 'y"""\r', "d\re\r\r", "/save " + path + "\r", args=("-q",))
+    same([m["content"] for m in saved(path) if m["role"] == "user"], ["a", "b\nc", "x\ny", "d\re\r"], "messages")
+    r = run("-m", hello(), "-i", "-q", inp=b"a\r\n\r\nb\r\n/save " + path.encode() + b"\r\n")
+    same((r.rc, r.out, [m["content"] for m in saved(path) if m["role"] == "user"]), (0, b"Hello you\n" * 2, ["a", "b"]), "a blank line")
+
+
+@case
 def talk_keeps_bytes():
     """bytes that are no UTF-8, NUL, markers of the template and very long lines are a message as they are"""
     path = tmp("bytes.json")
