@@ -22,6 +22,9 @@ enum {
     CALIB_CHANNELS = 256,                             /* input channels of one task */
 };
 
+/* Bytes of a file: nearly three times what 384 experts in each of 60 layers need. */
+static const size_t CALIB_FILE_MAX = (size_t)4 << 30;
+
 typedef struct {
     char           name[GGUF_NAME_MAX + 1];
     uint64_t       n_in, n_mat;                       /* channels; experts, 1 for a plain matrix */
@@ -362,7 +365,7 @@ static bool calib__slurp(const char *path, str *out, err_t *e) {
     const int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) err_set(e, EXIT_INPUT, "%s: is not a file, expected an importance matrix", path);
-    while (!e->code && str_read(out, fd, 1 << 20, path, e) > 0) {}
+    else str_read_all(out, fd, path, CALIB_FILE_MAX, "an importance matrix", e);
     if (fd >= 0) close(fd);
     return !e->code;
 }

@@ -1356,6 +1356,30 @@ def changed_input():
 
 
 @case
+def stale_private():
+    """header and FILE.stale are open to nobody who may not read the results; neither a link in its place nor notes lose a byte"""
+    line = lambda i, n: {"prompt": "Once %d" % i, "max_tokens": n, "temperature": 0}
+    mode = lambda path: os.stat(path).st_mode & 0o7777
+    out, notes = fresh("private.jsonl"), put("notes.txt", b"these are my notes")
+    for n in 2, 3, 4:
+        path = put("in.jsonl", [line(i, n) for i in range(3)])
+        if n == 2:
+            os.close(os.open(out, os.O_WRONLY | os.O_CREAT, 0o600))
+        good("-m", PIP, "--batch", path, "-o", out, "-q", *(["--resume"] if n > 2 else []))
+        same([mode(x) for x in (out, out + ".llmrun")], [0o600] * 2, "modes")
+    same((mode(out + ".stale"), read(out + ".stale").count(b"\n")), (0o600, 6), "FILE.stale")
+    old, path = read(out), put("in.jsonl", [line(i, 5) for i in range(3)])
+    for link in os.symlink, os.link:
+        os.unlink(out + ".stale")
+        link(notes, out + ".stale")
+        refused(run("-m", PIP, "--batch", path, "-o", out, "-q", "--resume"), 2, "is no file of earlier results", link.__name__)
+        same(read(notes), b"these are my notes", "the notes")
+    same(set(old.split(b"\n")) <= set(read(out).split(b"\n")), True, "no record is lost")
+    refused(run("-m", PIP, "--batch", path, "-o", notes, "-q", "--resume"), 2, "line 1 is no record", "notes are resumed")
+    same(read(notes), b"these are my notes", "the notes")
+
+
+@case
 def stale_killed():
     """killed while records are moved to FILE.stale, or with a full disk there, no record is lost and the next run ends as it should"""
     line = lambda i, n: {"prompt": "Once %d" % i, "max_tokens": n, "temperature": 0}

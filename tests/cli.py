@@ -1829,6 +1829,30 @@ def prompt_cache():
 
 
 @case
+def files_keep_their_mode():
+    """a file that a run replaces keeps its mode, through a link too; a new one has that of any new file"""
+    mode, umask = lambda path: os.stat(path).st_mode & 0o7777, lambda: os.umask(0o027)
+    link = tmp("mode.link")
+    args = {"--prompt-cache": lambda i, path: ("-p", "Once upon a time there was a girl %d, who lived by the sea with a dog and a cat and a hen" % i,
+                                               "-n", "20", "--prompt-cache", path),
+            "--lookup-cache": lambda i, path: ("-p", "Once %d" % i, "-n", "20", "--lookup-cache", path),
+            "--quantize": lambda i, path: ("--quantize", "Q8_0", "-o", path)}
+    for name, of in args.items():
+        path = tmp("mode" + name)
+        ask = lambda i, to: good("-m", model(), *of(i, to), "-q", preexec_fn=umask)
+        ask(0, path)
+        same(mode(path), 0o640, name + ", a new file")
+        for i, want in enumerate((0o600, 0o604, 0o644), 1):
+            os.chmod(path, want)
+            was = os.stat(path).st_ino
+            os.path.lexists(link) and os.unlink(link)
+            os.symlink(path, link)
+            ask(i, link if want == 0o604 else path)
+            check(os.stat(path).st_ino != was, name + ": not written anew")
+            same(mode(path), want, "%s, %o" % (name, want))
+
+
+@case
 def prompt_cache_refused():
     """a cache file that cannot be written is reported before the answer"""
     m, p = model(), ["-m", model(), "--raw", "-p", "Once", "-n", "4"]
@@ -2257,6 +2281,15 @@ def imatrix_refused():
         open(bad, "wb").write(data)
         refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", bad, "-o", tmp("refused.gguf"), "-q"), 2, bad, "a bad matrix")
     refused(run("-m", m, "--quantize", "Q4_0", "--imatrix", m, "-o", tmp("refused.gguf"), "-q"), 2, m, "a model for a matrix")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    for begins in b"", b"GGUF\3\0\0\0":
+        with open(bad, "wb") as f:
+            f.write(begins)
+            f.truncate((4 << 30) + 1)
+        for args in ("--quantize", "Q4_0", "--imatrix", bad, "-o", tmp("refused.gguf")), ("-f", text, "--imatrix-out", tmp("more.im"), "--in-file", bad):
+            r = run("-m", m, *args, "-q", **({} if sanitized() else {"preexec_fn": limit}))
+            refused(r, 2, bad + ": more than 4294967296 bytes, expected an importance matrix", "a file of 4 GiB")
+    os.unlink(bad)
     check(not os.path.exists(tmp("refused.gguf")), "a refused run leaves a file")
 
 

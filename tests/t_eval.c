@@ -498,6 +498,11 @@ static void t_eval_damage(void) {
         eval_base_close(&b);
     }
     CHECK(refused > (int)n);                          /* every length, and some bytes */
+    const gguf_tensor many = {.n_bytes = ((uint64_t)EVAL_TOKENS + 1) * 4};
+    eval_base         b = {.g.path = "FILE"};
+    e = (err_t){0};
+    CHECK(!eval__base_tokens(&b, &many, &e) && !b.ids.n);
+    EQ_STR(e.text, "FILE: more than 268435456 tokens, expected those of a text");
     mem_free(good);
     mem_free(copy);
 }

@@ -842,5 +842,27 @@ def talk_opens_an_editor():
     check(not [x for x in os.listdir(TMP) if x.startswith("llmrun-")], "a temporary file is left")
 
 
+@case
+def talk_is_ended_in_an_editor():
+    """a second SIGTERM while the editor runs ends the program and removes the editor's file, which nobody else may read"""
+    editor = tmp("waits.sh")
+    with open(editor, "w") as f:
+        f.write('#!/bin/sh\nls -l "$1" | cut -c1-10\ncat > /dev/null\n')
+    os.chmod(editor, 0o755)
+    p = Person("-m", hello(), "-i", EDITOR=editor, TERM="dumb", TMPDIR=TMP)
+    p.until(b"> ")
+    p.type("/edit begun\r")
+    p.until(b"-rw-------")
+    same(len([x for x in os.listdir(TMP) if x.startswith("llmrun-")]), 1, "files of the editor")
+    limit = time.monotonic() + 60 * SLOW
+    while True:
+        os.kill(p.pid, signal.SIGTERM)
+        if select.select([p.fd], [], [], 0.05)[0] and not p.more(limit):
+            break
+    os.close(p.fd)
+    same(os.waitstatus_to_exitcode(os.waitpid(p.pid, 0)[1]), 143, "exit code")
+    check(not [x for x in os.listdir(TMP) if x.startswith("llmrun-")], "the editor's file is left")
+
+
 if __name__ == "__main__":
     sys.exit(walk("talk", sys.argv[2:], TMP))
