@@ -447,7 +447,7 @@ static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat 
 /* --- keywords --- */
 
 typedef enum {                                        /* what the value of a keyword has to be */
-    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT,
+    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_DEFS, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT,
         SCHEMA__W_BOOL,
     SCHEMA__W_TEXTS, SCHEMA__W_TEXTS_MAP, SCHEMA__W_TYPE, SCHEMA__W_VALUES, SCHEMA__W_ITEMS, SCHEMA__W_DEPENDS,
         SCHEMA__W_LIMIT, SCHEMA__WANTS
@@ -456,6 +456,7 @@ typedef enum {                                        /* what the value of a key
 static const char *const schema__want_name[SCHEMA__WANTS] = {
     [SCHEMA__W_ANY] = "a value", [SCHEMA__W_SCHEMA] = "a schema: an object, true or false",
     [SCHEMA__W_LIST] = "a list of schemas with one at least", [SCHEMA__W_MAP] = "an object of schemas",
+    [SCHEMA__W_DEFS] = "an object",
     [SCHEMA__W_COUNT] = "a whole number from 0", [SCHEMA__W_NUMBER] = "a number", [SCHEMA__W_TEXT] = "a string",
     [SCHEMA__W_BOOL] = "true or false", [SCHEMA__W_TEXTS] = "a list of strings",
     [SCHEMA__W_TEXTS_MAP] = "an object of lists of strings", [SCHEMA__W_TYPE] = "a type or a list of types",
@@ -505,6 +506,7 @@ static bool schema__fits(val v, schema__want want) {
     case SCHEMA__W_SCHEMA: return schema__is_schema(v);
     case SCHEMA__W_LIST: return schema__list_of(v, schema__is_schema) && v.list->n;
     case SCHEMA__W_MAP: return schema__map_of(v, schema__is_schema);
+    case SCHEMA__W_DEFS: return v.kind == VAL_DICT;   /* a value that is no schema counts where a reference leads to it */
     case SCHEMA__W_COUNT: return schema__is_count(v);
     case SCHEMA__W_NUMBER: return number;
     case SCHEMA__W_TEXT: return v.kind == VAL_STR;
@@ -738,6 +740,87 @@ static int32_t schema__pointer_find(schema_doc *s, int32_t resource, bytes point
     return schema__node_add(s, (schema__node){.v = v, .resource = resource, .parent = -1, .key = whole, .index = -1});
 }
 
+/* The meta-schemas of drafts 4, 6 and 7, without what asserts nothing: references lead to them though nothing is fetched.
+ * Draft 7 is draft 6 with some more keywords. */
+#define SCHEMA__DRAFT4 \
+    "{\"definitions\":{\"schemaArray\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#\"}},\"positiveInteg" \
+    "er\":{\"type\":\"integer\",\"minimum\":0},\"positiveIntegerDefault0\":{\"allOf\":[{\"$ref\":\"#/definitions/posi" \
+    "tiveInteger\"},{}]},\"simpleTypes\":{\"enum\":[\"array\",\"boolean\",\"integer\",\"null\",\"number\",\"object\"," \
+    "\"string\"]},\"stringArray\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,\"uniqueItems\":" \
+    "true}},\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\"},\"$schema\":{\"type\":\"string\"},\"titl" \
+    "e\":{\"type\":\"string\"},\"description\":{\"type\":\"string\"},\"default\":{},\"multipleOf\":{\"type\":\"number" \
+    "\",\"minimum\":0,\"exclusiveMinimum\":true},\"maximum\":{\"type\":\"number\"},\"exclusiveMaximum\":{\"type\":\"b" \
+    "oolean\"},\"minimum\":{\"type\":\"number\"},\"exclusiveMinimum\":{\"type\":\"boolean\"},\"maxLength\":{\"$ref\":" \
+    "\"#/definitions/positiveInteger\"},\"minLength\":{\"$ref\":\"#/definitions/positiveIntegerDefault0\"},\"pattern" \
+    "\":{\"type\":\"string\",\"format\":\"regex\"},\"additionalItems\":{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":" \
+    "\"#\"}]},\"items\":{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#/definitions/schemaArray\"}]},\"maxItems\":{\"$ref" \
+    "\":\"#/definitions/positiveInteger\"},\"minItems\":{\"$ref\":\"#/definitions/positiveIntegerDefault0\"},\"unique" \
+    "Items\":{\"type\":\"boolean\"},\"maxProperties\":{\"$ref\":\"#/definitions/positiveInteger\"},\"minProperties\":" \
+    "{\"$ref\":\"#/definitions/positiveIntegerDefault0\"},\"required\":{\"$ref\":\"#/definitions/stringArray\"},\"add" \
+    "itionalProperties\":{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#\"}]},\"definitions\":{\"type\":\"object\"," \
+    "\"additionalProperties\":{\"$ref\":\"#\"}},\"properties\":{\"type\":\"object\",\"additionalProperties\":{\"$ref" \
+    "\":\"#\"}},\"patternProperties\":{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#\"}},\"dependencies" \
+    "\":{\"type\":\"object\",\"additionalProperties\":{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#/definitions/stringAr" \
+    "ray\"}]}},\"enum\":{\"type\":\"array\",\"minItems\":1,\"uniqueItems\":true},\"type\":{\"anyOf\":[{\"$ref\":\"#/d" \
+    "efinitions/simpleTypes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/definitions/simpleTypes\"},\"minItems\":1," \
+    "\"uniqueItems\":true}]},\"format\":{\"type\":\"string\"},\"allOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"an" \
+    "yOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"oneOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"not\":{\"$re" \
+    "f\":\"#\"}},\"dependencies\":{\"exclusiveMaximum\":[\"maximum\"],\"exclusiveMinimum\":[\"minimum\"]}}"
+#define SCHEMA__DRAFT6_HEAD \
+    "{\"definitions\":{\"schemaArray\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#\"}},\"nonNegativeIn" \
+    "teger\":{\"type\":\"integer\",\"minimum\":0},\"nonNegativeIntegerDefault0\":{\"allOf\":[{\"$ref\":\"#/definition" \
+    "s/nonNegativeInteger\"},{}]},\"simpleTypes\":{\"enum\":[\"array\",\"boolean\",\"integer\",\"null\",\"number\",\"" \
+    "object\",\"string\"]},\"stringArray\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}}" \
+    ",\"type\":[\"object\",\"boolean\"],\"properties\":{"
+#define SCHEMA__DRAFT6_TAIL \
+    "\"$id\":{\"type\":\"string\",\"format\":\"uri-reference\"},\"$schema\":{\"type\":\"string\",\"format\":\"uri\"}," \
+    "\"$ref\":{\"type\":\"string\",\"format\":\"uri-reference\"},\"title\":{\"type\":\"string\"},\"description\":{\"t" \
+    "ype\":\"string\"},\"default\":{},\"examples\":{\"type\":\"array\",\"items\":{}},\"multipleOf\":{\"type\":\"numbe" \
+    "r\",\"exclusiveMinimum\":0},\"maximum\":{\"type\":\"number\"},\"exclusiveMaximum\":{\"type\":\"number\"},\"minim" \
+    "um\":{\"type\":\"number\"},\"exclusiveMinimum\":{\"type\":\"number\"},\"maxLength\":{\"$ref\":\"#/definitions/no" \
+    "nNegativeInteger\"},\"minLength\":{\"$ref\":\"#/definitions/nonNegativeIntegerDefault0\"},\"pattern\":{\"type\":" \
+    "\"string\",\"format\":\"regex\"},\"additionalItems\":{\"$ref\":\"#\"},\"items\":{\"anyOf\":[{\"$ref\":\"#\"},{\"" \
+    "$ref\":\"#/definitions/schemaArray\"}]},\"maxItems\":{\"$ref\":\"#/definitions/nonNegativeInteger\"},\"minItems" \
+    "\":{\"$ref\":\"#/definitions/nonNegativeIntegerDefault0\"},\"uniqueItems\":{\"type\":\"boolean\"},\"contains\":{" \
+    "\"$ref\":\"#\"},\"maxProperties\":{\"$ref\":\"#/definitions/nonNegativeInteger\"},\"minProperties\":{\"$ref\":\"" \
+    "#/definitions/nonNegativeIntegerDefault0\"},\"required\":{\"$ref\":\"#/definitions/stringArray\"},\"additionalPr" \
+    "operties\":{\"$ref\":\"#\"},\"definitions\":{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#\"}},\"pr" \
+    "operties\":{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#\"}},\"patternProperties\":{\"type\":\"obj" \
+    "ect\",\"additionalProperties\":{\"$ref\":\"#\"},\"propertyNames\":{\"format\":\"regex\"}},\"dependencies\":{\"ty" \
+    "pe\":\"object\",\"additionalProperties\":{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#/definitions/stringArray\"}]}" \
+    "},\"propertyNames\":{\"$ref\":\"#\"},\"const\":{},\"enum\":{\"type\":\"array\"},\"type\":{\"anyOf\":[{\"$ref\":" \
+    "\"#/definitions/simpleTypes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/definitions/simpleTypes\"},\"minItems" \
+    "\":1,\"uniqueItems\":true}]},\"format\":{\"type\":\"string\"},\"allOf\":{\"$ref\":\"#/definitions/schemaArray\"}" \
+    ",\"anyOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"oneOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"not\":{" \
+    "\"$ref\":\"#\"}}}"
+#define SCHEMA__DRAFT7_MORE \
+    "\"$comment\":{\"type\":\"string\"},\"readOnly\":{\"type\":\"boolean\"},\"contentMediaType\":{\"type\":\"string\"" \
+    "},\"contentEncoding\":{\"type\":\"string\"},\"if\":{\"$ref\":\"#\"},\"then\":{\"$ref\":\"#\"},\"else\":{\"$ref\"" \
+    ":\"#\"},"
+
+static const struct { const char *uri, *text; } schema__metas[] = {
+    {"http://json-schema.org/draft-04/schema", SCHEMA__DRAFT4},
+    {"http://json-schema.org/draft-06/schema", SCHEMA__DRAFT6_HEAD SCHEMA__DRAFT6_TAIL},
+    {"http://json-schema.org/draft-07/schema", SCHEMA__DRAFT6_HEAD SCHEMA__DRAFT7_MORE SCHEMA__DRAFT6_TAIL},
+};
+
+static void schema__index(schema_doc *s);             /* its keywords make the nodes of references */
+
+/* Adds the meta-schema of a URI to the document. Returns its resource; -1: there is none. */
+static int32_t schema__meta(schema_doc *s, bytes uri) {
+    const bytes safe = bytes_of("https:");
+    bytes       rest = bytes_begins(uri, safe) ? bytes_slice(uri, safe.n, uri.n) : bytes_slice(uri, min_size(safe.n - 1, uri.n), uri.n);
+    size_t      i = 0;
+    while (i < sizeof schema__metas / sizeof *schema__metas && !bytes_is(rest, schema__metas[i].uri + safe.n - 1)) i++;
+    if (i == sizeof schema__metas / sizeof *schema__metas) return -1;
+    const bytes   name = bytes_of(schema__metas[i].uri);
+    const val     root = val_json_read(&s->env, bytes_of(schema__metas[i].text), VAL_JSON_STRICT);
+    const int32_t node = schema__node_add(s, (schema__node){.v = root, .parent = -1, .key = name, .index = -1});
+    schema__resource_add(s, node, schema__keep(s, uri));
+    schema__index(s);
+    return s->node[node].resource;
+}
+
 /* The node that a reference leads to. */
 static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const char *at) {
     bytes       uri = schema__utf8(s, ref);
@@ -747,6 +830,7 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     if (uri.n) {
         const bytes whole_uri = schema__uri_join(s, s->resource[resource].uri, uri);
         resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI, whole_uri)) - 1;
+        if (resource < 0) resource = schema__meta(s, whole_uri);
     }
     if (resource < 0)
         schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' leads out of this document, and nothing is fetched",
@@ -1041,6 +1125,7 @@ static const struct {
     {"uri-reference", "(?:" SCHEMA__URI "|" SCHEMA__RELATIVE ")", NULL},
     {"json-pointer", SCHEMA__POINT, NULL},
     {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" SCHEMA__POINT ")", NULL},
+    {"regex", NULL, NULL},                            /* no regular language: any string */
 };
 
 static void schema__make_format(schema_doc *s, const schema__read *r) {
@@ -1052,6 +1137,7 @@ static void schema__make_format(schema_doc *s, const schema__read *r) {
         schema__note(s, schema__here(s, "format"), "the format '%s' is not known and has no effect", val_quote(v.s).p);
         return;
     }
+    if (!schema__formats[i].regex) return;
     l = schema__regex(s, bytes_of(schema__formats[i].regex), false, schema__here(s, "format"));
     schema__part_add(s, SCHEMA__STRING, "format", 0, 0, 0)->set = l;
     if (!schema__formats[i].brief) return;
@@ -1251,8 +1337,8 @@ static const struct {
     /* without parts */
     {.text = "$id", .want = SCHEMA__W_TEXT}, {.text = "$anchor", .want = SCHEMA__W_TEXT},
     {.text = "$dynamicAnchor", .want = SCHEMA__W_TEXT},
-    {.text = "$recursiveAnchor", .want = SCHEMA__W_BOOL}, {.text = "$defs", .want = SCHEMA__W_MAP},
-    {.text = "definitions", .want = SCHEMA__W_MAP},
+    {.text = "$recursiveAnchor", .want = SCHEMA__W_BOOL}, {.text = "$defs", .want = SCHEMA__W_DEFS},
+    {.text = "definitions", .want = SCHEMA__W_DEFS},
     {.text = "$schema"}, {.text = "$vocabulary"}, {.text = "$comment"}, {.text = "title"}, {.text = "description"},
     {.text = "default"},
     {.text = "examples"}, {.text = "example"}, {.text = "deprecated"}, {.text = "readOnly"}, {.text = "writeOnly"},
@@ -1272,7 +1358,7 @@ static void schema__index_word(schema_doc *s, int32_t node, int row, val v) {
     const schema__want want = schema__words[row].want;
     const char *const  word = schema__words[row].text;
     const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS,
-                       map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
+                       map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEFS || want == SCHEMA__W_DEPENDS;
     if (one) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
     for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
         schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
