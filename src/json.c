@@ -304,7 +304,7 @@ static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int
  * equal --- */
 
 enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object
-                                                       * differ. Others: the language of a number */
+                                                       * differ. Others: the language of a number or of a string */
 
 typedef struct {
     uint64_t hash;                                    /* of an item, or of the key of a member */
@@ -392,13 +392,18 @@ static bool json__distinct(bytes text, bool keys) {
 static bool json__check(void *ctx, uint64_t which, bytes text) {
     (void)ctx;
     if (which == JSON_UNIQUE || which == JSON_KEYS) return json__distinct(text, which == JSON_KEYS);
-    return num_in((const lang *)(uintptr_t)which, text);
+    const lang *l = (const lang *)(uintptr_t)which;
+    if (*text.p != '"') return num_in(l, text);
+    str        own = {0};
+    const bool in = str_unquote(&own, text, true) && lang_has(l, str_bytes(&own));
+    str_drop(&own);
+    return in;
 }
 
 /* --- what a schema's values are made of --- */
 
 enum {
-    JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value */
+    JSON_NEEDS = 8,                                   /* kinds of items or members that are counted, in one value */
     JSON_WAYS = 1 << JSON_NEEDS,                      /* ways in which one item counts for some of them and not for others */
     JSON_GRID = 20000,                                /* states of counts times places that are written out */
     JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
@@ -546,7 +551,7 @@ static void json__words_first(json__object *o) {
 
 static bool json__object_read(json_rules *d, const schema_object *from, json__object *o) {
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
-    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
+    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 8 kinds of members are counted in one object");
     for (size_t j = 0; j < from->n_some; j++)
         o->need[j] = (json__need){.value = from->some[j].value, .min = from->some[j].min, .max = from->some[j].max};
     o->named = mem_new(from->n_prop, sizeof *o->named);
@@ -642,7 +647,7 @@ static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const j
 }
 
 static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
-    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
+    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 8 kinds of items are counted in one array");
     const uint64_t places = json__places(a);
     uint32_t       done = UINT32_MAX;                 /* the mask with which `rest` was read last */
     for (uint64_t i = 0; i <= places && i < a->max; i++) {
@@ -1016,8 +1021,15 @@ static int32_t json__string(json_rules *d, const schema_shape *s) {
     if (lang_is_all(s->string)) return json__rule(d, JSON_STRING);
     hmap_entry *en = json__part(d, (uintptr_t)s->string, JSON_OF_STRINGS);
     if (en->b) return (int32_t)(en->b - 1);
-    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
+    const int32_t rule = gram_rule(g, "string");
     en->b = (uint64_t)rule + 1;
+    if (d->f.loose && lang_is_tall(s->string)) {      /* read whole, then compared */
+        const int32_t mark = json__op(d, gram_begin(g, rule), GRAM_MARK, 0, 0, 0), at = gram_state(g);
+        gram_call(g, mark, json__rule(d, JSON_STRING), at);
+        gram_op_edge(g, at, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)s->string, 0}, gram_end(g, rule));
+        return rule;
+    }
+    const int32_t end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     gram_byte(g, end, '"', '"', gram_end(g, rule));
     const lang *l = d->f.loose ? s->string : schema_brief(d->s, s->string);
     if (l) lang_emit_json(g, from, l, d->f.loose, false, end);

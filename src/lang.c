@@ -4,13 +4,14 @@
  * languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates cut out of
  * the row. Only states from which a word can still end are kept, so a missing edge means that no word goes on there. All
  * texts of min to max characters of one class are a *span*: two numbers and a class, however large the numbers are; its
- * automaton is made when an operation needs it.
+ * automaton is made when an operation needs it. So is that of a *tall* language: the words of another one that have at most
+ * max characters, where max is large.
  *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
  * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_states,
- * lang_depth, lang_endless, lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_emit_apart, lang_regex,
- * lang_regex_gram.
+ * lang_is_tall, lang_depth, lang_endless, lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json,
+ * lang_emit_apart, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -19,6 +20,8 @@ typedef struct lang_pool lang_pool;
 enum {
     LANG_SYMBOLS = 0x110000 - 0x800,                  /* code points without surrogates */
     LANG_STATES = 1 << 19,                            /* a budget for the languages of one constraint */
+    LANG_TALL = 4096,                                 /* characters: above this a bound is kept as a number */
+    LANG_BRIEF = 20000,                               /* states of a tall language that is generated, about */
     LANG_FEW = 1 << 20,                               /* words: so many are never used up */
     LANG_WORK = 8,                                    /* steps of all operations, and a quarter of that of one, for each
                                                        * unit of the budget */
@@ -38,10 +41,13 @@ struct lang {
     uint32_t    id;
     bool        span;                                 /* the words of min .. max characters of the class `cls` */
     uint64_t    min, max;                             /* max UINT64_MAX: no bound */
+    const lang *base;                                 /* tall: its words of at most max characters; NULL: it is not */
     gram_range *cls;                                  /* symbols, sorted, with gaps between them */
     size_t      n_cls;
     lang_dfa    dfa;                                  /* of a span: empty until it is asked for */
 };
+
+enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
 
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
@@ -157,7 +163,6 @@ struct lang_pool {
     const lang *none, *all;                           /* no text; every text of Unicode scalar values */
 };
 
-enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
 
 static void lang__free(lang *l) {
     lang__dfa_drop(&l->dfa);
@@ -199,7 +204,8 @@ static bool lang__dfa_eq(const lang_dfa *a, const lang_dfa *b) {
 }
 
 static bool lang__eq(const lang *a, const lang *b) {
-    if (a->span != b->span) return false;
+    if (a->span != b->span || a->base != b->base) return false;
+    if (a->base) return a->max == b->max;
     if (!a->span) return lang__dfa_eq(&a->dfa, &b->dfa);
     return a->min == b->min && a->max == b->max && a->n_cls == b->n_cls &&
            (!a->n_cls || memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
@@ -209,6 +215,7 @@ static uint64_t lang__hash(uint64_t seed, const lang *l) {
     const bytes cls = {(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls};
     const bytes edges = {(const uint8_t *)l->dfa.edge, lang__n_edge(&l->dfa) * sizeof *l->dfa.edge};
     if (l->span) return rng_mix(bytes_hash(seed, cls) ^ rng_mix(l->min) ^ l->max);
+    if (l->base) return rng_mix(rng_mix(seed ^ l->base->id) ^ l->max);
     return bytes_hash(seed ^ l->dfa.n, edges) ^ bytes_hash(seed, (bytes){l->dfa.ends, l->dfa.n});
 }
 
@@ -322,9 +329,15 @@ static lang_dfa lang__span_dfa(const lang *l) {
     return b;
 }
 
+static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang *m);   /* asks for automata of operands */
+
 /* The automaton of a language; NULL: the budget does not allow it. */
 static const lang_dfa *lang__dfa(const lang *l) {
     const uint64_t states = l->max == UINT64_MAX ? l->min : l->max;
+    if (l->base) {
+        const lang *whole = lang__combine(l->home, LANG_AND, l->base, lang_length(l->home, 0, l->max));
+        return whole ? lang__dfa(whole) : NULL;
+    }
     if (!l->span || l->dfa.n) return &l->dfa;
     lang *own = l->home->kept[l->id];
     if (states >= l->home->budget || !lang__spend(l->home, ((size_t)states + 1) * (l->n_cls + 1)))
@@ -644,10 +657,48 @@ static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
     return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
 }
 
+static uint64_t lang_count(const lang *l, uint64_t most);     /* below, beside the numbers of words; it calls none of these */
+
+/* Characters of a shortest word. */
+static uint64_t lang__shortest(const lang_dfa *d) {
+    uint32_t *todo = mem_new(d->n, sizeof *todo), n = 1, next = 0;
+    uint64_t *far = mem_new(d->n, sizeof *far), found = UINT64_MAX;      /* 1 + characters to a state, 0: not reached */
+    far[0] = 1;
+    while (next < n && found == UINT64_MAX) {
+        const uint32_t s = todo[next++];
+        if (d->ends[s]) found = far[s] - 1;
+        for (uint32_t k = d->first[s]; k < d->first[s + 1]; k++)
+            if (!far[d->edge[k].to]) far[d->edge[k].to] = far[s] + 1, todo[n++] = d->edge[k].to;
+    }
+    mem_free(todo), mem_free(far);
+    return found;
+}
+
+/* The words of a language that have at most max characters. */
+static const lang *lang__tall(lang_pool *p, const lang *base, uint64_t max) {
+    if (!base || base == p->none || max == UINT64_MAX) return base;
+    if (base->base) return lang__tall(p, base->base, min_u64(max, base->max));
+    if (base->span) return lang__span(p, base->cls, base->n_cls, base->min, min_u64(max, base->max));
+    if (max >= base->dfa.n && lang_count(base, UINT64_MAX) < UINT64_MAX) return base;       /* no word is longer */
+    if (max <= LANG_TALL) return lang__combine(p, LANG_AND, base, lang_length(p, 0, max));
+    return lang__shortest(&base->dfa) > max ? p->none : lang__keep(p, (lang){.base = base, .max = max});
+}
+
+static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
+
+/* Whether it is tall, or a span of all characters that is as long; then *base is the language without its bound. */
+static bool lang__bound(lang_pool *p, const lang *l, const lang **base) {
+    const bool length = l->span && lang__is_every_class(l) && l->max != UINT64_MAX && l->max > LANG_TALL;
+    *base = length ? lang_length(p, l->min, UINT64_MAX) : l->base ? l->base : l;
+    return length || l->base;
+}
+
 /* Whether no text is a word. NULL: false. */
 static bool lang_empty(const lang *l) { return l && l == l->home->none; }
 /* Whether every text is a word. NULL: false. */
 static bool lang_is_all(const lang *l) { return l && l == l->home->all; }
+
+static const lang *lang_and(lang_pool *p, const lang *a, const lang *b);        /* of languages without their bounds */
 
 static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
     if (!a || !b || p->over) return NULL;
@@ -658,6 +709,11 @@ static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b
     if (op == LANG_AND && a->span && b->span) return lang__span_and(p, a, b);
     if (op == LANG_OR && a->span && b->span && ((l = lang__span_or(p, a, b)) || p->over)) return l;
     if (a->id > b->id) return lang__both(p, op, b, a);
+    const lang *x, *y;
+    const bool  high = lang__bound(p, a, &x), low = lang__bound(p, b, &y);
+    if (op == LANG_AND && (high || low))
+        return lang__tall(p, lang_and(p, x, y), min_u64(high ? a->max : UINT64_MAX, low ? b->max : UINT64_MAX));
+    if (op == LANG_OR && x == y && a->base && b->base) return lang__tall(p, x, max_u64(a->max, b->max));
     const uint32_t known = (uint32_t)lang__done(p, (uint64_t)op, a, b)->b;
     if (known) return p->kept[known - 1];
     l = lang__combine(p, op, a, b);
@@ -698,8 +754,6 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
     mem_free(live);
     return lang__intern(p, out);
 }
-
-static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
 
 /* The texts that are no words. */
 static const lang *lang_not(lang_pool *p, const lang *a) {
@@ -838,6 +892,10 @@ static bool lang__in_class(const gram_range *r, size_t n, uint32_t symbol) {
 static bool lang_has(const lang *l, bytes utf8) {
     uint32_t s = 0, symbol;
     uint64_t count = 0;
+    if (l && l->base) {
+        for (size_t i = 0; i < utf8.n; i++) count += (utf8.p[i] & 0xc0) != 0x80;
+        return count <= l->max && lang_has(l->base, utf8);
+    }
     if (!l || (!l->span && !l->dfa.n)) return false;
     for (size_t i = 0, len; i < utf8.n; i += len, count++) {
         if (!(len = (size_t)lang__read(utf8.p + i, utf8.n - i, &symbol))) return false;
@@ -926,6 +984,7 @@ static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) 
 
 /* States of its automaton. */
 static uint64_t lang_states(const lang *l) {
+    if (l && l->base) return lang_states(l->base);
     if (!l || !l->span) return l ? l->dfa.n : 0;
     return lang__sum(l->max == UINT64_MAX ? l->min : l->max, 1, UINT64_MAX);
 }
@@ -949,9 +1008,12 @@ static uint64_t lang_depth(const lang *l, uint32_t steps, uint64_t most) {
     return min_u64(all, most);
 }
 
+/* Whether a bound of its words is kept as a number. NULL: false. */
+static bool lang_is_tall(const lang *l) { return l && l->base; }
+
 /* Whether infinitely many words begin with each beginning of a word. */
 static bool lang_endless(const lang *l) {
-    if (!l) return false;
+    if (!l || l->base) return false;
     if (l->span) return l->max == UINT64_MAX;
     return l->dfa.n && lang__finite(&l->dfa, NULL, 0) == 0;
 }
@@ -970,6 +1032,7 @@ static uint64_t lang__span_count(const lang *l, uint64_t most) {
 
 /* Number of words, at most `most`. */
 static uint64_t lang_count(const lang *l, uint64_t most) {
+    if (l && l->base) return most;                    /* more than anybody counts */
     if (!l || (!l->span && !l->dfa.n)) return 0;
     if (l->span) return lang__span_count(l, most);
     uint64_t *count = mem_new(l->dfa.n, sizeof *count);
@@ -1249,7 +1312,15 @@ static void lang__out_span(lang_out *o, int32_t from, const lang *l, int32_t to)
     lang__out_class(o, body, l->cls, l->n_cls, end);
 }
 
+/* The shorter words of a tall language, so that it has about LANG_BRIEF states. NULL: over the budget. */
+static const lang *lang__brief(const lang *l) {
+    uint64_t    most = max_u64(LANG_BRIEF / lang_states(l->base), lang__shortest(&l->base->dfa));
+    const lang *one = lang__combine(l->home, LANG_AND, l->base, lang_length(l->home, 0, min_u64(most, l->max)));
+    return one;
+}
+
 static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
+    if (l && l->base && o->when == LANG_STRICT) l = lang__brief(l);
     const bool      count = l && l->span && (!o->append || !l->max);
     const lang_dfa *d = l && !count ? lang__dfa(l) : NULL;
     if (count) lang__out_span(o, from, l, to);
@@ -1274,7 +1345,7 @@ static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) {
     lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to);
 }
 
-/* The words of l as the inside of a JSON string. loose: in every spelling that JSON allows; else each character in
+/* The words of l as the inside of a JSON string, of a tall language the shorter ones. loose: in every spelling that JSON allows; else each character in
  * one way. append: GRAM_APPEND with every byte. In loose form the language of all texts takes lone surrogates as well
  * (\ud800), which are in no other language. */
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {

@@ -282,6 +282,29 @@ static void t_lang_python(void) {
     mem_free(file);
 }
 
+/* A bound that is kept as a number says what the automaton would. */
+static void t_lang_tall(void) {
+    err_t       e = {0};
+    lang_pool  *p = lang_pool_new(1 << 20);
+    const lang *x = lang_regex(p, bytes_of("(aa|b)+"), false, &e), *y = lang_regex(p, bytes_of("a*"), false, &e),
+               *tall = lang_and(p, x, lang_length(p, 0, 5000)), *both = lang_and(p, tall, y);
+    str         s = {0};
+    CHECK(lang_is_tall(tall) && !lang_is_tall(x) && lang_and(p, lang_length(p, 0, 5000), x) == tall);
+    CHECK(lang_and(p, tall, lang_length(p, 0, 6000)) == tall && lang_and(p, tall, lang_length(p, 5001, 6000)) == lang_none(p));
+    CHECK(lang_and(p, lang_word(p, bytes_of("aab")), lang_length(p, 0, 5000)) == lang_word(p, bytes_of("aab")));
+    CHECK(lang_and(p, lang_and(p, x, lang_length(p, 0, 9000)), lang_length(p, 0, 3)) == lang_and(p, x, lang_length(p, 0, 3)));
+    for (int i = 0; i < 4996; i++) str_put(&s, "a");
+    for (int i = 4996; i < 5005; i++, str_put(&s, "a")) {
+        const bool want = i % 2 == 0 && i <= 5000;
+        CHECKF(lang_has(tall, str_bytes(&s)) == want && lang_has(both, str_bytes(&s)) == want &&
+               lang_has(lang_not(p, tall), str_bytes(&s)) == !want &&
+               lang_has(lang_or(p, tall, lang_word(p, bytes_of("q"))), str_bytes(&s)) == want, "%d", i);
+    }
+    CHECK(!lang_over(p));
+    str_drop(&s);
+    lang_pool_free(p);
+}
+
 /* The general category of every character is that of Python's unicodedata (tests/gen/unicode.py --categories-sum). */
 static void t_lang_categories(void) {
     uint64_t hash = 0xcbf29ce484222325;
@@ -486,6 +509,7 @@ static const t_case t_lang_cases[] = {
     {"lang numbers", "words are counted and listed in order; endless languages are found", t_lang_numbers},
     {"lang large", "ten thousand words, lengths up to a billion, a budget that is kept to", t_lang_large},
     {"lang chars", "characters become bytes of UTF-8, each byte leads to one state", t_lang_chars},
+    {"lang tall", "a large bound of the length is kept as a number and says the same", t_lang_tall},
     {"lang categories", "the general category of every character is Python's", t_lang_categories},
     {"lang classes", "classes, cases and words are Unicode's in Python, and ASCII's in JSON Schema, which has categories by name",
      t_lang_classes},
