@@ -186,7 +186,7 @@ static int32_t constrain__id_of(void *ctx, bytes name) {
 static bool constrain__gbnf(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
     const gbnf_words words = {(void *)(uintptr_t)c->v, constrain__id_of, c->v ? tok_count(c->v) : 0};
     int32_t          root = 0;
-    if (!gbnf_build(c->g, o->text, c->v ? &words : NULL, &root, e)) return false;
+    if (!gbnf_build(c->g, bytes_unmarked(o->text), c->v ? &words : NULL, &root, e)) return false;
     gram_call(c->g, from, root, to);
     return true;
 }

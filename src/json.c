@@ -304,7 +304,7 @@ static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int
  * equal --- */
 
 enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object
-                                                       * differ. Others: the language of a number */
+                                                       * differ. Others: the language of a number or of a string */
 
 typedef struct {
     uint64_t hash;                                    /* of an item, or of the key of a member */
@@ -392,13 +392,18 @@ static bool json__distinct(bytes text, bool keys) {
 static bool json__check(void *ctx, uint64_t which, bytes text) {
     (void)ctx;
     if (which == JSON_UNIQUE || which == JSON_KEYS) return json__distinct(text, which == JSON_KEYS);
-    return num_in((const lang *)(uintptr_t)which, text);
+    const lang *l = (const lang *)(uintptr_t)which;
+    if (*text.p != '"') return num_in(l, text);
+    str        own = {0};
+    const bool in = str_unquote(&own, text, true) && lang_has(l, str_bytes(&own));
+    str_drop(&own);
+    return in;
 }
 
 /* --- what a schema's values are made of --- */
 
 enum {
-    JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value */
+    JSON_NEEDS = 8,                                   /* kinds of items or members that are counted, in one value */
     JSON_WAYS = 1 << JSON_NEEDS,                      /* ways in which one item counts for some of them and not for others */
     JSON_GRID = 20000,                                /* states of counts times places that are written out */
     JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
@@ -546,7 +551,7 @@ static void json__words_first(json__object *o) {
 
 static bool json__object_read(json_rules *d, const schema_object *from, json__object *o) {
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
-    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
+    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 8 kinds of members are counted in one object");
     for (size_t j = 0; j < from->n_some; j++)
         o->need[j] = (json__need){.value = from->some[j].value, .min = from->some[j].min, .max = from->some[j].max};
     o->named = mem_new(from->n_prop, sizeof *o->named);
@@ -642,7 +647,7 @@ static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const j
 }
 
 static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
-    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
+    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 8 kinds of items are counted in one array");
     const uint64_t places = json__places(a);
     uint32_t       done = UINT32_MAX;                 /* the mask with which `rest` was read last */
     for (uint64_t i = 0; i <= places && i < a->max; i++) {
@@ -1016,8 +1021,15 @@ static int32_t json__string(json_rules *d, const schema_shape *s) {
     if (lang_is_all(s->string)) return json__rule(d, JSON_STRING);
     hmap_entry *en = json__part(d, (uintptr_t)s->string, JSON_OF_STRINGS);
     if (en->b) return (int32_t)(en->b - 1);
-    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
+    const int32_t rule = gram_rule(g, "string");
     en->b = (uint64_t)rule + 1;
+    if (d->f.loose && lang_is_tall(s->string)) {      /* read whole, then compared */
+        const int32_t mark = json__op(d, gram_begin(g, rule), GRAM_MARK, 0, 0, 0), at = gram_state(g);
+        gram_call(g, mark, json__rule(d, JSON_STRING), at);
+        gram_op_edge(g, at, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)s->string, 0}, gram_end(g, rule));
+        return rule;
+    }
+    const int32_t end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     gram_byte(g, end, '"', '"', gram_end(g, rule));
     const lang *l = d->f.loose ? s->string : schema_brief(d->s, s->string);
     if (l) lang_emit_json(g, from, l, d->f.loose, false, end);
@@ -1248,7 +1260,7 @@ static int32_t json__key(json_rules *d, int32_t from, const json__object *o, con
     const int32_t to = gram_state(g), end = once ? gram_state(g) : to;
     if (once) {
         const lang *few = json__one_byte(d, keys);
-        lang_emit_json(g, json__byte(d, from, '"'), lang_endless(few) ? few : keys, false, true, end);
+        lang_emit_apart(g, json__byte(d, from, '"'), lang_endless(keys) && !lang_endless(few) ? keys : few, end);
         gram_byte(g, end, '"', '"', to);
         return json__op(d, to, GRAM_DISTINCT, 0, 0, 0);
     }
@@ -1278,11 +1290,15 @@ static uint64_t json__required(const json__object *o, size_t from) {
     return n;
 }
 
-/* Whether the keys of every further language can be told from each other for ever. */
-static bool json__keys_endless(const json__object *o) {
-    for (size_t i = o->n_prop; i < o->n; i++)
-        if (!lang_endless(o->m[i].keys)) return false;
-    return o->n > o->n_prop;
+/* Whether there are always further keys that did not come yet, and of those that are counted. */
+static bool json__keys_many(json_rules *d, const json__object *o) {
+    bool any = false;
+    for (size_t i = o->n_prop; i < o->n; i++) {
+        const bool many = lang_endless(o->m[i].keys) || lang_count(json__one_byte(d, o->m[i].keys), LANG_FEW) == LANG_FEW;
+        if (!many && o->m[i].needs) return false;
+        any |= many;
+    }
+    return any;
 }
 
 #define JSON_NOT_APART "a number of properties whose keys cannot be kept apart while generating"
@@ -1340,7 +1356,7 @@ static bool json__chain_counts(json__chain *x) {
     x->extra = o->n > o->n_prop;
     x->low = o->min > 1 && o->min > required;
     x->high = o->max < o->n_prop || (x->extra && o->max != UINT64_MAX);
-    x->once = x->low && json__keys_endless(o);
+    x->once = x->low && json__keys_many(x->d, o);
     if (x->low && !x->once && o->n_prop < o->min) return json__refuse(x->d, o->at, JSON_NOT_APART);
     x->more[o->n_prop] = x->once ? UINT64_MAX : 0;
     x->need[o->n_prop] = 0;
@@ -1442,7 +1458,7 @@ static bool json__object_grid_build(json_rules *d, const json__object *o, int32_
     const size_t     n = (o->n_prop + 1) * grid.size;
     const bool       extra = o->n > o->n_prop, once = extra && json__object_least(o, json__required(o, 0));
     if (grid.size > JSON_GRID || n > JSON_GRID) return json__over(d, o->at, "the members that are counted");
-    if (once && !json__keys_endless(o)) return json__refuse(d, o->at, JSON_NOT_APART);
+    if (once && !json__keys_many(d, o)) return json__refuse(d, o->at, JSON_NOT_APART);
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
     const int32_t close = gram_state(g);
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
@@ -1484,7 +1500,7 @@ static bool json__any_counts(json__any *x) {
     const bool          loose = x->d->f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
                         high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
     x->words = (o->n_prop + JSON_WORD_BITS - 1) / JSON_WORD_BITS;
-    x->once = !loose && low && o->min > 1 && json__keys_endless(o);
+    x->once = !loose && low && o->min > 1 && json__keys_many(x->d, o);
     if (!loose && low && extra && !x->once && o->min > 1 && (high || o->n_prop < o->min))
         return json__refuse(x->d, o->at, JSON_NOT_APART);
     if (low) x->low = ++x->words;
@@ -1679,6 +1695,7 @@ static bool json__array_items(json_rules *d, const schema_array *a, int32_t from
  *   where few words go on as a text does, it goes on as long as one of them is left (GRAM_SPARE).
  *   Objects differ in the value of one member, a string or a number that is always written. Those alternatives of
  *   objects that cannot have it come once in all, without this member; so do arrays.
+ *   Where the schema has items by their place, or counts some, there are as many as differ whatever they are.
  * Whatever is written then differs; and there is always a next item as long as fewer than `max` are there. */
 
 /* An alternative of objects in two rules: up to the key of the member, and from after its value on. */
@@ -1906,6 +1923,25 @@ static void json__unique_items(json__unique *x) {
         if (x->once[i] >= 0) json__unique_once(x, x->once[i], bit++);
 }
 
+/* Whether no value satisfies both conjunctions, as far as their types and their strings and numbers say. */
+static bool json__types_apart(json_rules *d, schema_conj a, schema_conj b) {
+    if (a == SCHEMA_TRUE || b == SCHEMA_TRUE || a == SCHEMA_FALSE || b == SCHEMA_FALSE) return a == SCHEMA_FALSE || b == SCHEMA_FALSE;
+    const schema_shape *x = d->node[json__node_of(d, a)].shape, *y = d->node[json__node_of(d, b)].shape;
+    if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes) || (x->n_array && y->n_array) || (x->n_object && y->n_object))
+        return false;
+    return !(x->string && y->string && !lang_empty(lang_and(d->langs, x->string, y->string))) &&
+           !(x->number && y->number && !lang_empty(lang_and(d->langs, x->number, y->number)));
+}
+
+/* How many items from the first one on differ whatever they are. */
+static uint64_t json__apart_places(json_rules *d, const schema_array *a) {
+    uint64_t n = 1;
+    for (; n <= a->n_prefix && n < a->max; n++)
+        for (uint64_t i = 0; i < n; i++)
+            if (!json__types_apart(d, json__item_at(a, i), json__item_at(a, n))) return n;
+    return n;
+}
+
 /* The array is given up: it is refused, or with its items as they are where that is asked for. */
 static bool json__unique_not(json_rules *d, const schema_array *a, int32_t from, int32_t to, const char *why) {
     if (!d->f.lax) return d->e->code ? false : json__refuse(d, a->at, why);
@@ -1916,9 +1952,13 @@ static bool json__unique_not(json_rules *d, const schema_array *a, int32_t from,
 static bool json__array_unique(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
     gram        *g = d->g;
     json__unique x = {.d = d, .min = a->min, .max = a->max};
-    if (a->n_prefix || a->n_contains || a->rest == SCHEMA_FALSE)
+    if (a->n_prefix || a->n_contains || a->rest == SCHEMA_FALSE) {
+        schema_array few = *a;
+        few.unique = false, few.max = min_u64(a->max, json__apart_places(d, a));
+        if (!d->f.lax && few.min <= few.max && json__array_can(d, &few)) return json__array_items(d, &few, from, to);
         return json__unique_not(d, a, from, to, "uniqueItems beside items by their place, or beside contains, cannot be kept "
                                                 "while generating (--schema-loose drops it)");
+    }
     json__unique_kinds(&x, a->rest);
     const uint64_t words = x.v.n + (x.once[0] >= 0) + (x.once[1] >= 0);
     if (x.texts < LANG_FEW) x.max = min_u64(x.max, max_u64(x.texts, words));
@@ -2010,6 +2050,7 @@ static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
     hmap_init(&d->of, 0);
     hmap_init(&d->part, 0);
     if (f->loose) gram_checks(g, json__check, NULL);
+    else schema_allow_part(s);
     return d;
 }
 

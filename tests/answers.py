@@ -147,7 +147,7 @@ def expressions():
         m = Machine({"root": node})
         if m.alive(m.first):
             rows.append((text, None))
-    finished(rows, *reversed(batch([line(rng, {"regex": e}, 40) for e, _ in rows])), lambda row, text: re.compile(row[0], re.ASCII).fullmatch(text.decode()))
+    finished(rows, *reversed(batch([line(rng, {"regex": e}, 40) for e, _ in rows])), lambda row, text: re.compile(row[0]).fullmatch(text.decode()))
 
 
 # --- distributions ---

@@ -185,7 +185,7 @@ def expressions():
             continue
         if not Machine({"root": node}).alive(Machine({"root": node}).first):
             continue
-        whole = re.compile(text, re.ASCII)
+        whole = re.compile(text)
         for i in range(3):
             t = table.judge.sample(seed + i, 30)
             check(t is not None and whole.fullmatch(t.decode()), "%s: %r is a text of it" % (what, t))
@@ -214,7 +214,7 @@ def whole_expressions():
             import warnings
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                whole = re.compile(text, re.ASCII)
+                whole = re.compile(text)
         except (re.error, OverflowError, RecursionError):
             whole = None
         us, no = judge.build("regex", text)

@@ -323,6 +323,9 @@ static const char *const tn_unique[] = {
     "{'type':'object','required':['m'],'properties':{'m':{'type':'integer'}},'additionalProperties':false}]},'minItems':3}",
     "{'items':{'type':'object','minProperties':2,'properties':{'n':{'type':'string'}}}}",
     "{'items':{'type':'object','additionalProperties':{'type':'integer'}}}", "{'items':{'type':'array','items':{'type':'boolean'}}}",
+    "{'prefixItems':[{'type':'string'},{'type':'integer'}],'items':{'type':'null'}}", "{'prefixItems':[{'type':'string'},{}]}",
+    "{'contains':{'type':'integer'},'items':{'type':['integer','string']}}",
+    "{'oneOf':[{'items':{'type':'string'}},{'items':{'type':'object','required':['n'],'properties':{'n':{'type':'string'}}}}],'minItems':2}",
     "{'items':{'enum':[{'a':1},{'a':2},[1],[2]]},'maxItems':3}", "{'items':{'$ref':'#'}}",
     "{'items':{'type':'object','properties':{'c':{'$ref':'#'},'n':{'type':'string','maxLength':3}}},'maxItems':4}",
 };
@@ -338,11 +341,38 @@ static void t_json_unique(void) {
             CHECKF(tn_generate(schema.p, &loose) == 36, "%s", schema.p);
         tn_close(&loose), mem_free(rest), str_drop(&schema);
     }
-    tn_doc d = tn_open("{\"type\":\"array\",\"uniqueItems\":true,\"prefixItems\":[{\"type\":\"null\"}]}", false, &(json_form){.lax = true});
+    tn_doc d = tn_open("{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":2,\"prefixItems\":[{\"type\":\"null\"}]}", false, &(json_form){.lax = true});
     str    notes = {0};
     if (CHECK(d.ok)) schema_note_put(d.s, &notes);
     CHECK(d.ok && tn_takes(&d, "[null,null]") && strstr(notes.p, "#: uniqueItems is dropped"));
     tn_close(&d), str_drop(&notes);
+}
+
+/* Strings whose bound is too large for states: taken up to it, generated shorter. */
+static void t_json_tall(void) {
+    static const struct { const char *schema, *head, *tail; char fill; uint64_t most; } rows[] = {
+        {"{'type':'string','pattern':'^(ab|x)y*$','maxLength':1400000}", "\"ab", "\"", 'y', 1399998},
+        {"{'type':'string','format':'uri','minLength':1,'maxLength':65536}", "\"http://", "\"", 'a', 65529},
+        {"{'allOf':[{'pattern':'^x'},{'maxLength':6000},{'maxLength':5000,'minLength':10}],'type':'string'}", "\"x", "\"", 'a', 4999},
+        {"{'anyOf':[{'type':'null'},{'type':'string','pattern':'^(aa)+$','maxLength':9999}]}", "\"", "\"", 'a', 9998},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char  *schema = tn_quoted(rows[i].schema);
+        tn_doc loose = tn_open(schema, false, &tn_loose), made = tn_open(schema, false, &tn_made);
+        CHECKF(loose.ok && made.ok, "%s: %s%s", schema, loose.e.text, made.e.text);
+        for (uint64_t k = 0; loose.ok && made.ok && k < 3; k++) {
+            const uint64_t n = k < 2 ? rows[i].most + k : 12;
+            str            text = {0};
+            str_put(&text, rows[i].head);
+            for (uint64_t j = 0; j < n; j++) str_add(&text, &rows[i].fill, 1);
+            str_put(&text, rows[i].tail);
+            CHECKF(tn_takes(&loose, text.p) == (k != 1), "%s: %llu", schema, (unsigned long long)n);
+            CHECKF(tn_takes(&made, text.p) == (k == 2), "%s, made: %llu", schema, (unsigned long long)n);
+            str_drop(&text);
+        }
+        if (loose.ok) tn_generate(schema, &loose);
+        tn_close(&loose), tn_close(&made), mem_free(schema);
+    }
 }
 
 /* Schemas that cannot be held, and words of the error; gen: only in generation. */
@@ -350,7 +380,8 @@ static const struct {
     const char *schema, *words;
     bool        gen;
 } tn_refused[] = {
-    {"{'properties':{'a':{'type':'array','prefixItems':[{'type':'string'}],'uniqueItems':true}}}", "S: /properties/a: uniqueItems beside", 1},
+    {"{'properties':{'a':{'type':'array','prefixItems':[{'type':'string'}],'uniqueItems':true,'minItems':2}}}",
+     "S: /properties/a: uniqueItems beside", 1},
     {"{'type':'array','items':{'type':'object'},'uniqueItems':true,'minItems':2}", "S: #: uniqueItems cannot", 1},
     {"{'type':'object','patternProperties':{'^[0-9]{4}$':{}},'additionalProperties':false,'minProperties':2}",
      "S: #: a number of properties", 1}, {"false", "S: #: nothing satisfies", 0},
@@ -412,6 +443,7 @@ static const t_case t_json_cases[] = {
     {"json forms",
      "order, spelling and numbers of each form; items that differ; keys that stand twice; counts of any size", t_json_forms},
     {"json unique", "items that must differ do, whatever they are, and there is always a way on", t_json_unique},
+    {"json tall", "strings are as long as a large bound allows, and generated ones shorter", t_json_tall},
     {"json refused", "what cannot be held, and what nothing satisfies, is refused with its place", t_json_refused},
     {"json many", "a thousand members that may be left out take states that grow with their number", t_json_many},
 };
