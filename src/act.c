@@ -1410,8 +1410,19 @@ static bool act__bench_output(config *c, err_t *e) {
     return true;
 }
 
+/* A picture is SVG, whatever the name; a name of another kind of picture is a mistake. */
+static bool act__check_plot(const config *c, err_t *e) {
+    static const char *const others[] = {"png", "jpg", "jpeg", "pdf", "gif", "webp", "eps", "ps", "html", "bmp", "tiff"};
+    const char *dot = c->plot ? strrchr(str_base_name(c->plot), '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(dot + 1, others[i]) == 0)
+            return err_set(e, EXIT_INPUT, "--plot: pictures are SVG, expected a name such as %.*s.svg, found %s",
+                           (int)(dot - c->plot), c->plot, c->plot);
+    return true;
+}
+
 static bool act__check_bench(config *c, err_t *e) {
-    if (!act__bench_output(c, e)) return false;
+    if (!act__check_plot(c, e) || !act__bench_output(c, e)) return false;
     if (c->models.n) c->model = c->models.v[0];
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";

@@ -101,6 +101,7 @@ typedef struct {
     bench_opts  bench;
     const char *given[CLI_OPTS_MAX];                  /* [row of cli_opts] the argument with its name, NULL: not given */
     cli_list    idle;                                 /* options of llama.cpp that have no effect here, as given */
+    cli_list    again;                                /* options that replace another use, as given: that one and they */
 } config;
 
 /* A config in which nothing is given. */
@@ -266,7 +267,8 @@ static const cli_opt cli_opts[] = {
      .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
              "this machine; -v: time of each stage"},
     {"--list", "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
-     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
+     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize with the bits per "
+             "weight of a file of 8 billion weights (Llama 3.1), forms of tool calls, options"},
     {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,
      .help = "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
     {"--version",                       NULL,         OPT_ACT,  AT(what),            ACT_VERSION, 0, GROUP_ACT, ON_ALL,
@@ -1106,6 +1108,64 @@ static bool cli_set(config *c, const cli_opt *o, const char *name, const char *v
     return false;
 }
 
+/* The values of a list as on the command line. */
+static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
+    const char *names[16];
+    k_levels_list(names, NULL);
+    for (int i = 0; i < l->n; i++) {
+        if (i) str_put(out, ",");
+        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
+        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
+        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
+        else str_fmt(out, "%d", l->v[i]);
+    }
+}
+
+/* The words of the argument column whose bits are set. */
+static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
+    const char *words = o->arg;
+    bool        any = false;
+    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
+        if (!(bits & 1)) continue;
+        if (any) str_put(out, " ");
+        str_add(out, w.p, w.n);
+        any = true;
+    }
+}
+
+static void cli__spell_layers(int n, str *out) {
+    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
+    else str_fmt(out, "%d", n);
+}
+
+/* The value of an option; "" where it has none. */
+static void cli_value(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    char        num[32] = "";
+    const char *text = num;
+    switch (cli_full(o).kind) {
+    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
+    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
+    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
+    case OPT_FLT:
+        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
+        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
+        break;
+    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case OPT_STR:
+    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
+    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
+    case OPT_NUMS:
+    case OPT_PAIR:
+    case OPT_TYPES:
+    case OPT_LEVELS:
+    case OPT_WORDS: cli__spell_list(o, field, out); break;
+    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
+    default: break;
+    }
+    str_put(out, text);
+}
+
 /* --- parsing --- */
 
 /* Options from the environment. The command line is read later and replaces them. */
@@ -1221,6 +1281,37 @@ static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_
     return true;
 }
 
+/* Whether each use of an option replaces the one before. */
+static bool cli__replaces(const cli_opt *o) {
+    switch (o->kind) {
+    case OPT_LIST: case OPT_BITS: case OPT_ACT: case OPT_NUMS: case OPT_PAIR: case OPT_TYPES: case OPT_LEVELS: case OPT_WORDS:
+        return false;
+    default: return true;
+    }
+}
+
+/* Notes a use that replaces another one of the same field with another value. */
+static void cli__note_again(config *c, const cli_opt *o, const char *arg, const str *was, const str *is) {
+    if (!cli__replaces(o) || strcmp(was->p, is->p) == 0) return;
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        if (!c->given[i] || cli_opts[i].at != o->at || cli_opts[i].kind == OPT_ACT) continue;
+        for (int k = 1; k < c->again.n; k += 2)
+            if (bytes_eq(cli_typed(c->again.v[k]), cli_typed(arg))) return;
+        cli_push(&c->again, c->given[i]);
+        cli_push(&c->again, arg);
+        return;
+    }
+}
+
+/* The value of the option's field as text, for a comparison. */
+static void cli__field(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    str_put(out, "");
+    if (o->kind == OPT_ON || o->kind == OPT_OFF) str_fmt(out, "%d", *(const bool *)field);
+    else if (o->kind == OPT_SET) str_fmt(out, "%d", *(const int *)field);
+    else if (cli__replaces(o)) cli_value(o, c, out);
+}
+
 /* An option of llmrun with its value in the same argument (value) or in the next one. */
 static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, const char *value, err_t *e) {
     char as_typed[64];
@@ -1231,9 +1322,14 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
         if (l->at == l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
         value = l->arg[l->at++];
     }
-    if (!cli_set(c, o, as_typed, value, e)) return false;
-    c->given[o - cli_opts] = arg;
-    return true;
+    str was = {0}, is = {0};
+    cli__field(o, c, &was);
+    const bool ok = cli_set(c, o, as_typed, value, e);
+    if (ok) cli__field(o, c, &is);
+    if (ok) cli__note_again(c, o, arg, &was, &is);
+    if (ok) c->given[o - cli_opts] = arg;
+    str_drop_all(&was, &is);
+    return ok;
 }
 
 /* The argument before arg[at], which begins with a dash. A name that has no effect on the action may be an idle option of
@@ -1453,66 +1549,9 @@ static void cli_drop(config *c) {
     cli_list_drop(&c->tensor_types);
     cli_list_drop(&c->models);
     cli_list_drop(&c->idle);
+    cli_list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
     str_drop(&c->own_output);
-}
-
-/* The values of a list as on the command line. */
-static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
-    const char *names[16];
-    k_levels_list(names, NULL);
-    for (int i = 0; i < l->n; i++) {
-        if (i) str_put(out, ",");
-        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
-        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
-        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
-        else str_fmt(out, "%d", l->v[i]);
-    }
-}
-
-/* The words of the argument column whose bits are set. */
-static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
-    const char *words = o->arg;
-    bool        any = false;
-    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
-        if (!(bits & 1)) continue;
-        if (any) str_put(out, " ");
-        str_add(out, w.p, w.n);
-        any = true;
-    }
-}
-
-static void cli__spell_layers(int n, str *out) {
-    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
-    else str_fmt(out, "%d", n);
-}
-
-/* The value of an option; "" where it has none. */
-static void cli_value(const cli_opt *o, const config *c, str *out) {
-    const void *field = (const char *)c + o->at;
-    char        num[32] = "";
-    const char *text = num;
-    switch (cli_full(o).kind) {
-    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
-    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
-    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
-    case OPT_FLT:
-        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
-        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
-        break;
-    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    case OPT_STR:
-    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
-    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
-    case OPT_NUMS:
-    case OPT_PAIR:
-    case OPT_TYPES:
-    case OPT_LEVELS:
-    case OPT_WORDS: cli__spell_list(o, field, out); break;
-    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
-    default: break;
-    }
-    str_put(out, text);
 }
 
 /* The default of an option. */

@@ -2353,6 +2353,22 @@ def bench_forms():
 
 
 @case
+def given_twice():
+    """an option that takes effect once and is given again with another value: one line says that the last one counts; lists and equal values say nothing"""
+    ask = ("-m", SMALL, "-p", "a", "--no-chat", "--temp", "0")
+    for more, word in ((("-n", "1", "-n", "2"), b"-n is given more than once: the last one counts"),
+                       (("-n", "1", "--predict=2"), b"--predict replaces -n: the last one counts"),
+                       (("-n", "2", "--chat", "--no-chat"), b"--no-chat replaces --chat: the last one counts"),
+                       (("-n", "2", "-p", "b", "-p", "a"), b"-p is given more than once")):
+        r = run(*ask, *more)
+        check(r.rc == 0 and r.err.count(word) == 1, "%r: %r" % (more, r))
+        same(r.out, good(*ask, "-n", "2", "-q"), "the answer of %r" % (more,))
+        check(not run(*ask, *more, "-q").err, "-q")
+    for more in ("-n", "2", "-n", "2"), ("-n", "2", "--stop", "x", "--stop", "y"), ("-n", "2", "--echo", "--echo"):
+        check(b"last one counts" not in run(*ask, *more).err, repr(more))
+
+
+@case
 def bench_plot():
     """--plot FILE is well-formed SVG with each test's name and rate, whatever the names of files; it never replaces the model or the output"""
     import xml.etree.ElementTree as ET
@@ -2368,6 +2384,8 @@ def bench_plot():
     check({"tg2, llama.gguf", 'tg2, a<b&?".gguf', "1", "2", "4"} <= set(texts(path)), repr(texts(path)))
     refused(run(*QUICK, "--plot", SMALL), 2, "is the model itself", "--plot onto the model")
     refused(run(*QUICK, "--plot", "-"), 2, "expected a file to write", "--plot -")
+    for name in "a.png", "b/rates.PDF", "c.jpeg":
+        refused(run(*QUICK, "--plot", name), 2, "SVG, expected a name such as", name)
     refused(run(*QUICK, "-o", path, "--format", "csv", "--plot", path), 2, "is the output itself", "--plot onto the output")
     new = [tmp("new.csv"), tmp("new.svg")]
     refused(run(*QUICK, "-c", "7", "-o", new[0], "--format", "csv", "--plot", new[1]), 2, "the context holds 7", "a run that fails early")
