@@ -32,7 +32,7 @@ typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
     ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
-    ACT_BENCH, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
+    ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
 
@@ -42,12 +42,14 @@ enum {
     ON_BATCH = ON(BATCH),
     ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
     ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
-    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
+    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE) | ON(QUALITY),
+    ON_TYPES = ON_QUANTIZE | ON(QUALITY),           /* that choose types of tensors */
     ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                            /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
     ON_FIT = ON(MATCH) | ON(MASK),                  /* that compare a text with it */
-    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) |
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(QUALITY) |
+              ON(IMATRIX) |
               ON(EMBED),                                                                         /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED, /* that run the model */
     ON_RUN = ON_STEPS | ON_QUANTIZE,                                                             /* or calibrate with it */
@@ -173,7 +175,7 @@ static const struct {
 } cli_partners[N_PARTNERS] = {
     [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
-    [BESIDE_BASE] = {"--kl-divergence-base", ON_ALL},
+    [BESIDE_BASE] = {"--kl-divergence-base", ON(PERPLEXITY)},
     [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
     [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
     [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
@@ -255,6 +257,9 @@ static const cli_opt cli_opts[] = {
      .help = "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what),            ACT_QUANTIZE, 0, GROUP_ACT, ON_ALL,
      .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
+    {"--quality",                       "TYPE,TYPE",  OPT_ACT,  AT(what),            ACT_QUALITY, 0, GROUP_ACT, ON_ALL,
+     .help = "make a temporary file of each type, in TMPDIR or /tmp, and compare it with -m on the text of -f: size, "
+             "perplexity, KL divergence, as a table (--format md, csv, json) and a picture (--plot FILE)"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what),            ACT_BATCH, 1, GROUP_ACT, ON_ALL,
      .help = "answer every line of FILE (- is standard input) and of all files after it, patterns such as "
              "'*.jsonl' too: OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
@@ -349,9 +354,10 @@ static const cli_opt cli_opts[] = {
     {"--kl-divergence-base --save-all-logits", "FILE",       OPT_STR,  AT(eval.base),       0, 0, GROUP_EVAL, ON(PERPLEXITY),
      .help = "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for "
              "--kl-divergence"},
-    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG, GROUP_EVAL, ON(PERPLEXITY),
-     .help = "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 "
-             "is all", .beside = BESIDE_BASE},
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG,
+     GROUP_EVAL, ON(PERPLEXITY) | ON(QUALITY),
+     .help = "--kl-divergence-base and --quality keep the N most probable tokens of each position and the sum of the others; "
+             "0 is all", .beside = BESIDE_BASE},
     {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
      .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's "
              "classifier; the default is the model file's, else the mean in an encoder and the last one in other models"},
@@ -526,23 +532,23 @@ static const cli_opt cli_opts[] = {
     {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6, GROUP_ROPE, ON_RUN,
      .help = "pairs with fewer rotations than X are fully scaled; -1 is the model's own", .beside = BESIDE_TEXT},
 
-    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_TYPES,
      .help = "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as "
              "many chunks as 4 GiB hold"},
-    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_TYPES,
      .help = "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
-    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_TYPES,
      .help = "TYPE for the tensors whose names match a regular expression; the first matching option counts; may "
              "be given several times"},
-    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the output matrix"},
-    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the token embeddings"},
-    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "keep the type of the output matrix"},
-    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_TYPES,
      .help = "give every matrix the base type, without a mixture"},
-    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "accept weights that are quantised already, which lose quality twice"},
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE | ON_LINES,
      .help = "write nothing; --quantize prints the new type of each tensor and the sizes; --batch names the wrong lines, counts "
@@ -629,8 +635,9 @@ static const cli_opt cli_opts[] = {
      .help = "times that each test runs"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0, 0, GROUP_BENCH, ON_BENCH,
      .help = "do not run one step before each test"},
-    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH,
-     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
+    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH | ON(QUALITY),
+     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary; --quality: sizes and "
+             "divergences"},
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0, 0,
      GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)),

@@ -14,7 +14,7 @@
  *   4. Its name in FILES of tests/gen/quant_types.py, which asks llama.cpp for the type of every tensor, and in TYPES of
  *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
  *      mixture without lines of llama.cpp.
- * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name.
+ * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_file_name.
  * Opens: quant_opts, quant_guide. */
 
 typedef enum {
@@ -319,6 +319,15 @@ static int quant__similar(const char *name) {
     return best;
 }
 
+/* Whether --quantize takes the name of a type; `option` is what gave it. On failure e is set. */
+static bool quant_knows(const char *option, const char *type, err_t *e) {
+    const int near = quant__similar(type);
+    if (quant__find(type) >= 0) return true;
+    if (near >= 0)
+        return err_set(e, EXIT_INPUT, "%s: unknown type '%.60s' (did you mean %s?)", option, type, quant_files[near].name);
+    return err_set(e, EXIT_INPUT, "%s: unknown type '%.60s' (--list quants)", option, type);
+}
+
 /* Whether this program can quantise to this type. */
 static bool quant__is_writable(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
 
@@ -600,11 +609,8 @@ static void quant__plan_drop(quant__plan *p) {
 
 static bool quant__plan_make(quant__plan *p, const gguf_file *g, const char *type, const quant_opts *o, err_t *e) {
     *p = (quant__plan){.g = g, .o = o};
-    int ft = quant__find(type);
-    const int near = ft < 0 ? quant__similar(type) : -1;
-    if (near >= 0)
-        return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
-    if (ft < 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (--list quants)", type);
+    const int ft = quant__find(type);
+    if (!quant_knows("--quantize", type, e)) return false;
     p->ft = (quant_ft)ft;
     if (!quant__type("--output-tensor-type", o->output_type, &p->output_type, e) ||
         !quant__type("--token-embedding-type", o->embd_type, &p->embd_type, e) || !quant__patterns(p, e))
