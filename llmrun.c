@@ -73,6 +73,7 @@
  *   [quant]     tool: offline quantisation of a model file                         <- k base pool gguf writer
  *   [inspect]   tool: report of what a model file holds                            <- k base gguf tok arch model kv
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
+ *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot
  *   [bench]     tool: benchmark of a model on this machine
  *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
@@ -197,6 +198,7 @@
 #include "src/quant.c"
 #include "src/inspect.c"
 #include "src/plot.c"
+#include "src/quality.c"
 #include "src/bench.c"
 #include "src/cli.c"
 #include "src/help.c"

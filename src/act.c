@@ -961,6 +961,8 @@ static bool act__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
     const round_opts o = {.chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK,
                           .n_chunks = c->calib.n_chunks, .n_threads = c->fwd.n_threads, .damp = 0.01f,
                           .rope = c->fwd.rope, .kv = c->kv};
+    round_free(k->rounded);
+    k->rounded = NULL;
     if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
     return !c->calibrate || k->rounded;
 }
@@ -970,7 +972,8 @@ static const uint8_t *act__guide_bytes(void *ctx, uint64_t i) {
     return k->rounded ? round_bytes(k->rounded, i) : NULL;
 }
 
-static bool act__quantize(act_job *r, err_t *e) {
+/* Quantising as the options say, with an importance matrix or a text where they name one. */
+static bool act__guided(act_job *r, bool (*use)(act_job *r, const quant_opts *o, err_t *e), err_t *e) {
     const config     *c = r->c;
     const gguf_file  *g = r->g;
     act_guide         know = {.c = c, .g = g};
@@ -980,12 +983,11 @@ static bool act__quantize(act_job *r, err_t *e) {
     o.n_tensor_type = c->tensor_types.n;
     o.n_threads = c->fwd.n_threads;
     if (c->imatrix || c->calibrate) o.guide = &guide;
-    bool ok = (c->quant.dry_run || act__apart_from_inputs(c, c->output, e)) && (!c->imatrix || act__guide_imatrix(&know, e)) &&
-              (!c->calibrate || act__guide_text(&know, e));
+    bool ok = (!c->imatrix || act__guide_imatrix(&know, e)) && (!c->calibrate || act__guide_text(&know, e));
     if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
     if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);
     act__graceful = 1;
-    ok = ok && quant_run(g, c->what, c->output, &o, &r->out, e);
+    ok = ok && use(r, &o, e);
     for (uint64_t i = 0; know.w && i < g->n_tensor; i++) mem_free(know.w[i]);
     mem_free(know.w);
     round_free(know.rounded);
@@ -993,6 +995,36 @@ static bool act__quantize(act_job *r, err_t *e) {
     calib_imatrix_drop(&know.im);
     return ok;
 }
+
+static bool act__use_quantize(act_job *r, const quant_opts *o, err_t *e) {
+    return quant_run(r->g, r->c->what, r->c->output, o, &r->out, e);
+}
+
+static bool act__quantize(act_job *r, err_t *e) {
+    return (r->c->quant.dry_run || act__apart_from_inputs(r->c, r->c->output, e)) && act__guided(r, act__use_quantize, e);
+}
+
+static bool act__use_quality(act_job *r, const quant_opts *o, err_t *e) {
+    const config *c = r->c;
+    const char   *folder = getenv("TMPDIR");
+    engine_opts   fo = c->fwd;
+    out_t         svg = {stdout, "stdout", 0, false};
+    str           source = {0};
+    quality_job   j = {.g = r->g, .v = r->vocab, .ids = &r->ids, .types = c->what, .folder = folder && *folder ? folder : "/tmp",
+                       .fo = &fo, .ko = &c->kv, .eval = &c->eval, .quant = o};
+    if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
+    j.bos = tok_start(r->vocab, c->bos);
+    str_fmt(&source, "llmrun, commit %s, text: %s", cli_commit(), c->files.n ? str_base_name(c->files.v[0]) : "the prompt");
+    j.source = source.p;
+    bool ok = !c->plot || (act__spares(r, c->plot, e) && act__output(&svg, c->plot, c, NULL, e));
+    ok = ok && quality_run(&j, act__json(c) ? QUALITY_JSON : strcmp(c->format, "csv") == 0 ? QUALITY_CSV : QUALITY_MD, &r->out,
+                           c->plot ? &svg : NULL, e);
+    if (c->plot && svg.f != stdout) ok = out_end(&svg, e) && ok;
+    str_drop(&source);
+    return ok;
+}
+
+static bool act__quality(act_job *r, err_t *e) { return act__guided(r, act__use_quality, e); }
 
 /* The sampling parameters that a model file recommends, where the command line gives none. */
 static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
@@ -1476,8 +1508,26 @@ static bool act__bench_output(config *c, err_t *e) {
     return true;
 }
 
+/* A picture is SVG, whatever the name; a name of another kind of picture is a mistake. */
+static bool act__check_plot(const config *c, err_t *e) {
+    static const char *const others[] = {"png", "jpg", "jpeg", "pdf", "gif", "webp", "eps", "ps", "html", "bmp", "tiff"};
+    const char *dot = c->plot ? strrchr(str_base_name(c->plot), '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(dot + 1, others[i]) == 0)
+            return err_set(e, EXIT_INPUT, "--plot: pictures are SVG, expected a name such as %.*s.svg, found %s",
+                           (int)(dot - c->plot), c->plot, c->plot);
+    return true;
+}
+
+static bool act__check_quality(config *c, err_t *e) {
+    static const char *const forms[] = {"md", "csv", "json"};
+    for (size_t i = 0; !c->format && !c->json && i < 3; i++)
+        if (strcmp(act__extension(c), forms[i]) == 0) c->format = forms[i];
+    return act__check_plot(c, e);
+}
+
 static bool act__check_bench(config *c, err_t *e) {
-    if (!act__bench_output(c, e)) return false;
+    if (!act__check_plot(c, e) || !act__bench_output(c, e)) return false;
     if (c->models.n) c->model = c->models.v[0];
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
@@ -1674,6 +1724,8 @@ static const act_row act_table[N_ACTS] = {
     [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json jsonl", NULL,
                          act__check_embed_lines, NULL, act__batch},
     [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
+    [ACT_QUALITY] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json csv md", "not written", act__check_quality, act__read_prompt,
+                     act__quality},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
     [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},

@@ -507,7 +507,7 @@ static bool out_flush(out_t *o) {
 
 /* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not
  * complete. "": free. */
-enum { OUT_PENDING = 4 };
+enum { OUT_PENDING = 7 };
 static char out__pending[OUT_PENDING][PATH_MAX];
 
 /* Removes them. Async-signal-safe. */

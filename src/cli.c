@@ -32,7 +32,7 @@ typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
     ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
-    ACT_BENCH, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
+    ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
 
@@ -42,12 +42,14 @@ enum {
     ON_BATCH = ON(BATCH),
     ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
     ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
-    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
+    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE) | ON(QUALITY),
+    ON_TYPES = ON_QUANTIZE | ON(QUALITY),           /* that choose types of tensors */
     ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                            /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
     ON_FIT = ON(MATCH) | ON(MASK),                  /* that compare a text with it */
-    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) |
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(QUALITY) |
+              ON(IMATRIX) |
               ON(EMBED),                                                                         /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED, /* that run the model */
     ON_RUN = ON_STEPS | ON_QUANTIZE,                                                             /* or calibrate with it */
@@ -105,6 +107,7 @@ typedef struct {
     bench_opts  bench;
     const char *given[CLI_OPTS_MAX];                  /* [row of cli_opts] the argument with its name, NULL: not given */
     cli_list    idle;                                 /* options of llama.cpp that have no effect here, as given */
+    cli_list    again;                                /* options that replace another use, as given: that one and they */
 } config;
 
 /* A config in which nothing is given. */
@@ -177,7 +180,7 @@ static const struct {
 } cli_partners[N_PARTNERS] = {
     [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
-    [BESIDE_BASE] = {"--kl-divergence-base", ON_ALL},
+    [BESIDE_BASE] = {"--kl-divergence-base", ON(PERPLEXITY)},
     [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
     [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
     [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
@@ -259,6 +262,9 @@ static const cli_opt cli_opts[] = {
      .help = "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what),            ACT_QUANTIZE, 0, GROUP_ACT, ON_ALL,
      .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
+    {"--quality",                       "TYPE,TYPE",  OPT_ACT,  AT(what),            ACT_QUALITY, 0, GROUP_ACT, ON_ALL,
+     .help = "make a temporary file of each type, in TMPDIR or /tmp, and compare it with -m on the text of -f: size, "
+             "perplexity, KL divergence, as a table (--format md, csv, json) and a picture (--plot FILE)"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what),            ACT_BATCH, 1, GROUP_ACT, ON_ALL,
      .help = "answer every line of FILE (- is standard input) and of all files after it, patterns such as "
              "'*.jsonl' too: OpenAI batch lines, bare bodies, or plain text, in which each line is a prompt as that of "
@@ -272,7 +278,8 @@ static const cli_opt cli_opts[] = {
      .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
              "this machine; -v: time of each stage"},
     {"--list", "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
-     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
+     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize with the bits per "
+             "weight of a file of 8 billion weights (Llama 3.1), forms of tool calls, options"},
     {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,
      .help = "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
     {"--version",                       NULL,         OPT_ACT,  AT(what),            ACT_VERSION, 0, GROUP_ACT, ON_ALL,
@@ -362,9 +369,10 @@ static const cli_opt cli_opts[] = {
     {"--kl-divergence-base --save-all-logits", "FILE",       OPT_STR,  AT(eval.base),       0, 0, GROUP_EVAL, ON(PERPLEXITY),
      .help = "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for "
              "--kl-divergence"},
-    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG, GROUP_EVAL, ON(PERPLEXITY),
-     .help = "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 "
-             "is all", .beside = BESIDE_BASE},
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG,
+     GROUP_EVAL, ON(PERPLEXITY) | ON(QUALITY),
+     .help = "--kl-divergence-base and --quality keep the N most probable tokens of each position and the sum of the others; "
+             "0 is all", .beside = BESIDE_BASE},
     {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
      .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's "
              "classifier; the default is the model file's, else the mean in an encoder and the last one in other models"},
@@ -548,23 +556,23 @@ static const cli_opt cli_opts[] = {
     {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6, GROUP_ROPE, ON_RUN,
      .help = "pairs with fewer rotations than X are fully scaled; -1 is the model's own", .beside = BESIDE_TEXT},
 
-    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_TYPES,
      .help = "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as "
              "many chunks as 4 GiB hold"},
-    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_TYPES,
      .help = "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
-    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_TYPES,
      .help = "TYPE for the tensors whose names match a regular expression; the first matching option counts; may "
              "be given several times"},
-    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the output matrix"},
-    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the token embeddings"},
-    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "keep the type of the output matrix"},
-    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_TYPES,
      .help = "give every matrix the base type, without a mixture"},
-    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "accept weights that are quantised already, which lose quality twice"},
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE | ON_LINES,
      .help = "write nothing; --quantize prints the new type of each tensor and the sizes; --batch names the wrong lines, counts "
@@ -651,8 +659,9 @@ static const cli_opt cli_opts[] = {
      .help = "times that each test runs"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0, 0, GROUP_BENCH, ON_BENCH,
      .help = "do not run one step before each test"},
-    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH,
-     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
+    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH | ON(QUALITY),
+     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary; --quality: sizes and "
+             "divergences"},
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0, 0,
      GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)),
@@ -1212,6 +1221,64 @@ static bool cli_set(config *c, const cli_opt *o, const char *name, const char *v
     return false;
 }
 
+/* The values of a list as on the command line. */
+static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
+    const char *names[16];
+    k_levels_list(names, NULL);
+    for (int i = 0; i < l->n; i++) {
+        if (i) str_put(out, ",");
+        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
+        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
+        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
+        else str_fmt(out, "%d", l->v[i]);
+    }
+}
+
+/* The words of the argument column whose bits are set. */
+static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
+    const char *words = o->arg;
+    bool        any = false;
+    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
+        if (!(bits & 1)) continue;
+        if (any) str_put(out, " ");
+        str_add(out, w.p, w.n);
+        any = true;
+    }
+}
+
+static void cli__spell_layers(int n, str *out) {
+    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
+    else str_fmt(out, "%d", n);
+}
+
+/* The value of an option; "" where it has none. */
+static void cli_value(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    char        num[32] = "";
+    const char *text = num;
+    switch (cli_full(o).kind) {
+    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
+    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
+    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
+    case OPT_FLT:
+        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
+        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
+        break;
+    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case OPT_STR:
+    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
+    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
+    case OPT_NUMS:
+    case OPT_PAIR:
+    case OPT_TYPES:
+    case OPT_LEVELS:
+    case OPT_WORDS: cli__spell_list(o, field, out); break;
+    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
+    default: break;
+    }
+    str_put(out, text);
+}
+
 /* --- parsing --- */
 
 /* Options from the environment. The command line is read later and replaces them. */
@@ -1329,6 +1396,37 @@ static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_
     return true;
 }
 
+/* Whether each use of an option replaces the one before. */
+static bool cli__replaces(const cli_opt *o) {
+    switch (o->kind) {
+    case OPT_LIST: case OPT_BITS: case OPT_ACT: case OPT_NUMS: case OPT_PAIR: case OPT_TYPES: case OPT_LEVELS: case OPT_WORDS:
+        return false;
+    default: return true;
+    }
+}
+
+/* Notes a use that replaces another one of the same field with another value. */
+static void cli__note_again(config *c, const cli_opt *o, const char *arg, const str *was, const str *is) {
+    if (!cli__replaces(o) || strcmp(was->p, is->p) == 0) return;
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        if (!c->given[i] || cli_opts[i].at != o->at || cli_opts[i].kind == OPT_ACT) continue;
+        for (int k = 1; k < c->again.n; k += 2)
+            if (bytes_eq(cli_typed(c->again.v[k]), cli_typed(arg))) return;
+        cli_push(&c->again, c->given[i]);
+        cli_push(&c->again, arg);
+        return;
+    }
+}
+
+/* The value of the option's field as text, for a comparison. */
+static void cli__field(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    str_put(out, "");
+    if (o->kind == OPT_ON || o->kind == OPT_OFF) str_fmt(out, "%d", *(const bool *)field);
+    else if (o->kind == OPT_SET) str_fmt(out, "%d", *(const int *)field);
+    else if (cli__replaces(o)) cli_value(o, c, out);
+}
+
 /* An option of llmrun with its value in the same argument (value) or in the next one. */
 static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, const char *value, err_t *e) {
     char as_typed[64];
@@ -1339,9 +1437,14 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
         if (l->at == l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
         value = l->arg[l->at++];
     }
-    if (!cli_set(c, o, as_typed, value, e)) return false;
-    c->given[o - cli_opts] = arg;
-    return true;
+    str was = {0}, is = {0};
+    cli__field(o, c, &was);
+    const bool ok = cli_set(c, o, as_typed, value, e);
+    if (ok) cli__field(o, c, &is);
+    if (ok) cli__note_again(c, o, arg, &was, &is);
+    if (ok) c->given[o - cli_opts] = arg;
+    str_drop_all(&was, &is);
+    return ok;
 }
 
 /* The argument before arg[at], which begins with a dash. A name that has no effect on the action may be an idle option of
@@ -1571,66 +1674,9 @@ static void cli_drop(config *c) {
     cli_list_drop(&c->tensor_types);
     cli_list_drop(&c->models);
     cli_list_drop(&c->idle);
+    cli_list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
     str_drop_all(&c->own_output, &c->own_system);
-}
-
-/* The values of a list as on the command line. */
-static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
-    const char *names[16];
-    k_levels_list(names, NULL);
-    for (int i = 0; i < l->n; i++) {
-        if (i) str_put(out, ",");
-        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
-        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
-        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
-        else str_fmt(out, "%d", l->v[i]);
-    }
-}
-
-/* The words of the argument column whose bits are set. */
-static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
-    const char *words = o->arg;
-    bool        any = false;
-    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
-        if (!(bits & 1)) continue;
-        if (any) str_put(out, " ");
-        str_add(out, w.p, w.n);
-        any = true;
-    }
-}
-
-static void cli__spell_layers(int n, str *out) {
-    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
-    else str_fmt(out, "%d", n);
-}
-
-/* The value of an option; "" where it has none. */
-static void cli_value(const cli_opt *o, const config *c, str *out) {
-    const void *field = (const char *)c + o->at;
-    char        num[32] = "";
-    const char *text = num;
-    switch (cli_full(o).kind) {
-    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
-    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
-    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
-    case OPT_FLT:
-        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
-        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
-        break;
-    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    case OPT_STR:
-    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
-    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
-    case OPT_NUMS:
-    case OPT_PAIR:
-    case OPT_TYPES:
-    case OPT_LEVELS:
-    case OPT_WORDS: cli__spell_list(o, field, out); break;
-    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
-    default: break;
-    }
-    str_put(out, text);
 }
 
 /* The default of an option. */

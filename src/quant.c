@@ -14,7 +14,7 @@
  *   4. Its name in FILES of tests/gen/quant_types.py, which asks llama.cpp for the type of every tensor, and in TYPES of
  *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
  *      mixture without lines of llama.cpp.
- * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name.
+ * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_file_name.
  * Opens: quant_opts, quant_guide. */
 
 typedef enum {
@@ -320,6 +320,15 @@ static int quant__similar(const char *name) {
     return best;
 }
 
+/* Whether --quantize takes the name of a type; `option` is what gave it. On failure e is set. */
+static bool quant_knows(const char *option, const char *type, err_t *e) {
+    const int near = quant__similar(type);
+    if (quant__find(type) >= 0) return true;
+    if (near >= 0)
+        return err_set(e, EXIT_INPUT, "%s: unknown type '%.60s' (did you mean %s?)", option, type, quant_files[near].name);
+    return err_set(e, EXIT_INPUT, "%s: unknown type '%.60s' (--list quants)", option, type);
+}
+
 /* Whether this program can quantise to this type. */
 static bool quant__is_writable(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
 
@@ -328,18 +337,6 @@ static const char *quant_file_name(uint64_t number) {
     for (int i = 0; i < FT_COPY; i++)
         if (quant_files[i].number == number) return quant_files[i].name;
     return NULL;
-}
-
-/* Appends the names that --quantize takes, a row each, with bits per weight and what they are. */
-static void quant_list(str *out) {
-    for (int i = 0; i < N_FT; i++) {
-        uint8_t     base = quant_files[i].base;
-        const char *also = quant_files[i].also;
-        char        bits[16] = "-";
-        if (base != QUANT_SAME) snprintf(bits, sizeof bits, "%.4g", 8.0 * k_types[base].bytes / k_types[base].block);
-        str_fmt(out, "%-10s %7s  %s%s%s%s\n", quant_files[i].name, bits, quant_files[i].about, also ? " (also " : "",
-                also ? also : "", also ? ")" : "");
-    }
 }
 
 static bool quant__type(const char *option, const char *name, int *out, err_t *e) {
@@ -617,17 +614,62 @@ static void quant__plan_drop(quant__plan *p) {
 
 static bool quant__plan_make(quant__plan *p, const gguf_file *g, const char *type, const quant_opts *o, err_t *e) {
     *p = (quant__plan){.g = g, .o = o};
-    int ft = quant__find(type);
-    const int near = ft < 0 ? quant__similar(type) : -1;
-    if (near >= 0)
-        return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
-    if (ft < 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (--list quants)", type);
+    const int ft = quant__find(type);
+    if (!quant_knows("--quantize", type, e)) return false;
     p->ft = (quant_ft)ft;
     if (!quant__type("--output-tensor-type", o->output_type, &p->output_type, e) ||
         !quant__type("--token-embedding-type", o->embd_type, &p->embd_type, e) || !quant__patterns(p, e))
         return false;
     quant__read_model(p);
     return quant__steps(p, e);
+}
+
+/* --- the list --- */
+
+/* Tensors of Llama 3.1 8B: what list shows bits of. */
+enum { USUAL_LAYERS = 32, USUAL_EACH = 9, USUAL_TENSORS = 3 + USUAL_LAYERS * USUAL_EACH, USUAL_NAME = 32 };
+
+/* Bits per weight of a file of this type, of the usual shape and without an importance matrix. */
+static double quant__usual_bits(int ft) {
+    static const struct {
+        const char *name;
+        uint64_t    cols, rows;
+    } whole[] = {{"token_embd.weight", 4096, 128256}, {"output.weight", 4096, 128256}, {"output_norm.weight", 4096, 1}},
+      layer[USUAL_EACH] = {{"attn_norm", 4096, 1},    {"attn_q", 4096, 4096},     {"attn_k", 4096, 1024},
+                           {"attn_v", 4096, 1024},    {"attn_output", 4096, 4096}, {"ffn_norm", 4096, 1},
+                           {"ffn_gate", 4096, 14336}, {"ffn_up", 4096, 14336},    {"ffn_down", 14336, 4096}};
+    gguf_tensor     *t = mem_new(USUAL_TENSORS, sizeof *t);
+    char           (*name)[USUAL_NAME] = mem_new(USUAL_TENSORS, sizeof *name);
+    const gguf_file  g = {.tensor = t, .n_tensor = USUAL_TENSORS};
+    const quant_opts o = {.dry_run = true};
+    err_t            none = {0};
+    quant__plan p = {.g = &g, .o = &o, .ft = (quant_ft)ft, .output_type = -1, .embd_type = -1, .n_v = USUAL_LAYERS, .gqa = 4,
+                     .n_layer = USUAL_LAYERS};
+    for (int i = 0; i < USUAL_TENSORS; i++) {
+        const bool     in_layer = i >= 3;
+        const uint64_t cols = in_layer ? layer[(i - 3) % USUAL_EACH].cols : whole[i].cols;
+        const uint64_t rows = in_layer ? layer[(i - 3) % USUAL_EACH].rows : whole[i].rows;
+        if (in_layer) snprintf(name[i], USUAL_NAME, "blk.%d.%s.weight", (i - 3) / USUAL_EACH, layer[(i - 3) % USUAL_EACH].name);
+        else snprintf(name[i], USUAL_NAME, "%s", whole[i].name);
+        t[i] = (gguf_tensor){.name = bytes_of(name[i]), .type = rows > 1 ? K_F16 : K_F32, .dim = {cols, rows, 1, 1}};
+    }
+    quant__steps(&p, &none);
+    const double bits = 8.0 * (double)p.to_bytes / (double)p.weights;
+    quant__plan_drop(&p);
+    mem_free_all(t, name);
+    return bits;
+}
+
+/* Appends the names that --quantize takes, a row each, with the bits per weight of a file of 8 billion weights, and what they
+ * are. */
+static void quant_list(str *out) {
+    for (int i = 0; i < N_FT; i++) {
+        const char *also = quant_files[i].also;
+        char        bits[16] = "-";
+        if (quant_files[i].base != QUANT_SAME) snprintf(bits, sizeof bits, "%.2f", quant__usual_bits(i));
+        str_fmt(out, "%-10s %7s  %s%s%s%s\n", quant_files[i].name, bits, quant_files[i].about, also ? " (also " : "",
+                also ? also : "", also ? ")" : "");
+    }
 }
 
 /* --- the weights --- */

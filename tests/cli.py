@@ -2446,6 +2446,66 @@ def bench_forms():
 
 
 @case
+def quality():
+    """--quality: each type's file has the figures of --quantize and --kl-divergence, as a table of three forms and a picture; temporary files go, by a signal too"""
+    import xml.etree.ElementTree as ET
+    where, text, f16 = folder("quality"), tmp("quality.txt"), os.path.join(HERE, "models", "pip-f16.gguf")
+    with open(text, "w") as f:
+        f.write("Once upon a time there was a small boat. It sailed to the sea and met a whale. " * 20)
+    env = {"TMPDIR": where}
+    ask = ("-m", f16, "-f", text, "-c", "64", "--chunks", "2", "--kl-top-k", "0")
+    picture, base = tmp("quality.svg"), tmp("quality.base")
+    got = json.loads(good("--quality", "Q8_0,q4_k_m", *ask, "--json", "-q", "--plot", picture, env=env))
+    same([x["type"] for x in got], ["model", "Q8_0", "q4_k_m"], "rows")
+    good(*ask, "--perplexity", "--kl-divergence-base", base, "-q")
+    for row in got[1:]:
+        made = tmp("quality.gguf")
+        good("--quantize", row["type"], "-m", f16, "-o", made, "-q")
+        kl = json.loads(good("-m", made, "--kl-divergence", base, "--json", "-q"))
+        same([row[k] for k in ("ppl", "ppl_error", "kld", "kld_error", "kld_p99", "same_top")],
+             [kl["perplexity"], kl["perplexity_error"], kl["kld"]["mean"], kl["kld"]["error"], kl["kld"]["p99"], kl["same_top"]], row["type"])
+        same("%.6g" % row["mib"], "%.6g" % (os.path.getsize(made) / 2 ** 20), "size")
+        same((got[0]["ppl"], got[0]["kld"], got[0]["same_top"]), (kl["base_perplexity"], 0, 1), "the model's own row")
+    check(got[1]["kld"] < got[2]["kld"] and got[1]["bits"] > got[2]["bits"], repr(got))
+    svg = open(picture).read()
+    check(all(x in svg for x in ("Q8_0", "q4_k_m", "KL divergence", "Size, MiB", "quality.txt")), svg)
+    ET.fromstring(svg)
+    same(os.listdir(where), [], "temporary files")
+    for name, head in ("q.md", b"| type |"), ("q.csv", b"type,mib,bits,ppl,"), ("q.json", b"[\n{"):
+        good("--quality", "Q4_0", *ask, "-q", "-o", tmp(name))
+        check(open(tmp(name), "rb").read().startswith(head), name)
+    for types, word in (("Q8_0,zebra", "--quality: unknown type 'zebra'"), ("Q4_K_X", "did you mean Q4_K"), (",", "unknown type")):
+        refused(run("--quality", types, *ask, "-q"), 2, word, types)
+    refused(run("--quality", "Q8_0", *ask, "-q", "--plot", "q.png"), 2, "SVG", "a picture of another kind")
+    refused(run("--quality", "Q8_0", *ask, "-q", env={"TMPDIR": tmp("nowhere")}), 2, "nowhere/llmrun-quality", "no folder")
+    long = tmp("quality.long")
+    with open(long, "w") as f:
+        f.write("Once upon a time there was a small boat. It sailed to the sea. " * 4000)
+    for sig in signal.SIGINT, signal.SIGTERM:
+        p = start("--quality", ",".join(["Q4_K_M"] * 50), "-m", f16, "-f", long, "-c", "512", "-q", env={**ENV, **env})
+        while not os.listdir(where) and p.poll() is None:
+            time.sleep(0.01)
+        p.send_signal(sig)
+        same((finish(p).rc, os.listdir(where)), (128 + sig, []), "after signal %d" % sig)
+
+
+@case
+def given_twice():
+    """an option that takes effect once and is given again with another value: one line says that the last one counts; lists and equal values say nothing"""
+    ask = ("-m", SMALL, "-p", "a", "--no-chat", "--temp", "0")
+    for more, word in ((("-n", "1", "-n", "2"), b"-n is given more than once: the last one counts"),
+                       (("-n", "1", "--predict=2"), b"--predict replaces -n: the last one counts"),
+                       (("-n", "2", "--chat", "--no-chat"), b"--no-chat replaces --chat: the last one counts"),
+                       (("-n", "2", "-p", "b", "-p", "a"), b"-p is given more than once")):
+        r = run(*ask, *more)
+        check(r.rc == 0 and r.err.count(word) == 1, "%r: %r" % (more, r))
+        same(r.out, good(*ask, "-n", "2", "-q"), "the answer of %r" % (more,))
+        check(not run(*ask, *more, "-q").err, "-q")
+    for more in ("-n", "2", "-n", "2"), ("-n", "2", "--stop", "x", "--stop", "y"), ("-n", "2", "--echo", "--echo"):
+        check(b"last one counts" not in run(*ask, *more).err, repr(more))
+
+
+@case
 def bench_plot():
     """--plot FILE is well-formed SVG with each test's name and rate, whatever the names of files; it never replaces the model or the output"""
     import xml.etree.ElementTree as ET
@@ -2461,6 +2521,8 @@ def bench_plot():
     check({"tg2, llama.gguf", 'tg2, a<b&?".gguf', "1", "2", "4"} <= set(texts(path)), repr(texts(path)))
     refused(run(*QUICK, "--plot", SMALL), 2, "is the model itself", "--plot onto the model")
     refused(run(*QUICK, "--plot", "-"), 2, "expected a file to write", "--plot -")
+    for name in "a.png", "b/rates.PDF", "c.jpeg":
+        refused(run(*QUICK, "--plot", name), 2, "SVG, expected a name such as", name)
     refused(run(*QUICK, "-o", path, "--format", "csv", "--plot", path), 2, "is the output itself", "--plot onto the output")
     new = [tmp("new.csv"), tmp("new.svg")]
     refused(run(*QUICK, "-c", "7", "-o", new[0], "--format", "csv", "--plot", new[1]), 2, "the context holds 7", "a run that fails early")
