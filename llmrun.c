@@ -74,8 +74,9 @@
  *   [bench]     tool: benchmark of a model on this machine
  *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
+ *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base tok ops arch model calls spec term talk quant cli
+ *               <- k base tok ops arch model calls spec term talk quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -195,6 +196,7 @@
 #include "src/plot.c"
 #include "src/bench.c"
 #include "src/cli.c"
+#include "src/topics.c"
 #include "src/help.c"
 #include "src/act.c"
 #include "src/main.c"
