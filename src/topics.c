@@ -53,7 +53,7 @@ static const topic topics_all[] = {
         "messages and the clock. A control token such as <|im_end|> in a message is encoded as plain text.",
         "Thinking is kept apart from the answer: standard output has the answer alone, --think show writes the thinking to "
         "standard error, JSON has it as reasoning_content. --think on|off sets the variables that templates have for it; "
-        "--think-budget closes it.",
+        "--think-budget N closes it after N tokens.",
         "A file without a template gets none: --chat and -i are refused, a prompt is a text to continue."}},
     {"chat", "Conversations", {
         "llmrun -m MODEL in a terminal begins a conversation where the model has a chat template; -i demands one, from a pipe "
@@ -83,7 +83,7 @@ static const topic topics_all[] = {
         "grammar (GBNF)\t--grammar, --grammar-file; grammar, guided_grammar",
         "JSON Schema 2020-12\t--json-schema, --json-schema-file; response_format (json_schema, json_object), guided_json",
         "Unknown keywords of a schema give a note on standard error; format is enforced; nothing is fetched. Without $schema "
-        "a document is read as 2020-12 with the older spellings. A declared name may not come twice.",
+        "a document is read as 2020-12 with the older spellings. A key that a schema declares may not come twice in an object.",
         "With a template that thinks, the constraint begins behind the thinking. It comes before biases and samplers, and "
         "log-probabilities are the model's own. Where --logit-bias leaves nothing that is allowed, the answer is an error.",
         "--match checks a text with the same automaton and without a model: there JSON may have its keys in any order and any "
