@@ -77,8 +77,9 @@
  *   [bench]     tool: benchmark of a model on this machine
  *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
+ *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base tok ops arch model calls req spec term talk quant cli
+ *               <- k base tok ops arch model calls req spec term talk quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -201,6 +202,7 @@
 #include "src/quality.c"
 #include "src/bench.c"
 #include "src/cli.c"
+#include "src/topics.c"
 #include "src/help.c"
 #include "src/act.c"
 #include "src/main.c"

@@ -1798,8 +1798,8 @@ static bool act__asked(config *c, const gguf_file *g, err_t *e) {
     if (talks && chat_has_template(g)) c->action = ACT_TALK;
     else if (talks)
         return err_set(e, EXIT_INPUT,
-                       "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or text on standard "
-                       "input", str_base_name(g->path));
+                       "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or text on "
+                       "standard input", str_base_name(g->path));
     return !act_table[c->action].read || act__prompt_exists(c, 0, e);
 }
 

@@ -72,14 +72,26 @@ static void talk__put(bytes text) {
     str_drop(&seen);
 }
 
+/* Appends a text in lines of the window's width less `indent` columns; one line where the window is narrow or there is none. */
+static void talk__lines(bytes text, int indent, str *out) {
+    screen_text flow = {0};
+    const int   columns = screen_columns(STDERR_FILENO);
+    screen_flow(&flow, text, true, columns > 2 * indent ? columns - indent : 0, out);
+    screen_drop(&flow);
+}
+
 __attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...) {
     char    line[1024];
+    str     lines = {0};
     va_list ap;
     va_start(ap, fmt);
     const int n = vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    talk__put((bytes){(const uint8_t *)line, (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4))});
-    talk__put(bytes_of("\n"));
+    const size_t whole = (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4));
+    talk__lines((bytes){(const uint8_t *)line, whole}, 0, &lines);
+    str_put(&lines, "\n");
+    talk__put(str_bytes(&lines));
+    str_drop(&lines);
 }
 
 /* --- messages --- */
@@ -655,14 +667,19 @@ static void talk_describe(const talk_command *c, str *out) {
 }
 
 static void talk__help(talk_job *k, const char *arg) {
+    enum { INDENT = 27 };
     (void)k, (void)arg;
     for (int i = 0; i < TALK_COMMANDS; i++) {
         char usage[64];
-        str  help = {0};
+        str  help = {0}, lines = {0};
         talk_describe(&talk_commands[i], &help);
         snprintf(usage, sizeof usage, "%s %s", talk_commands[i].name, talk_commands[i].args);
-        talk__say("  %-24s %s", usage, help.p);
-        str_drop(&help);
+        talk__lines(str_bytes(&help), INDENT, &lines);
+        for (char *p = lines.p, *end; p; p = end, *usage = 0) {
+            if ((end = strchr(p, '\n'))) *end++ = 0;
+            talk__say("  %-*s%s", INDENT - 2, usage, p);
+        }
+        str_drop_all(&help, &lines);
     }
     talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and after the last, "
               "does the same for typed ones.\n"

@@ -198,7 +198,8 @@ def help_fits_the_window():
     check(max(len(line) for line in good("--help").decode().splitlines()) <= 80, "a line of more than 80 columns in a pipe")
     brief = in_window(80, "-h").splitlines()
     check(10 < len(brief) < 24 and max(map(len, brief)) <= 80, "-h has %d lines" % len(brief))
-    check("--help" in brief[-3] and "sampling" in brief[-2] + brief[-3], "-h does not say how to get more: %r" % brief[-3:])
+    more = " ".join(brief[-4:])
+    check("--help TOPIC" in more and "sampling" in more and "limits" in more, "-h does not say how to get more: %r" % more)
 
 
 @case
@@ -213,7 +214,10 @@ def help_topics():
           "keys of a line: %r" % (keys and keys.groups(),))
     refused(run("--help", "smapling"), 2, "no topic smapling (did you mean sampling?)", "a wrong topic")
     refused(run("--help", "sampling", "--format", "man"), 2, "a topic has no form man", "a topic as a man page")
+    models, chat = good("--help", "models").decode(), good("--help", "chat").decode()
+    check("huggingface.co" in models and good("--list", "archs").decode() in models and "--system-prompt" in chat and "Ctrl-C" in chat, "texts of topics")
     text = good("--help").decode()
+    check(re.search(r"(?m)^Topics:\n  models +Models", text), "--help does not list its topics")
     for code in "0", "1", "2", "3", "130, 143":
         check(re.search(r"(?m)^  %s  +[a-z]" % code, text), "--help does not name exit code " + code)
 

@@ -337,7 +337,8 @@ static void t_cli_help_topics(void) {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
         {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, structure, speculation, cache, rope, evaluation, quantize, "
-                  "batch, bench, output"},
+                  "batch, bench, output, models, types, templates, tool-calls, embeddings, gpu, guarantees, performance, limits"},
+        {"templats", "--help: no topic templats (did you mean templates?)"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         e = (err_t){0};
@@ -347,10 +348,44 @@ static void t_cli_help_topics(void) {
     str_drop(&s);
 }
 
+/* Whether every long option that a text names is one; `others`: names of other programs, each with a blank after it. */
+static void t_cli__names_options(const char *text, const char *others) {
+    for (const char *p = text; (p = strstr(p, "--")); p += 2) {
+        const bytes name = {(const uint8_t *)p, 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-")};
+        char        word[64];
+        snprintf(word, sizeof word, "%.*s ", (int)name.n, p);
+        if (name.n > 2) CHECKF(cli_find(false, name) || cli_find(true, name) || strstr(others, word), "%s is no option", word);
+    }
+}
+
+/* Texts of topics: they stand behind the options of a group with their name, name options that exist, and fit into 80 columns. */
+static void t_cli_help_texts(void) {
+    for (int t = 0; t < TOPICS; t++) {
+        const topic *about = &topics_all[t];
+        str          s = {0};
+        err_t        e = {0};
+        bool         lists = false;
+        CHECKF(help__about(about->name, 80, &s, &e) && strstr(s.p, about->title), "%s: %s", about->name, e.text);
+        CHECKF(help__topic(about->name) < 0 || strncmp(s.p, cli_groups[help__topic(about->name)].title, 10) == 0, "%s: no options", about->name);
+        for (int i = 0; about->line[i]; i++) {
+            str list = {0};
+            t_cli__names_options(about->line[i], "--modelfile --array ");
+            if (*about->line[i] == '@') {
+                lists = true;
+                CHECKF(help__print_list(about->line[i] + 1, false, &list) && strstr(s.p, list.p), "no list %s", about->line[i]);
+            }
+            str_drop(&list);
+        }
+        for (const char *p = s.p; !lists && *p; p += strcspn(p, "\n") + 1)
+            CHECKF(strcspn(p, "\n") <= 80, "%s: a line of %zu columns: %.90s", about->name, strcspn(p, "\n"), p);
+        str_drop(&s);
+    }
+}
+
 /* The man page has its sections and every option; no line begins with a request that is none. */
 static void t_cli_help_man(void) {
-    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
-    static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B "};
+    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "CONVERSATIONS", "TOPICS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
+    static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B ", ".nf", ".fi"};
     str man = {0};
     help__man(&man);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
@@ -1042,6 +1077,7 @@ static const t_case t_cli_cases[] = {
     {"help__text", "help mentions each option once, in text and in Markdown", t_cli_help},
     {"cli_help_width", "help fits every width, and -h a screen of 24 lines", t_cli_help_width},
     {"cli_help_topics", "--help TOPIC prints a group or an option", t_cli_help_topics},
+    {"cli_help_texts", "texts of topics name options that exist and fit the width", t_cli_help_texts},
     {"help__man", "the man page is whole", t_cli_help_man},
     {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
     {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},

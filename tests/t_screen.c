@@ -60,8 +60,27 @@ static void t_screen_holds_back(void) {
     str_drop(&out);
 }
 
+/* Texts of any characters: the parts in which they come change nothing, and all but white space stays. */
+static void t_screen_any(void) {
+    static const char *const parts[] = {"a", "word", " ", "  ", "\n", "\t", "`", "```", "|", "\xe6\x97\xa5", "e\xcc\x81", "\xf0\x9f\x98\x80", "aaaaaaaaaaaaaaaaaaaaaaaa"};
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        str text = {0}, seen[2] = {{0}, {0}};
+        str_put(&text, "");
+        for (uint64_t i = 0; i < 40; i++) str_put(&text, parts[rng_mix(seed * 64 + i) % (sizeof parts / sizeof *parts)]);
+        const int columns = seed % 7 ? SCREEN_LEAST + (int)(seed % 30) : 0;
+        str       whole = t_screen__flow(text.p, text.n, columns), small = t_screen__flow(text.p, 1 + seed % 5, columns);
+        EQ_STR(small.p, whole.p);
+        for (int side = 0; side < 2; side++)
+            for (const char *p = side ? whole.p : text.p; *p; p++)
+                if (!strchr(" \n\t", *p)) str_add(&seen[side], p, 1);
+        EQ_STR(seen[1].p ? seen[1].p : "", seen[0].p ? seen[0].p : "");
+        str_drop_all(&text, &whole, &small, &seen[0], &seen[1]);
+    }
+}
+
 static const t_case t_screen_cases[] = {
     {"screen_lines", "lines end between words and before wide characters; words longer than a line, code and tables stay whole", t_screen_lines},
+    {"screen_any", "any text stays what it is but for white space, whatever its parts", t_screen_any},
     {"screen_holds_back", "only the word that is not whole yet is held back", t_screen_holds_back},
 };
 static const t_suite t_screen_suite = SUITE(t_screen_cases);
