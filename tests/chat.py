@@ -312,12 +312,14 @@ def chat_terminal():
 
 @case
 def chat_tokens():
-    """the ids of a chat are those of its rendering, with one start token"""
-    for m in (PIP, model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)):
+    """the ids of a chat are those of its rendering, with one start token, whether the template writes it or not"""
+    answer = [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]]
+    for m in (PIP, model("simple", answer, SIMPLE), model("silent", answer, SIMPLE.replace("{{ bos_token }}", ""))):
         for text in ("Hi", "two\n\nlines  and spaces ", "é 中文 😀", "<b>&amp; {{ x }} {% if %}", "", "<|im_sta", "<think>"):
             text_, ids = rendered(m, "-p", text)
             want = good("-m", m, "--tokenize", "--special", "-p", text_).split()
             start = good("-m", m, "--tokenize", "--bos", "-p", "").split()
+            check(ids.count(start[0]) == 1, "%s, %r: start tokens in %s" % (os.path.basename(m), text, ids))
             check(ids == want or (ids == start + want and want[:1] != start),
                   "%s, %r: ids %s, the rendering has %s" % (os.path.basename(m), text, ids, want))
 
