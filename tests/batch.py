@@ -786,11 +786,6 @@ def exits():
     same(read(out), before, "the answers")
 
 
-def no_close():
-    """What lets answers be cut inside their constraint."""
-    return ("--no-close",) if b"--no-close" in good("--help", "structure") else ()
-
-
 @case
 def summary():
     """the summary goes to stderr: text without colour in a pipe, or JSON that counts the lines"""
@@ -811,7 +806,7 @@ def summary():
     check(abs(s["cost_per_million_tokens"] / cost - 1) < 1e-3, "cost %r, expected %g" % (s["cost_per_million_tokens"], cost))
     check(abs(s["cost"] / (36 * s["seconds"] / 3600) - 1) < 1e-3, "cost of the run: %r" % s["cost"])
     check(re.search(rb"cost +[0-9.e-]+ for this run, [0-9.e-]+ for a million tokens", run("-m", PIP, "--batch", path, "--cost-per-hour", "36").err), "cost as text")
-    _, held = told([{"prompt": "a", "max_tokens": 2, "regex": "a{9}"}, {"prompt": "a", "max_tokens": 9, "regex": "a{1}"}], *SEED, *no_close())
+    _, held = told([{"prompt": "a", "max_tokens": 2, "regex": "a{9}"}, {"prompt": "a", "max_tokens": 9, "regex": "a{1}"}], *SEED, "--no-close", rc=1)
     same(held["unfinished"], 1, "unfinished answers")
     for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"),
                         ("completion_tokens_per_s", "completion_tokens")):
@@ -1360,7 +1355,7 @@ def stale_private():
     """header and FILE.stale are open to nobody who may not read the results; neither a link in its place nor notes lose a byte"""
     line = lambda i, n: {"prompt": "Once %d" % i, "max_tokens": n, "temperature": 0}
     mode = lambda path: os.stat(path).st_mode & 0o7777
-    out, notes = fresh("private.jsonl"), put("notes.txt", b"these are my notes")
+    out, notes = fresh("private.jsonl"), put("notes.jsonl", b"these are my notes")
     for n in 2, 3, 4:
         path = put("in.jsonl", [line(i, n) for i in range(3)])
         if n == 2:
