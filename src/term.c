@@ -176,6 +176,7 @@ static void term__on_signal(int sig) {
     else if (sig == SIGTSTP) {
         term__plain();
         raise(sig);                                   /* SA_RESETHAND: it now stops the program */
+        term__tty.resumed = 1;
         term__listen(TERM_STOP);
     } else {
         term_restore();
@@ -733,6 +734,7 @@ static term_event term_read(term_input *t, term_message *m, err_t *e) {
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGWINCH);
     sigaddset(&ours, SIGCONT);
+    sigaddset(&ours, SIGTSTP);
     *m = (term_message){0};
     str_put(&m->text, "");
     str_put(&typed, "");

@@ -573,6 +573,25 @@ def talk_shows_who_speaks():
 
 
 @case
+def talk_is_stopped():
+    """Ctrl-Z, each time: what the shell writes after it is not bold, and the message goes on behind it"""
+    p = Person("-m", hello(), "-i")
+    p.until(b"> ")
+    for part in b"one", b" two":
+        p.type(part)
+        p.until(part[-2:])
+        os.kill(p.pid, signal.SIGTSTP)
+        p.until(b"\x1b[0m")
+        os.kill(p.pid, signal.SIGCONT)
+        p.until(b"\x1b[1m")
+    p.type(b"\r")
+    check(b"Hello you" in p.until(b"written") + p.prompt(), "no answer")
+    p.type("/undo\r")
+    p.until(b"taken back: one two"), p.prompt(), p.type("\x04")
+    same(p.end(), 0, "exit code")
+
+
+@case
 def talk_completes_commands():
     """Tab completes a command, a parameter of /set and a word of /think; it shows what is possible, and is text in a message"""
     edits()
