@@ -1512,6 +1512,17 @@ def table_prompts():
 
 
 @case
+def table_control():
+    """a control token is one where the template has it, and text where a cell of a raw prompt has it"""
+    path = put("t.csv", b"a\n<|endoftext|>\nOnce\n")
+    tokens = lambda template: [r.body["usage"]["prompt_tokens"] for _, r in sorted(records(run(
+        "-m", PIP, "--no-chat", "-n", "1", "-q", "--batch", path, "--prompt-template", template).out).items())]
+    many, one = tokens("x{a}")
+    check(many > one + 2, "the cell is text: %r" % ((many, one),))
+    same(tokens("<|endoftext|>x{a}"), [many + 1, one + 1], "the template's own")
+
+
+@case
 def table_chat():
     """a filled prompt is the message of a user where lines are messages"""
     line = {"messages": [{"role": "user", "content": "What is 7 plus 5?"}], "max_tokens": 8, "temperature": 0}
