@@ -1120,7 +1120,7 @@ static void batch__export(batch_work *b, err_t *e) {
     forms_head(b->job->forms, &b->rec);
     g_interrupt = 0;
     bool ok = out_begin(out, e) && out_put(out, b->rec.p, b->rec.n) &&
-              results_each(b->out->name, b->in.path, b->in.n, batch__export_one, b, e);
+              results_each(&b->out->name, 1, b->in.path, b->in.n, batch__export_one, b, e);
     str_clear(&b->rec);
     forms_tail(b->job->forms, &b->rec);
     ok = ok && out_put(out, b->rec.p, b->rec.n);

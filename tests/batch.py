@@ -1683,6 +1683,42 @@ def forms_resumed():
 
 
 @case
+def forms_merged():
+    """--merge writes joined records as a table, a text or a list, as a run of all lines does; shards of a table keep records that it joins"""
+    lines = [{"custom_id": "k%d" % i, "prompt": "Once %d" % i, "max_tokens": 3, "temperature": 0, "n": 1 + i % 2} for i in range(9)] + [{"prompt": 5}]
+    path = put("in.jsonl", lines)
+    args = ("-m", PIP, "-q", "-s", "1", "--batch", path, "--batch-fields", "seed,logprob,prompt")
+    parts = []
+    for i in 1, 2, 3:
+        parts.append(fresh("part%d.csv.jsonl" % i))
+        fresh("part%d.csv" % i)
+        run(*args, "-o", tmp("part{shard}.csv"), "--shard", "%d/3" % i)
+    for name in "all.csv", "all.tsv", "all.txt", "all.json":
+        out, whole = fresh(name), fresh("whole" + name[3:])
+        fresh("whole%s.jsonl" % name[3:])
+        run(*args, "-o", whole)
+        good("--merge", *parts, "-o", out, "-q")
+        strip = lambda data: re.sub(rb'"created":\d+|"cached_tokens":\d+|"system_fingerprint":"[^"]+"|,reasoning_content,tool_calls(?=\n)|,,(?=\n)', b"", data)
+        if name == "all.csv":
+            a, b = rows_of(read(out)), rows_of(read(whole))
+            same(a, [{k: v for k, v in x.items() if k not in ("reasoning_content", "tool_calls")} for x in b], name)
+        elif name == "all.tsv":
+            same([x["text"] for x in rows_of(read(out), "\t")], [x["text"] for x in rows_of(read(whole), "\t")], name)
+        else:
+            same(strip(read(out)), strip(read(whole)), name)
+    same(good("--merge", *parts, "--format", "text", "--print0", "-q").replace(b"\0", b"\n"), read(tmp("all.txt")), "NULs")
+    records(good("--merge", *parts, "--format", "jsonl", "-q"))
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}}, "required": ["a", "b"], "additionalProperties": False}
+    put("t.csv", b"x,y\nOnce,1\nTwo,2\n")
+    out = fresh("objects.jsonl")
+    run("-m", PIP, "-q", "-n", "60", "--close", "--no-chat", "--batch", tmp("t.csv"), "--prompt-template", "{x}", "--batch-fields", "y", "--json-schema", json.dumps(schema), "-o", out)
+    rows = rows_of(good("--merge", out, "--format", "csv", "-q"))
+    same(list(rows[0]), "line,custom_id,index,y,a,b,finish_reason,prompt_tokens,completion_tokens,error".split(","), "columns that the records have")
+    check([x["y"] for x in rows] == ["1", "2"] and all(x["a"] in "12" and x["b"] in ("true", "false") for x in rows), repr(rows))
+    refused(run("--merge", out, put("notes.txt", b"my notes\n"), "--format", "json", "-q"), 2, "notes.txt", "a part that is no results")
+
+
+@case
 def retry_errors():
     """--resume --retry-errors runs the lines again that have an error, and those alone"""
     lines = [{"custom_id": "a", "prompt": "Once", "max_tokens": 3}, {"prompt": "x " * 300, "max_tokens": 3}, {"prompt": 5}, {"prompt": "One", "max_tokens": 2}]

@@ -694,9 +694,9 @@ static void t_results_each(void) {
     for (uint64_t i = 5; i > 0; i--) tl_add(&s, i, rng_mix(i), NULL, "a text");
     for (uint64_t i = 1; i <= 5; i++) tl_add(&want, i, rng_mix(i), NULL, "a text");
     const char *path = tl_file("each.jsonl", s.p, s.n);
-    CHECK(results_each(path, NULL, 0, tl_collect, &got, &e) && !e.code);
+    CHECK(results_each(&path, 1, NULL, 0, tl_collect, &got, &e) && !e.code);
     EQ_STR(got.p, want.p);
-    CHECK(!results_each(path, NULL, 0, tl_stop, &n, &e) && n == 1);
+    CHECK(!results_each(&path, 1, NULL, 0, tl_stop, &n, &e) && n == 1);
     EQ_STR(e.text, "stop 1");
     str_drop_all(&s, &want, &got);
 }
