@@ -1431,7 +1431,59 @@ static bool act__statistics(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
-static bool act__merge(act_job *r, err_t *e) { return results_merge(r->c->inputs.v, r->c->inputs.n, &r->out, e); }
+/* Records that are joined in another form. */
+typedef struct {
+    forms_spec forms;
+    bool       texts;                                 /* some answer is no object */
+    bool       more;                                  /* a record is written */
+    out_t     *out;
+} act_joined;
+
+static bool act__learn(void *ctx, bytes record, err_t *e) {
+    act_joined *m = ctx;
+    (void)e;
+    forms_learn(&m->forms, record, &m->texts);
+    return true;
+}
+
+static bool act__join(void *ctx, bytes record, err_t *e) {
+    act_joined *m = ctx;
+    str         s = {0};
+    forms_put(&m->forms, record, !m->more, &s);
+    const bool ok = out_put(m->out, s.p, s.n) && !e->code;
+    m->more = true;
+    str_drop(&s);
+    return ok;
+}
+
+/* Joins files of results, as records or in the form that --format or the name of the file says. For another form the files are
+ * read twice: to find errors and the columns of a table before anything is written. */
+static bool act__merge(act_job *r, err_t *e) {
+    static const struct {
+        const char *name;
+        forms_kind  kind;
+    } kinds[] = {{"csv", FORMS_CSV}, {"tsv", FORMS_TSV}, {"txt", FORMS_TEXT}, {"text", FORMS_TEXT}, {"json", FORMS_LIST}};
+    const config    *c = r->c;
+    const cli_list  *files = &c->inputs;
+    const char      *name = cli_given(c, "--format") || c->json ? c->format : act__extension(c);
+    act_joined       m = {.out = &r->out, .forms = {.zero = c->print0}};
+    str              s = {0};
+    size_t           k = 0;
+    while (k < 5 && strcasecmp(kinds[k].name, name) != 0) k++;
+    if (c->print0 && (k == 5 || kinds[k].kind != FORMS_TEXT))
+        return err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
+    if (k == 5) return results_merge(files->v, files->n, &r->out, e);
+    m.forms.kind = kinds[k].kind;
+    bool ok = results_each(files->v, files->n, NULL, 0, act__learn, &m, e) && out_begin(&r->out, e);
+    forms_head(&m.forms, &s);
+    ok = ok && out_put(&r->out, s.p, s.n) && results_each(files->v, files->n, NULL, 0, act__join, &m, e);
+    str_clear(&s);
+    forms_tail(&m.forms, &s);
+    ok = ok && out_put(&r->out, s.p, s.n);
+    str_drop(&s);
+    forms_drop(&m.forms);
+    return ok;
+}
 
 static bool act__bench(act_job *r, err_t *e) {
     static const char *const forms[] = {[BENCH_MD] = "md", [BENCH_CSV] = "csv", [BENCH_JSON] = "json", [BENCH_JSONL] = "jsonl"};
@@ -1727,7 +1779,7 @@ static const act_row act_table[N_ACTS] = {
     [ACT_QUALITY] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json csv md", "not written", act__check_quality, act__read_prompt,
                      act__quality},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
-    [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
+    [ACT_MERGE] = {WITH_OUTPUT, AT(output), "json jsonl csv tsv", NULL, NULL, NULL, act__merge},
     [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},
     [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
     [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help},

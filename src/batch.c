@@ -129,6 +129,7 @@ typedef struct {
     batch_line      *begun;                           /* in the schedule */
     bool             over;                            /* the last file has ended */
     bool             settled;                         /* the resumed results hold answers to its lines alone */
+    table_values     values;                          /* where they are in the prompt */
     table_row        row;                             /* the cells of the line that is being read */
     str              rec;                             /* the record that is being written */
     bool             headed;                          /* the beginning of a stream of BATCH_FORMS is written */
@@ -234,7 +235,7 @@ static bool batch__opens_array(bytes line, size_t i) {
 static bool batch__has_columns(const batch_input *in, const table_row *columns, err_t *e) {
     const batch_pass *pass = &in->job->pass;
     str               text = {0};
-    const char       *option = table_fill(&in->job->prompt, columns, &text, e) ? NULL : "--prompt-template";
+    const char       *option = table_fill(&in->job->prompt, columns, &text, NULL, e) ? NULL : "--prompt-template";
     bytes             name = {0};
     if (in->o->id_column && !option && !table_find(columns, name = bytes_of(in->o->id_column))) option = "--id-column";
     for (int i = 0; !option && in->rows && i < pass->n; i++)
@@ -460,12 +461,15 @@ static bool batch__encode(batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) 
     bytes             text = p->text;
     const bool        given = p->ids.n > 0;
     bool              ok = true;
+    const size_t      before = o && o->prefix ? strlen(o->prefix) : 0;
     if (given) *ids = p->ids, p->ids = (tok_ids){0};
-    if (!given && o && o->prefix) str_put(&own, o->prefix), str_cat(&own, p->text), text = str_bytes(&own);
+    if (!given && before) str_put(&own, o->prefix), str_cat(&own, p->text), text = str_bytes(&own);
+    for (size_t i = 0; i < p->n_data; i++) p->data[i].from += before, p->data[i].to += before;
     if (!given) {
-        const unsigned flags = tok_raw_flags(v, text, b->job->bos, b->job->special) | (o && tok_add_eos(v) ? TOK_EOS : 0);
+        unsigned flags = tok_raw_flags(v, text, b->job->bos, b->job->special) | (o && tok_add_eos(v) ? TOK_EOS : 0);
+        if (flags & TOK_BEGUN && p->n_data && !p->data[0].from) flags ^= TOK_BEGUN | TOK_BOS;    /* data is no start token */
         b->n_begun += (flags & TOK_BEGUN) != 0;
-        ok = tok_encode(v, text, flags, ids, e);
+        ok = tok_encode_spans(v, text, p->data, p->n_data, flags, ids, e);
     }
     if (ok && o && embed_cut(o, ids, !given && tok_add_eos(v))) b->n_cut++;
     str_drop(&own);
@@ -631,11 +635,17 @@ static void batch__columns(const batch_work *b) {
 /* Reads a line of a file with --prompt-template, as req_read() reads a request. */
 static bool batch__read_row(batch_work *b, req *q, bytes line, const req_form *form, err_t *why) {
     str        text = {0}, passed = {0};
-    const bool ok = batch__cells(&b->in, line, &b->row, why) && table_fill(&b->job->prompt, &b->row, &text, why);
+    const bool ok = batch__cells(&b->in, line, &b->row, why) && table_fill(&b->job->prompt, &b->row, &text, &b->values, why);
     batch__columns(b);
     batch__passed(&b->job->pass, &b->row, &passed);
     req_read_text(q, str_bytes(&text), ok, batch__row_id(&b->in, &b->row), form);
     q->passed = str_bytes(&passed);
+    if (ok && !q->chat) {
+        req_prompt *p = q->prompt;
+        p->data = mem_new(b->values.n, sizeof *p->data);
+        for (; p->n_data < b->values.n; p->n_data++)
+            p->data[p->n_data] = (tok_span){b->values.at[p->n_data][0], b->values.at[p->n_data][1]};
+    }
     str_drop(&text);
     return ok;
 }
@@ -1118,7 +1128,7 @@ static void batch__export(batch_work *b, err_t *e) {
     forms_head(b->job->forms, &b->rec);
     g_interrupt = 0;
     bool ok = out_begin(out, e) && out_put(out, b->rec.p, b->rec.n) &&
-              results_each(b->out->name, b->in.path, b->in.n, batch__export_one, b, e);
+              results_each(&b->out->name, 1, b->in.path, b->in.n, batch__export_one, b, e);
     str_clear(&b->rec);
     forms_tail(b->job->forms, &b->rec);
     ok = ok && out_put(out, b->rec.p, b->rec.n);
@@ -1250,6 +1260,7 @@ done:
     sched_free(b.sc);
     batch__input_drop(&b.in);
     table_row_drop(&b.row);
+    table_values_drop(&b.values);
     lines_shard_drop(&b.shard);
     for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
     mem_free_all(b.held, b.ready, b.line);

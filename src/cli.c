@@ -255,7 +255,8 @@ static const cli_opt cli_opts[] = {
      .help = "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
     {"--merge",                         "FILE",       OPT_ACT,  AT(what),            ACT_MERGE, 1, GROUP_ACT, ON_ALL,
      .help = "join the batch results of FILE and of all files after it in the order of the input; two records of "
-             "one line that do not agree are refused; needs no model"},
+             "one line that do not agree are refused; -o FILE.csv, .tsv, .txt and .json or --format write them in that form; "
+             "needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what),            ACT_INSPECT, 0, GROUP_ACT, ON_ALL,
      .help = "check the whole model file and print its metadata and tensors; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what),            ACT_DUMP, 0, GROUP_ACT, ON_ALL,
@@ -594,7 +595,7 @@ static const cli_opt cli_opts[] = {
              "line of the input are moved to FILE.stale"},
     {"--retry-errors",                  NULL,         OPT_ON,   AT(retry_errors),    0, 0, GROUP_BATCH, ON_LINES,
      .help = "with --resume: run the lines again whose record is an error", .beside = BESIDE_RESUME},
-    {"--print0",                        NULL,         OPT_ON,   AT(print0),          0, 0, GROUP_BATCH, ON_BATCH,
+    {"--print0",                        NULL,         OPT_ON,   AT(print0),          0, 0, GROUP_BATCH, ON_BATCH | ON(MERGE),
      .help = "with --format text: a NUL ends each answer, not a newline"},
     {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0, 0, GROUP_BATCH, ON_LINES,
      .help = "plan: prompts with the same beginning run one after the other, so that it is computed once; input: "

@@ -2,7 +2,7 @@
  * Writes records of [req] in other forms: CSV or TSV, with a row for each completion and one for a line with an error; the texts
  * of the answers alone; a JSON list. Where answers are objects of a schema, a table has a column for each of its keys.
  *   The names of columns differ: a column of the input that is called like another one becomes input.NAME, a key answer.NAME.
- * Public: forms_drop, forms_add, forms_add_keys, forms_head, forms_put, forms_tail.
+ * Public: forms_drop, forms_add, forms_add_keys, forms_head, forms_put, forms_tail, forms_learn.
  * Opens: forms_spec. */
 
 typedef enum { FORMS_CSV, FORMS_TSV, FORMS_TEXT, FORMS_LIST } forms_kind;
@@ -68,6 +68,22 @@ static void forms_add_keys(forms_spec *f, bytes schema) {
     while (rest.n && bytes_cut_member(&rest, &key, &value)) {
         str name = {0};
         if (str_unquote(&name, key, true)) forms__push(&f->keys, str_bytes(&name));
+        str_drop(&name);
+    }
+}
+
+static void forms__add_once(forms_names *l, bytes name) {
+    for (size_t i = 0; i < l->n; i++)
+        if (bytes_eq(str_bytes(&l->at[i]), name)) return;
+    forms__push(l, name);
+}
+
+/* Adds the names of an object's members that are not there yet. */
+static void forms__add_members(forms_names *l, bytes object) {
+    bytes key = {0}, value;
+    while (bytes_cut_member(&object, &key, &value)) {
+        str name = {0};
+        if (str_unquote(&name, key, true)) forms__add_once(l, str_bytes(&name));
         str_drop(&name);
     }
 }
@@ -320,3 +336,28 @@ static void forms_put(const forms_spec *f, bytes record, bool first, str *out) {
 
 /* Appends what stands behind the last record. */
 static void forms_tail(const forms_spec *f, str *out) { str_put(out, f->kind == FORMS_LIST ? "\n]\n" : ""); }
+
+/* Adds the columns that a record has, for a table of records of which nothing is known. *texts: whether some answer is no
+ * object; all answers have to be objects for their keys to be columns. */
+static void forms_learn(forms_spec *f, bytes record, bool *texts) {
+    static const char *const asked[] = {"prompt", "seed", "logprob", "times"};
+    const bytes  whole = bytes_trim(record);
+    forms_record r = forms__read(whole);
+    bytes        choice;
+    f->files = f->files || r.file.n;
+    for (unsigned i = 0; i < 4; i++)
+        if (bytes_member(whole, asked[i]).n) f->fields |= 1u << i;
+    forms__add_members(&f->passed, r.fields);
+    while (forms__item(&r.choices, &choice)) {
+        str         text = {0};
+        const bool  known = str_unquote(&text, forms__content(choice), false);
+        const bytes object = known ? bytes_trim(str_bytes(&text)) : (bytes){0}, message = bytes_member(choice, "message");
+        const bool  is = object.n && object.p[0] == '{' && bytes_is_json(object);
+        f->parts = f->parts || bytes_member(message, "tool_calls").n || bytes_member(message, "reasoning_content").n;
+        if (bytes_member(choice, "logprob").n) f->fields |= REQ_LOGPROB;
+        if (is) forms__add_members(&f->keys, object);
+        else *texts = true;
+        str_drop(&text);
+    }
+    if (*texts) forms__drop_names(&f->keys);
+}

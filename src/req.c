@@ -14,7 +14,7 @@
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
  * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error.
- * Opens: req, req_form, req_origin, req_times. */
+ * Opens: req, req_form, req_origin, req_prompt, req_times. */
 
 enum {
     REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
@@ -34,6 +34,8 @@ static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/comp
 typedef struct {
     bytes   text;
     tok_ids ids;                                      /* where n > 0: each below n_vocab */
+    tok_span *data;                                   /* [n_data] owned: parts of the text that hold no control token, in order */
+    size_t    n_data;
 } req_prompt;
 
 /* How the lines of a file are read. */
@@ -108,6 +110,7 @@ static void req_drop(req *q) {
     for (int i = 0; i < q->n_prompt; i++) {
         req__free(q->prompt[i].text);
         tok_ids_drop(&q->prompt[i].ids);
+        mem_free(q->prompt[i].data);
     }
     mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) req__free(q->stop[i]);

@@ -779,10 +779,9 @@ static void results__set_drop(results__set *p, int n) {
     str_drop_all(&p->one, &p->two);
 }
 
-/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
- * error before anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
-static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
-    results__set p;
+/* Reads the records of n files: one for each line, in the order of their inputs, which `names` begins, and lines. Two that differ
+ * are an error. False: e is set, or a signal asks to stop; in either case results__set_drop() is still to be called. */
+static bool results__gather(results__set *p, const char *const *path, int n, const char *const *names, int n_names, err_t *e) {
     struct rlimit most;
     str           id = {0};
     bool          ok = true;
@@ -790,12 +789,33 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
         most.rlim_cur = most.rlim_max;                /* all files are open at once */
         setrlimit(RLIMIT_NOFILE, &most);
     }
-    results__set_init(&p, path, n);
-    for (int i = 0; ok && i < n; i++) ok = results__read_file(&p, (uint32_t)i, &id, e);
-    ok = ok && results__keep_one(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
+    results__set_init(p, path, n);
+    for (int i = 0; ok && i < n; i++) ok = results__read_file(p, (uint32_t)i, &id, e);
+    ok = ok && results__keep_one(p, names, n_names, &id, e);
+    str_drop(&id);
+    return ok;
+}
+
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
+ * error before anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
+static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
+    results__set p;
+    const bool   ok = results__gather(&p, path, n, NULL, 0, e) && out_begin(out, e) && results__put_all(&p, out, e);
     if (ok) results__report(&p);
     results__set_drop(&p, n);
-    str_drop(&id);
+    return ok;
+}
+
+/* Gives the records of n files to put(), in the order of results_merge(), where `names` are the first of the inputs. False: e is
+ * set, put() has said so, or a signal asks to stop. */
+static bool results_each(const char *const *path, int n, const char *const *names, int n_names,
+                         bool (*put)(void *ctx, bytes record, err_t *e), void *ctx, err_t *e) {
+    results__set p;
+    bool         ok = results__gather(&p, path, n, names, n_names, e);
+    for (size_t i = 0; ok && i < p.n; i++)
+        ok = !g_interrupt && results__load(&p, &p.place[i], &p.one, e) &&
+             (results__repair(&p.one), put(ctx, str_bytes(&p.one), e));
+    results__set_drop(&p, n);
     return ok;
 }
 
@@ -1004,22 +1024,6 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
         ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
         ok = results__new_end(r, &w, ok, e);
     }
-    results__set_drop(&p, 1);
-    str_drop(&id);
-    return ok;
-}
-
-/* Gives the records of a file to put(), in the order of their inputs' names and lines. False: e is set, put() has said so, or
- * a signal asks to stop. */
-static bool results_each(const char *path, const char *const *names, int n_names,
-                         bool (*put)(void *ctx, bytes record, err_t *e), void *ctx, err_t *e) {
-    results__set p;
-    str          id = {0};
-    results__set_init(&p, &path, 1);
-    bool ok = results__read_file(&p, 0, &id, e) && results__keep_one(&p, names, n_names, &id, e);
-    for (size_t i = 0; ok && i < p.n; i++)
-        ok = !g_interrupt && results__load(&p, &p.place[i], &p.one, e) &&
-             (results__repair(&p.one), put(ctx, str_bytes(&p.one), e));
     results__set_drop(&p, 1);
     str_drop(&id);
     return ok;

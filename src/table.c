@@ -5,8 +5,9 @@
  *   A template is a text with names of columns in braces; {{ and }} are braces.
  *   Invariant: memory is bounded by the longest row, which is bounded like a line of [lines].
  * Public: table_form_of, table_init, table_drop, table_next, table_cells, table_object, table_text, table_row_drop, table_name,
- * table_value, table_find, table_names, table_json, table_template_read, table_template_drop, table_fill.
- * Opens: table_in, table_row, table_template, table_part. */
+ * table_value, table_find, table_names, table_json, table_template_read, table_template_drop, table_fill,
+ * table_values_drop.
+ * Opens: table_in, table_row, table_template, table_part, table_values. */
 
 typedef enum { TABLE_AUTO, TABLE_JSONL, TABLE_CSV, TABLE_TSV, TABLE_TEXT } table_form;
 
@@ -304,9 +305,23 @@ static bool table_template_read(table_template *t, const char *text, err_t *e) {
     return t->n || err_set(e, EXIT_INPUT, "--prompt-template: found an empty text, expected a prompt with {COLUMN}");
 }
 
-/* Appends the template with the values of the row. False: it names a column that the row has not, and e is set. */
-static bool table_fill(const table_template *t, const table_row *r, str *out, err_t *e) {
+/* Where the values are in a filled template. */
+typedef struct {
+    size_t (*at)[2];                                  /* [n] first byte of a value, and the byte behind it; none is empty */
+    size_t n;
+} table_values;
+
+/* Frees the list of places, which is then an empty one. */
+static void table_values_drop(table_values *l) {
+    mem_free(l->at);
+    *l = (table_values){0};
+}
+
+/* Appends the template with the values of the row to `out`, which is empty, and their places to `values`, unless it is NULL.
+ * False: it names a column that the row has not, and e is set. */
+static bool table_fill(const table_template *t, const table_row *r, str *out, table_values *values, err_t *e) {
     str names = {0};
+    if (values) values->n = 0;
     str_put(out, "");
     for (size_t i = 0; i < t->n; i++) {
         const table_part *p = &t->part[i];
@@ -318,7 +333,12 @@ static bool table_fill(const table_template *t, const table_row *r, str *out, er
             str_drop(&names);
             return false;
         }
+        const size_t from = out->n;
         str_cat(out, c ? table__slice(&r->text, c->at, c->n) : p->text);
+        if (!c || !values || out->n == from) continue;
+        values->at = mem_reserve(values->at, values->n, UINT64_MAX, sizeof *values->at);
+        values->at[values->n][0] = from;
+        values->at[values->n++][1] = out->n;
     }
     return true;
 }

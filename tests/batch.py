@@ -1583,6 +1583,17 @@ def table_prompts():
 
 
 @case
+def table_control():
+    """a control token is one where the template has it, and text where a cell of a raw prompt has it"""
+    path = put("t.csv", b"a\n<|endoftext|>\nOnce\n")
+    tokens = lambda template: [r.body["usage"]["prompt_tokens"] for _, r in sorted(records(run(
+        "-m", PIP, "--no-chat", "-n", "1", "-q", "--batch", path, "--prompt-template", template).out).items())]
+    many, one = tokens("x{a}")
+    check(many > one + 2, "the cell is text: %r" % ((many, one),))
+    same(tokens("<|endoftext|>x{a}"), [many + 1, one + 1], "the template's own")
+
+
+@case
 def table_chat():
     """a filled prompt is the message of a user where lines are messages"""
     line = {"messages": [{"role": "user", "content": "What is 7 plus 5?"}], "max_tokens": 8, "temperature": 0}
@@ -1740,6 +1751,42 @@ def forms_resumed():
         if len(records(read(side))) == 4:
             break
     same((r.rc, [x["line"] for x in rows_of(read(out))]), (130, ["2", "3", "4", "5"]), "an interrupted run")
+
+
+@case
+def forms_merged():
+    """--merge writes joined records as a table, a text or a list, as a run of all lines does; shards of a table keep records that it joins"""
+    lines = [{"custom_id": "k%d" % i, "prompt": "Once %d" % i, "max_tokens": 3, "temperature": 0, "n": 1 + i % 2} for i in range(9)] + [{"prompt": 5}]
+    path = put("in.jsonl", lines)
+    args = ("-m", PIP, "-q", "-s", "1", "--batch", path, "--batch-fields", "seed,logprob,prompt")
+    parts = []
+    for i in 1, 2, 3:
+        parts.append(fresh("part%d.csv.jsonl" % i))
+        fresh("part%d.csv" % i)
+        run(*args, "-o", tmp("part{shard}.csv"), "--shard", "%d/3" % i)
+    for name in "all.csv", "all.tsv", "all.txt", "all.json":
+        out, whole = fresh(name), fresh("whole" + name[3:])
+        fresh("whole%s.jsonl" % name[3:])
+        run(*args, "-o", whole)
+        good("--merge", *parts, "-o", out, "-q")
+        strip = lambda data: re.sub(rb'"created":\d+|"cached_tokens":\d+|"system_fingerprint":"[^"]+"|,reasoning_content,tool_calls(?=\n)|,,(?=\n)', b"", data)
+        if name == "all.csv":
+            a, b = rows_of(read(out)), rows_of(read(whole))
+            same(a, [{k: v for k, v in x.items() if k not in ("reasoning_content", "tool_calls")} for x in b], name)
+        elif name == "all.tsv":
+            same([x["text"] for x in rows_of(read(out), "\t")], [x["text"] for x in rows_of(read(whole), "\t")], name)
+        else:
+            same(strip(read(out)), strip(read(whole)), name)
+    same(good("--merge", *parts, "--format", "text", "--print0", "-q").replace(b"\0", b"\n"), read(tmp("all.txt")), "NULs")
+    records(good("--merge", *parts, "--format", "jsonl", "-q"))
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}}, "required": ["a", "b"], "additionalProperties": False}
+    put("t.csv", b"x,y\nOnce,1\nTwo,2\n")
+    out = fresh("objects.jsonl")
+    run("-m", PIP, "-q", "-n", "60", "--close", "--no-chat", "--batch", tmp("t.csv"), "--prompt-template", "{x}", "--batch-fields", "y", "--json-schema", json.dumps(schema), "-o", out)
+    rows = rows_of(good("--merge", out, "--format", "csv", "-q"))
+    same(list(rows[0]), "line,custom_id,index,y,a,b,finish_reason,prompt_tokens,completion_tokens,error".split(","), "columns that the records have")
+    check([x["y"] for x in rows] == ["1", "2"] and all(x["a"] in "12" and x["b"] in ("true", "false") for x in rows), repr(rows))
+    refused(run("--merge", out, put("notes.txt", b"my notes\n"), "--format", "json", "-q"), 2, "notes.txt", "a part that is no results")
 
 
 @case

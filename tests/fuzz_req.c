@@ -77,6 +77,8 @@ static void fz_forms(const str *record, unsigned fields) {
         str        out = {0};
         forms_add(&f, bytes_of("x"));
         if (fields & REQ_SEED) forms_add_keys(&f, bytes_of("{\"properties\":{\"a\":{},\"x\":{}}}"));
+        bool texts = false;
+        if (fields & REQ_TIMES) forms_learn(&f, str_bytes(record), &texts);
         forms_head(&f, &out);
         forms_put(&f, str_bytes(record), true, &out);
         forms_tail(&f, &out);

@@ -63,10 +63,12 @@ static void ftab_fill(bytes b) {
     table_row      row = {0};
     err_t          e = {0};
     str            text = {0}, out = {0};
+    table_values   values = {0};
     const uint8_t *end = b.n ? memchr(b.p, '\n', b.n) : NULL;
     str_add(&text, b.p, end ? (size_t)(end - b.p) : b.n);
     if (end && table_object((bytes){end + 1, b.n - text.n - 1}, &row, &e) && table_template_read(&form, text.p, &e))
-        table_fill(&form, &row, &out, &e);
+        table_fill(&form, &row, &out, &values, &e);
+    table_values_drop(&values);
     for (size_t i = 0; i < row.n; i++) {
         str json = {0};
         table_json(&row, &row.cell[i], &json);

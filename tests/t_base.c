@@ -410,6 +410,12 @@ static void t_base_base64(void) {
         str s = {0};
         str__base64(&s, bytes_of(rows[i][0]));
         EQ_STR(s.p ? s.p : "", rows[i][1]);
+        const bytes coded = str_bytes(&s);
+        str back = {0};
+        str_put(&back, "");
+        str_unbase64(&back, coded);
+        EQ_STR(back.p, rows[i][0]);
+        str_drop(&back);
         str_drop(&s);
     }
 }
@@ -732,7 +738,7 @@ static const t_case t_base_cases[] = {
     {"base member", "the last member of a name is found in whatever has the shape of an object", t_base_member},
     {"base writer", "a JSON text has its commas and lines", t_base_writer},
     {"base csv", "fields of CSV are quoted where necessary, and valid UTF-8", t_base_csv},
-    {"base base64", "bytes as base64 of RFC 4648, padded", t_base_base64},
+    {"base base64", "bytes as base64 of RFC 4648, padded, and back", t_base_base64},
     {"base fit", "a progress line is cut to the number of columns, between characters", t_base_fit},
     {"base left", "the time left in minutes or hours, after the first second", t_base_left},
     {"base kind", "files of other kinds are recognised by their magic, texts are not", t_base_kind},

@@ -769,6 +769,59 @@ static void t_results_merge_notes(void) {
     }
 }
 
+static bool tl_collect(void *ctx, bytes record, err_t *e) {
+    (void)e;
+    str_cat(ctx, record);
+    str_put(ctx, "\n");
+    return true;
+}
+
+/* Records come in the order of their lines, and a callback that fails ends it. */
+static bool tl_stop(void *ctx, bytes record, err_t *e) {
+    (void)record;
+    return err_set(e, EXIT_RESOURCE, "stop %d", ++*(int *)ctx);
+}
+
+static void t_results_each(void) {
+    str   s = {0}, want = {0}, got = {0};
+    err_t e = {0};
+    int   n = 0;
+    for (uint64_t i = 5; i > 0; i--) tl_add(&s, i, rng_mix(i), NULL, "a text");
+    for (uint64_t i = 1; i <= 5; i++) tl_add(&want, i, rng_mix(i), NULL, "a text");
+    const char *path = tl_file("each.jsonl", s.p, s.n);
+    CHECK(results_each(&path, 1, NULL, 0, tl_collect, &got, &e) && !e.code);
+    EQ_STR(got.p, want.p);
+    CHECK(!results_each(&path, 1, NULL, 0, tl_stop, &n, &e) && n == 1);
+    EQ_STR(e.text, "stop 1");
+    str_drop_all(&s, &want, &got);
+}
+
+/* Errors leave the file before the run, and nothing else: answers are found, and can be moved. */
+static void t_results_forget(void) {
+    const char *path = tl_path("forget.jsonl");
+    str         all = tl_whole(path, 3), s = {0};
+    err_t       e = {0};
+    const bytes whole = str_bytes(&all), first = bytes_slice(whole, 0, bytes_find(whole, 0, bytes_of("\n")) + 1);
+    tl_add(&s, 9, rng_mix(9), NULL, NULL);
+    str_cat(&s, whole);
+    tl_add(&s, 8, rng_mix(8), "x", NULL);
+    tl_file("forget.jsonl", s.p, s.n);
+    results *r = tl_open(path, true, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old_failed, 2);
+    CHECK(results_forget_failed(r, &e) && r->n_old == 3 && !r->n_old_failed && tl_is(path, all));
+    CHECK(access(tl_path("forget.jsonl.stale"), F_OK) != 0);
+    CHECK(tl_has(r, 1) && !results_use_old(r, 0, 9, rng_mix(9), false));
+    CHECK(results_forget_failed(r, &e) && results_move_stale(r, &e));
+    CHECK(tl_is(path, (str){(char *)(uintptr_t)first.p, first.n, 0}));
+    CHECK(results_put(r, first, &e) && results_put_head(r, bytes_of("{"), &e) && results_close(r, &e));
+    str twice = {0};
+    str_cat(&twice, first);
+    str_cat(&twice, first);
+    CHECK(tl_is(path, twice));
+    str_drop_all(&all, &s, &twice);
+}
+
 static const t_case t_results_cases[] = {
     {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
     {"results torn", "a file that is cut at any byte keeps its complete records and can be resumed", t_results_torn},
@@ -787,6 +840,8 @@ static const t_case t_results_cases[] = {
     {"results disk", "a full disk leaves complete records; a closed pipe is no error", t_results_disk},
     {"results merge", "shuffled files get the order of the input, duplicates become one, records that differ are refused",
      t_results_merge},
+    {"results each", "records of a file in the order of its lines, until a callback fails", t_results_each},
+    {"results forget", "errors leave a file that is resumed, answers stay; the first bytes can be written again", t_results_forget},
     {"results merge notes", "missing, repaired and torn results are reported", t_results_merge_notes},
 };
 static const t_suite t_results_suite = SUITE(t_results_cases);

@@ -164,12 +164,17 @@ static void t_table_fill(void) {
         table_row      row = {0};
         err_t          e = {0};
         str            out = {0};
+        table_values   values = {0};
         if (!table_template_read(&form, ttab_fills[i].form, &e) || !table_object(bytes_of(ttab_fills[i].row), &row, &e) ||
-            !table_fill(&form, &row, &out, &e)) {
+            !table_fill(&form, &row, &out, &values, &e)) {
             str_clear(&out);
             str_fmt(&out, "! %s", e.text);
         }
         EQ_STR(out.p, ttab_fills[i].text);
+        for (size_t k = 0; k < values.n; k++) CHECK(values.at[k][0] < values.at[k][1] && values.at[k][1] <= out.n);
+        if (!i) CHECK(values.n == 1 && values.at[0][0] == 4 && values.at[0][1] == 5);
+        if (i == 1) EQ_INT(values.n, 2);
+        table_values_drop(&values);
         str_drop(&out);
         table_row_drop(&row);
         table_template_drop(&form);
