@@ -234,14 +234,30 @@ static bool gguf__copy(gguf_part *part, size_t to, err_t *e) {
     return true;
 }
 
+/* n up to a multiple of the page. */
+static size_t gguf__pages(size_t n) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (n + page - 1) & ~(page - 1);
+}
+
 /* Makes the first n bytes of the file, and some after them, private. What is in memory already is. */
 static bool gguf__own(gguf_cur *c, uint64_t n) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (c->part->n + page - 1) & ~(page - 1);
     if (c->part->fd < 0 || n <= c->part->own) return true;
     if (n > GGUF_HEAD_MAX)
         return gguf__fail(c, c->at, "keys and directory of more than %d bytes, expected a smaller header", GGUF_HEAD_MAX);
-    const size_t to = max_size(((size_t)n + page - 1) & ~(page - 1), c->part->own + GGUF_HEAD_STEP);
-    return gguf__copy(c->part, min_size(to, all), c->e);
+    const size_t to = max_size(gguf__pages((size_t)n), c->part->own + GGUF_HEAD_STEP);
+    return gguf__copy(c->part, min_size(to, gguf__pages(c->part->n)), c->e);
+}
+
+/* Maps the file again behind the pages of its first n bytes: of tensor data there is no copy. */
+static bool gguf__disown(gguf_part *part, size_t n, err_t *e) {
+    const size_t from = gguf__pages(n);
+    if (part->fd < 0 || from >= part->own) return true;
+    uint8_t *p = (uint8_t *)(uintptr_t)part->p + from;
+    if (mmap(p, part->own - from, PROT_READ, MAP_SHARED | MAP_FIXED, part->fd, (off_t)from) == MAP_FAILED)
+        return gguf__failed(part->path, "map", e);
+    part->own = from;
+    return true;
 }
 
 static bool gguf__need(gguf_cur *c, uint64_t n, const char *what) {
@@ -710,7 +726,7 @@ static bool gguf__read(gguf_file *g, err_t *e) {
     if (!e->code) gguf__kvs(&c, g, n_kv);
     if (!e->code) gguf__alignment(&c, g);
     if (!e->code) gguf__tensors(&c, g, n_tensor);
-    return !e->code;
+    return !e->code && gguf__disown(part, (size_t)c.at, e);
 }
 
 static bool gguf__name_index(gguf_file *g, err_t *e) {
@@ -977,10 +993,10 @@ static bool gguf_alive(const gguf_file *g, err_t *e) {
 
 /* Gives the pages of n bytes of the mapping back to the kernel, unless they are a copy. A later read loads them again. */
 static void gguf_drop_pages(const gguf_file *g, const uint8_t *p, size_t n) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p, to = (at + n) & ~(page - 1);
+    const uintptr_t page = gguf__pages(1), to = ((uintptr_t)p + n) & ~(page - 1), up = gguf__pages((uintptr_t)p);
     for (int i = 0; i < g->n_parts; i++) {
         const gguf_part *part = &g->part[i];
-        const uintptr_t  own = (uintptr_t)part->p + part->own, up = (at + page - 1) & ~(page - 1), from = up > own ? up : own;
+        const uintptr_t  own = (uintptr_t)part->p + part->own, from = up > own ? up : own;
         if (part->fd >= 0 && p >= part->p && p < part->p + part->n && from < to) madvise((void *)from, to - from, MADV_DONTNEED);
     }
 }

@@ -460,7 +460,8 @@ static void t_store_overwritten(void) {
             err_t       e = {0};
             if (run == 1) tg_overwrite(&r.st->g, gguf_tensor_find(&r.st->g, "blocks")->at);
             if (run == 3) tg_overwrite(&r.st->g, 0);
-            EQ_INT(t_store_rig_read(&r, T_STORE_N), run == 1 || !r.st->open ? 0 : 20);
+            const int got = t_store_rig_read(&r, T_STORE_N);
+            if (run < 3) EQ_INT(got, run == 1 || !r.st->open ? 0 : 20);   /* else what is in the copied pages */
             t_store_rig_all(&r);
             CHECKF(store_save(r.st, 1 << 20, &e), "%s", e.text);
             t_store_rig_close(&r);
