@@ -74,7 +74,7 @@
  *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
  *   [help]      help, man page, completions, lists
- *               <- k base tok ops arch model calls spec term talk quant cli
+ *               <- k base tok ops arch model constrain calls spec term talk quant cli
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *

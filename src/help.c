@@ -240,11 +240,20 @@ static bytes help__near_topic(bytes name) {
     return best;
 }
 
+/* What constraints keep to. */
+static void help__rules(int width, str *out) {
+    str_put(out, "\n");
+    help__paragraph(out, "What a constraint keeps to:", width);
+    for (int i = 0; i < N_CONSTRAIN_RULES; i++)
+        help__row(out, constrain_rules[i].what, constrain_rules[i].rule, help__indent(width), width);
+}
+
 /* The options of a topic, or all options with a name: it may have another meaning with --bench. */
 static bool help__about(const char *topic, int width, str *out, err_t *e) {
     const int   group = help__topic(topic);
     const bytes bare = help__bare(bytes_of(topic));
     if (group >= 0) help__group(group, width, out);
+    if (group == GROUP_HOLD) help__rules(width, out);
     for (int i = 0; group < 0 && i < N_CLI_OPTS; i++)
         if (help__named(&cli_opts[i], bare)) {
             if (out->n) str_put(out, "\n");

@@ -1836,7 +1836,7 @@ static bool json__object_lacks(json_rules *d, json__object *o, bytes name) {
 }
 
 static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to);      /* may have such arrays */
-static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to);
+static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to);  /* may be such arrays */
 
 /* Fills a rule with the arrays of a node, or with its objects that are not told apart by a member, without it. False:
  * there are none, or e is set. */
@@ -1863,13 +1863,14 @@ static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes nam
 
 /* That rule, made once; -1: there is none. */
 static int32_t json__once_rule(json_rules *d, uint32_t node, bool arrays, bytes name) {
-    hmap_entry *en = json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE);
-    if (!en->b) {
-        const int32_t rule = gram_rule(d->g, "once");
-        en->b = (uint64_t)rule + 1;                   /* it may be asked for while it is filled */
-        if (!json__once_fill(d, node, arrays, name, rule)) json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE)->b = UINT64_C(1) << 32;
-    }
-    return (int32_t)(json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE)->b & INT32_MAX) - 1;
+    const uint64_t of = 2 * (uint64_t)node + arrays;
+    hmap_entry    *en = json__part(d, of, JSON_OF_ONCE);
+    if (en->b) return (int32_t)(en->b & INT32_MAX) - 1;
+    const int32_t rule = gram_rule(d->g, "once");
+    en->b = (uint64_t)rule + 1;                       /* it may be asked for while it is filled */
+    const bool any = json__once_fill(d, node, arrays, name, rule);
+    if (!any) json__part(d, of, JSON_OF_ONCE)->b = UINT64_C(1) << 32;
+    return any ? rule : -1;
 }
 
 /* What a node's objects and arrays are kept apart by. */
@@ -1925,10 +1926,11 @@ static void json__unique_items(json__unique *x) {
 
 /* Whether no value satisfies both conjunctions, as far as their types and their strings and numbers say. */
 static bool json__types_apart(json_rules *d, schema_conj a, schema_conj b) {
-    if (a == SCHEMA_TRUE || b == SCHEMA_TRUE || a == SCHEMA_FALSE || b == SCHEMA_FALSE) return a == SCHEMA_FALSE || b == SCHEMA_FALSE;
+    const bool none = a == SCHEMA_FALSE || b == SCHEMA_FALSE;
+    if (none || a == SCHEMA_TRUE || b == SCHEMA_TRUE) return none;
     const schema_shape *x = d->node[json__node_of(d, a)].shape, *y = d->node[json__node_of(d, b)].shape;
-    if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes) || (x->n_array && y->n_array) || (x->n_object && y->n_object))
-        return false;
+    if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes)) return false;
+    if ((x->n_array && y->n_array) || (x->n_object && y->n_object)) return false;
     return !(x->string && y->string && !lang_empty(lang_and(d->langs, x->string, y->string))) &&
            !(x->number && y->number && !lang_empty(lang_and(d->langs, x->number, y->number)));
 }

@@ -1345,9 +1345,9 @@ static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) {
     lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to);
 }
 
-/* The words of l as the inside of a JSON string, of a tall language the shorter ones. loose: in every spelling that JSON allows; else each character in
- * one way. append: GRAM_APPEND with every byte. In loose form the language of all texts takes lone surrogates as well
- * (\ud800), which are in no other language. */
+/* The words of l as the inside of a JSON string, of a tall language the shorter ones. loose: in every spelling that JSON
+ * allows; else each character in one way. append: GRAM_APPEND with every byte. In loose form the language of all texts
+ * takes lone surrogates as well (\ud800), which are in no other language. */
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
     const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);

@@ -10,8 +10,8 @@
  * ends.
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
  * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
- * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_pool, schema_brief, schema_path, schema_and,
- * schema_not, schema_drop_note, schema_note_put.
+ * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_pool, schema_brief,
+ * schema_path, schema_and, schema_not, schema_drop_note, schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -451,7 +451,8 @@ static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat 
 /* --- keywords --- */
 
 typedef enum {                                        /* what the value of a keyword has to be */
-    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_DEFS, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT,
+    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_DEFS, SCHEMA__W_COUNT, SCHEMA__W_NUMBER,
+        SCHEMA__W_TEXT,
         SCHEMA__W_BOOL,
     SCHEMA__W_TEXTS, SCHEMA__W_TEXTS_MAP, SCHEMA__W_TYPE, SCHEMA__W_VALUES, SCHEMA__W_ITEMS, SCHEMA__W_DEPENDS,
         SCHEMA__W_LIMIT, SCHEMA__WANTS
@@ -812,10 +813,11 @@ static void schema__index(schema_doc *s);             /* its keywords make the n
 
 /* Adds the meta-schema of a URI to the document. Returns its resource; -1: there is none. */
 static int32_t schema__meta(schema_doc *s, bytes uri) {
-    const bytes safe = bytes_of("https:");
-    bytes       rest = bytes_begins(uri, safe) ? bytes_slice(uri, safe.n, uri.n) : bytes_slice(uri, min_size(safe.n - 1, uri.n), uri.n);
-    size_t      i = 0;
-    while (i < sizeof schema__metas / sizeof *schema__metas && !bytes_is(rest, schema__metas[i].uri + safe.n - 1)) i++;
+    const bytes plain = bytes_of("http:"), safe = bytes_of("https:");
+    const size_t scheme = bytes_begins(uri, plain) ? plain.n : bytes_begins(uri, safe) ? safe.n : 0;
+    const bytes  rest = bytes_slice(uri, scheme, uri.n);
+    size_t       i = 0;
+    while (i < sizeof schema__metas / sizeof *schema__metas && !(scheme && bytes_is(rest, schema__metas[i].uri + plain.n))) i++;
     if (i == sizeof schema__metas / sizeof *schema__metas) return -1;
     const bytes   name = bytes_of(schema__metas[i].uri);
     const val     root = val_json_read(&s->env, bytes_of(schema__metas[i].text), VAL_JSON_STRICT);
