@@ -2076,6 +2076,7 @@ static void json_rules_free(json_rules *d) {
 static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t to, err_t *e) {
     d->e = e;
     if (!json__reach_all(d, c)) return false;
+    if (!json__can(d, c) && schema_left_out(d->s)) return json__refuse(d, schema_left_out(d->s), "its negation is not supported");
     if (!json__can(d, c)) return json__refuse(d, "#", "nothing satisfies the schema");
     json__whole(d, from, json__rule_of(d, c), to);
     while (d->n_todo && !gram_failed(d->g) && !e->code)

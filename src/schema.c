@@ -10,8 +10,8 @@
  * ends.
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
  * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
- * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_pool, schema_brief,
- * schema_path, schema_and, schema_not, schema_drop_note, schema_note_put.
+ * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_left_out, schema_pool,
+ * schema_brief, schema_path, schema_and, schema_not, schema_drop_note, schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -219,6 +219,7 @@ struct schema_doc {
     schema_conj       top;                            /* of the root */
     int32_t           never;                          /* the literal of SCHEMA_FALSE */
     bool              may_part;                       /* alternatives may be a part of those that satisfy a schema */
+    const char       *left_out;                       /* JSON pointer of what such a part leaves out; NULL: nothing */
     bool              soft, spilled;                  /* more than SCHEMA__SOFT alternatives are no error; there were more */
     bool              old_refs;                       /* what is beside $ref has no effect */
     bool              old_ids;                        /* `id` in place of $id */
@@ -2869,6 +2870,7 @@ static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
     for (size_t i = 0; i < l.n; i++) {
         if (!l.at[i]->repeats) l.at[n++] = l.at[i];
         else if (!s->may_part) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not supported");
+        else s->left_out = l.at[i]->repeats;
     }
     l.n = n;
     return l;
@@ -3038,6 +3040,9 @@ static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *
 /* From here on shapes may be a part of the values that satisfy a schema (for generation), where the whole of them has no
  * form, or has too many alternatives. */
 static void schema_allow_part(schema_doc *s) { s->may_part = true; }
+
+/* JSON pointer of a uniqueItems whose negation was left out; NULL: nothing was. */
+static const char *schema_left_out(const schema_doc *s) { return s->left_out; }
 
 /* The pool of the languages. */
 static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
