@@ -85,6 +85,7 @@ enum {
     SCHEMA__SOFT    = 512,                            /* those of "just one" above which a part is looked for */
     SCHEMA__POINTER = 400,                            /* bytes of a JSON pointer in a message */
     SCHEMA__NOTES   = 20,
+    SCHEMA__FORMATS = 14,
     SCHEMA__ABSORB  = 48,                             /* alternatives that are compared pair by pair */
     SCHEMA__KEYS    = 256                             /* words of propertyNames that become declared keys */
 };
@@ -243,7 +244,7 @@ struct schema_doc {
     bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
-    const lang       *counted, *brief;                /* texts of formats with numbers of any length; those that end */
+    const lang       *counted[SCHEMA__FORMATS];       /* texts of formats with numbers of any length, as far as they appear */
     const lang      **regex;                          /* of regular expressions */
     size_t            n_regex, cap_regex;
     double           *rough;                          /* numbers of the text that are not exactly a double */
@@ -1118,7 +1119,7 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
  * of a URI is any text of its characters. brief: the part of those with numbers of any length that is generated. */
 static const struct {
     const char *name, *regex, *brief;
-} schema__formats[] = {
+} schema__formats[SCHEMA__FORMATS] = {
     {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME("[0-9]+"), SCHEMA__DATE "[Tt]" SCHEMA__TIME(SCHEMA__PART)},
     {"date", SCHEMA__DATE, NULL},
     {"time", SCHEMA__TIME("[0-9]+"), SCHEMA__TIME(SCHEMA__PART)},
@@ -1139,18 +1140,15 @@ static void schema__make_format(schema_doc *s, const schema__read *r) {
     const val   v = r->v[SCHEMA__FORMAT];
     size_t      i = 0;
     const lang *l;
-    while (i < sizeof schema__formats / sizeof *schema__formats && !val_is_str(v, schema__formats[i].name)) i++;
-    if (i == sizeof schema__formats / sizeof *schema__formats) {
+    while (i < SCHEMA__FORMATS && !val_is_str(v, schema__formats[i].name)) i++;
+    if (i == SCHEMA__FORMATS) {
         schema__note(s, schema__here(s, "format"), "the format '%s' is not known and has no effect", val_quote(v.s).p);
         return;
     }
     if (!schema__formats[i].regex) return;
     l = schema__regex(s, bytes_of(schema__formats[i].regex), false, schema__here(s, "format"));
     schema__part_add(s, SCHEMA__STRING, "format", 0, 0, 0)->set = l;
-    if (!schema__formats[i].brief) return;
-    s->counted = schema__lang_or(s, s->counted, l);
-    l = schema__regex(s, bytes_of(schema__formats[i].brief), false, schema__here(s, "format"));
-    s->brief = schema__lang_or(s, s->brief, l);
+    if (schema__formats[i].brief) s->counted[i] = l;
 }
 
 /* One bound; strict: true in draft-04's spelling of an exclusive one. */
@@ -2952,7 +2950,6 @@ static void schema__begin(schema_doc *s, val root) {
     s->none = schema__lang(s, lang_none(s->langs));
     s->all = schema__lang(s, lang_all(s->langs));
     s->numbers = schema__lang(s, num_all(s->langs));
-    s->counted = s->brief = s->none;
     schema__node_new(s, (schema__node){.v = val_bool(true), .queued = true, .parent = -1, .index = -1});
     schema__node_new(s, (schema__node){.v = val_bool(false), .queued = true, .parent = -1, .index = -1});
     s->node[SCHEMA__NODE_FALSE].lit = SCHEMA__LIT_FALSE;
@@ -3050,10 +3047,27 @@ static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
 /* The part of a language of strings that is generated: times and durations have at most nine digits in each number where
  * that is possible. NULL: over the budget. */
 static const lang *schema_brief(const schema_doc *s, const lang *l) {
-    if (s->counted == s->none || lang_states(l) > 4 * lang_states(s->counted)) return l;
-    const lang *others = lang_and(s->langs, l, lang_not(s->langs, s->counted));
+    const lang *all = s->none, *brief = s->none;
+    bool        some = false;
+    str         word = {0};
+    err_t       e = {0};
+    str_put(&word, "");
+    const bool least = lang_least(l, &word);
+    for (size_t i = 0; i < SCHEMA__FORMATS; i++) {
+        const bool same = s->counted[i] && s->counted[i] == l;
+        if (same) brief = lang_regex(s->langs, bytes_of(schema__formats[i].brief), false, &e);
+        some |= same || (least && lang_has(s->counted[i], str_bytes(&word)));
+    }
+    str_drop(&word);
+    if (!some || brief != s->none) return some ? brief : l;
+    for (size_t i = 0; i < SCHEMA__FORMATS; i++) {
+        if (!s->counted[i]) continue;
+        all = lang_or(s->langs, all, s->counted[i]);
+        brief = lang_or(s->langs, brief, lang_regex(s->langs, bytes_of(schema__formats[i].brief), false, &e));
+    }
+    const lang *others = lang_and(s->langs, l, lang_not(s->langs, all));
     if (!others || !lang_empty(others)) return others ? l : NULL;
-    const lang *brief = lang_and(s->langs, l, s->brief);
+    brief = lang_and(s->langs, l, brief);
     return brief && lang_empty(brief) ? l : brief;
 }
 
