@@ -79,7 +79,7 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base tok ops arch model calls req spec term talk quant cli topics
+ *               <- k base tok ops arch model constrain calls req spec term talk quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *

@@ -460,8 +460,8 @@ static const cli_opt cli_opts[] = {
     {"-jf --json-schema-file",          "FILE",       OPT_STR,  AT(hold.schema_file), 0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the same with the schema of FILE"},
     {"--regex",                         "PATTERN",    OPT_STR,  AT(hold.regex),      0, 0, GROUP_HOLD, ON_HOLD,
-     .help = "the answer as a whole matches this regular expression, as Python writes them, without backreferences "
-             "and lookaround"},
+     .help = "the answer as a whole matches this regular expression, as Python writes them (\\w, \\d, \\s are "
+             "Unicode's), without backreferences and lookaround"},
     {"--choice",                        "A|B",        OPT_STR,  AT(hold.choice),     0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the answer is one of these texts, which bars separate; \\| is a bar in a text, \\\\ a backslash"},
     {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0, 0, GROUP_HOLD, ON_HOLD,
@@ -473,7 +473,7 @@ static const cli_opt cli_opts[] = {
     {"--no-close",                      NULL,         OPT_OFF,  AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
      .help = "choose any token that the constraint allows, although -n may then cut the answer", .beside = BESIDE_HOLD},
     {"--schema-loose",                  NULL,         OPT_ON,   AT(hold.lax),        0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
-     .help = "drop what a schema asks for and generation cannot keep, with a note, in place of refusing the schema",
+     .help = "drop uniqueItems where it cannot be kept while generating, with a note, in place of refusing the schema",
      .beside = BESIDE_SCHEMA},
     {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
      .help = "order of the keys that are written: as the schema declares them, or any", .beside = BESIDE_SCHEMA},

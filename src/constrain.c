@@ -14,13 +14,14 @@
  *   4. Tests: its row in tests/constraint.h, its rows in HELD and FITS of tests/structure.py, the message of --match in
  *      tests/cli.py. A notation of its own has an interpreter in tests/oracle.py and a part in tests/rule.py.
  *   5. A row in the README's table of constraints.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_langs,
- * constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_notes, constrain_warn, constrain_match,
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_rules,
+ * constrain_langs, constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_notes, constrain_warn,
+ * constrain_match,
  * constrain_check, constrain_given, constrain_from, constrain_cache_new, constrain_cache_free, constrain_get,
  * constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_strips,
  * constrain_seq_free, constrain_seq_copy, constrain_complete, constrain_closed, constrain_mask, constrain_bits,
  * constrain_accept, constrain_feed, constrain_forced.
- * Opens: constrain_spec, constrain_think, constrain_opts. */
+ * Opens: constrain_spec, constrain_think, constrain_opts, constrain_rules. */
 
 enum {
     CONSTRAIN_MAX = 64 << 20,                         /* bytes of a text at most */
@@ -71,6 +72,28 @@ static const constrain_opts constrain_defaults = {.order = "schema", .space = "l
 
 static const char *const constrain__orders[] = {"schema", "any", NULL},
                   *const constrain__spaces[] = {"none", "one", "lines", NULL};
+
+/* What holds for all constraints of a kind, for --help structure; --match takes more than is generated. */
+static const struct {
+    const char *what, *rule;
+} constrain_rules[] = {
+    {"numbers", "generated with at most 18 digits, with a point 17, and an exponent of three digits up to 289; more digits "
+                "where bounds of up to 40 digits or an enum ask for them. --match takes any number of digits"},
+    {"times, durations", "generated with at most nine digits in a fraction of a second and in each count of a duration"},
+    {"long strings", "beside a pattern or a format, a maxLength above 4096 is generated shorter; --match takes all of it"},
+    {"unique items", "strings, numbers and up to 256 other values differ as values do; objects differ in one string or number, "
+                     "which is always written; objects without it, and arrays, come once. Beside items by place or contains: "
+                     "only as many items as differ whatever they are, else the schema is refused"},
+    {"oneOf", "where too many alternatives overlap, objects are generated with the key that tells them apart"},
+    {"--regex", "as Python's re.fullmatch: \\d \\w \\s \\b and (?i) are Unicode's, under the flag a ASCII's"},
+    {"pattern", "as ECMA-262 has it, found anywhere: \\d and \\w are ASCII's, \\s its white space; \\p{...} takes general "
+                "categories. No backreference, no lookbehind; lookahead outside of groups"},
+    {"format", "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri, uri-reference, json-pointer and "
+               "relative-json-pointer are kept; regex is any string; others have no effect and are named"},
+    {"$ref", "within the schema, and to the meta-schemas of drafts 4, 6 and 7; nothing is fetched"},
+    {"thinking", "comes before the constraint; it is left out where it is off, its budget is 0 or the prompt ends behind it"},
+};
+enum { N_CONSTRAIN_RULES = sizeof constrain_rules / sizeof *constrain_rules };
 
 struct constrain {
     int              users;                           /* the cache is one of them */

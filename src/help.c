@@ -355,6 +355,14 @@ static void help__keys(int width, str *out) {
     str_drop_all(&keys, &idle, &text);
 }
 
+/* What constraints keep to. */
+static void help__rules(int width, str *out) {
+    str_put(out, "\n");
+    help__paragraph(out, "What a constraint keeps to:", width);
+    for (int i = 0; i < N_CONSTRAIN_RULES; i++)
+        help__row(out, constrain_rules[i].what, constrain_rules[i].rule, help__indent(width), width);
+}
+
 /* The options of a topic and its text, or all options with a name: it may have another meaning with --bench. */
 static bool help__about(const char *name, int width, str *out, err_t *e) {
     const int    group = help__topic(name);
@@ -362,6 +370,7 @@ static bool help__about(const char *name, int width, str *out, err_t *e) {
     const bytes  bare = help__bare(bytes_of(name));
     if (group >= 0) help__group(group, width, out);
     if (group == GROUP_BATCH) help__keys(width, out);
+    if (group == GROUP_HOLD) help__rules(width, out);
     if (group >= 0 && text) str_put(out, "\n");
     if (text) help__topic_text(text, width, out);
     for (int i = 0; group < 0 && !text && i < N_CLI_OPTS; i++)

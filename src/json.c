@@ -49,7 +49,6 @@ struct json_rules {
     uint32_t          *todo;                          /* nodes whose rules are to be filled */
     size_t             n_todo;
     bool               solved;                        /* json__node.can is final */
-    const lang        *decimal;                       /* numbers in one form each; NULL: not made yet */
 };
 
 /* --- blanks and words --- */
@@ -409,6 +408,7 @@ enum {
     JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one */
     JSON_BUT = 2048,                                  /* words that keys are not */
+    JSON_ZEROS = 64,                                  /* texts of 0 at most among short numbers */
     JSON_LIST = 1 << 16,                              /* numbers of a list that are generated whatever their digits are */
     JSON_BLOCK = 16,                                  /* members that are tried one by one */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted */
@@ -807,16 +807,6 @@ static uint64_t json__array_last(const schema_array *a) {
     return a->max != UINT64_MAX ? a->max : last ? last : 1;
 }
 
-/* Numbers in one form each: two that are equal have equal texts. */
-static const lang *json__decimal(json_rules *d) {
-    err_t e = {0};
-    if (!d->decimal) {
-        const lang *all = lang_regex(d->langs, bytes_of("-?(0|[1-9][0-9]*)([.][0-9]*[1-9])?"), false, &e);
-        d->decimal = lang_and(d->langs, all, lang_not(d->langs, lang_word(d->langs, bytes_of("-0"))));
-    }
-    return d->decimal;
-}
-
 /* The numbers of a language that have so few digits that all of them end: fewer where many remainders are counted, more
  * where all but 0 have more. NULL: over the budget. */
 static const lang *json__ended(json_rules *d, const lang *l) {
@@ -824,26 +814,35 @@ static const lang *json__ended(json_rules *d, const lang *l) {
     size_t                i = 0;
     while (i < 3 && lang_depth(l, digits[i] + 2, JSON_GRID) == JSON_GRID) i++;
     if (!l || i == 3) return l;
+    const lang *few = lang_and(d->langs, l, num_short(d->langs, digits[i], digits[i] - 1));
+    if (lang_count(few, JSON_ZEROS + 1) > JSON_ZEROS) return few;
     const bytes zero = bytes_of("0");
     const lang *some = lang_and(d->langs, l, lang_not(d->langs, num_values(d->langs, &zero, 1)));
     if (lang_empty(some)) return lang_and(d->langs, l, lang_word(d->langs, zero));
-    const lang *few = lang_and(d->langs, l, num_short(d->langs, digits[i], digits[i] - 1));
     for (uint32_t k = JSON_WIDE; lang_empty(lang_and(d->langs, few, some)) && k <= NUM_DIGITS; k *= 2)
         few = lang_depth(l, k, JSON_GRID) == JSON_GRID ? l : lang_and(d->langs, l, num_short(d->langs, k, k));
     return few;
 }
 
+/* Whether the numbers of a language, which is of one form each, are a short list, or have few digits. */
+static bool json__ends(json_rules *d, const lang *one) {
+    if (!lang_is_finite(one)) return false;
+    if (lang_states(one) <= JSON_WIDE || lang_count(one, JSON_LIST) < JSON_LIST) return true;
+    return lang_empty(lang_and(d->langs, one, lang_not(d->langs, num_short(d->langs, JSON_WIDE, JSON_WIDE))));
+}
+
 /* The part of a language of numbers that is generated: integers without a point, and nothing without an end. Values of
  * a short list are all in it, and numbers between bounds of up to JSON_WIDE digits. NULL: over the budget. */
 static const lang *json__written(json_rules *d, const lang *l) {
-    const lang *fractions = lang_and(d->langs, l, lang_not(d->langs, num_integer(d->langs, false)));
-    const lang *plain = lang_empty(fractions) ? lang_and(d->langs, l, num_integer(d->langs, true)) : l;
-    const lang *one = lang_and(d->langs, plain, json__decimal(d));
-    const bool  list = lang_count(one, JSON_LIST) < JSON_LIST;
-    const lang *longer = list ? NULL : lang_and(d->langs, one, lang_not(d->langs, num_short(d->langs, JSON_WIDE, JSON_WIDE)));
-    if (!plain || !one || (!list && !longer)) return NULL;
-    const lang *few = json__ended(d, plain);
-    return list || lang_empty(longer) ? lang_or(d->langs, few, one) : few;
+    const lang *whole = num_integer(d->langs, false), *plain = num_integer(d->langs, true);
+    if (l == whole) return num_short(d->langs, JSON_WHOLE, 0);
+    const lang *fractions = lang_and(d->langs, l, lang_not(d->langs, whole));
+    if (lang_empty(fractions)) {
+        const lang *one = lang_and(d->langs, l, plain);
+        return json__ends(d, one) ? one : json__ended(d, one);
+    }
+    const lang *one = lang_and(d->langs, l, num_decimal(d->langs)), *few = json__ended(d, l);
+    return json__ends(d, one) ? lang_or(d->langs, few, one) : few;
 }
 
 /* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages. Objects and
@@ -884,7 +883,7 @@ static const lang *json__apart_strings(json_rules *d, const lang *l) {
 /* The numbers, each in one form. NULL: none. */
 static const lang *json__apart_numbers(json_rules *d, const schema_shape *s) {
     if (!s->any_number && !s->number) return NULL;
-    const lang *l = lang_and(d->langs, json__written(d, s->any_number ? num_all(d->langs) : s->number), json__decimal(d));
+    const lang *l = lang_and(d->langs, json__written(d, s->any_number ? num_all(d->langs) : s->number), num_decimal(d->langs));
     return l && lang_empty(l) ? NULL : l;
 }
 
@@ -1836,7 +1835,7 @@ static bool json__object_lacks(json_rules *d, json__object *o, bytes name) {
 }
 
 static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to);      /* may have such arrays */
-static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to);
+static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to);  /* may be such arrays */
 
 /* Fills a rule with the arrays of a node, or with its objects that are not told apart by a member, without it. False:
  * there are none, or e is set. */
@@ -1863,13 +1862,14 @@ static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes nam
 
 /* That rule, made once; -1: there is none. */
 static int32_t json__once_rule(json_rules *d, uint32_t node, bool arrays, bytes name) {
-    hmap_entry *en = json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE);
-    if (!en->b) {
-        const int32_t rule = gram_rule(d->g, "once");
-        en->b = (uint64_t)rule + 1;                   /* it may be asked for while it is filled */
-        if (!json__once_fill(d, node, arrays, name, rule)) json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE)->b = UINT64_C(1) << 32;
-    }
-    return (int32_t)(json__part(d, 2 * (uint64_t)node + arrays, JSON_OF_ONCE)->b & INT32_MAX) - 1;
+    const uint64_t of = 2 * (uint64_t)node + arrays;
+    hmap_entry    *en = json__part(d, of, JSON_OF_ONCE);
+    if (en->b) return (int32_t)(en->b & INT32_MAX) - 1;
+    const int32_t rule = gram_rule(d->g, "once");
+    en->b = (uint64_t)rule + 1;                       /* it may be asked for while it is filled */
+    const bool any = json__once_fill(d, node, arrays, name, rule);
+    if (!any) json__part(d, of, JSON_OF_ONCE)->b = UINT64_C(1) << 32;
+    return any ? rule : -1;
 }
 
 /* What a node's objects and arrays are kept apart by. */
@@ -1895,7 +1895,7 @@ static void json__unique_kinds(json__unique *x, schema_conj item) {
     if (item == SCHEMA_TRUE) {
         for (int i = 0; i < 3; i++) json__values_word(&x->v, (const char *[]){"null", "false", "true"}[i]);
         x->v.string = lang_all(d->langs);
-        x->v.number = lang_and(d->langs, json__written(d, num_all(d->langs)), json__decimal(d));
+        x->v.number = lang_and(d->langs, json__written(d, num_all(d->langs)), num_decimal(d->langs));
         x->once[0] = json__rule(d, JSON_OBJECT), x->once[1] = json__rule(d, JSON_ARRAY);
     } else {
         x->node = json__node_of(d, item);
@@ -1925,10 +1925,11 @@ static void json__unique_items(json__unique *x) {
 
 /* Whether no value satisfies both conjunctions, as far as their types and their strings and numbers say. */
 static bool json__types_apart(json_rules *d, schema_conj a, schema_conj b) {
-    if (a == SCHEMA_TRUE || b == SCHEMA_TRUE || a == SCHEMA_FALSE || b == SCHEMA_FALSE) return a == SCHEMA_FALSE || b == SCHEMA_FALSE;
+    const bool none = a == SCHEMA_FALSE || b == SCHEMA_FALSE;
+    if (none || a == SCHEMA_TRUE || b == SCHEMA_TRUE) return none;
     const schema_shape *x = d->node[json__node_of(d, a)].shape, *y = d->node[json__node_of(d, b)].shape;
-    if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes) || (x->n_array && y->n_array) || (x->n_object && y->n_object))
-        return false;
+    if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes)) return false;
+    if ((x->n_array && y->n_array) || (x->n_object && y->n_object)) return false;
     return !(x->string && y->string && !lang_empty(lang_and(d->langs, x->string, y->string))) &&
            !(x->number && y->number && !lang_empty(lang_and(d->langs, x->number, y->number)));
 }
@@ -2074,6 +2075,7 @@ static void json_rules_free(json_rules *d) {
 static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t to, err_t *e) {
     d->e = e;
     if (!json__reach_all(d, c)) return false;
+    if (!json__can(d, c) && schema_left_out(d->s)) return json__refuse(d, schema_left_out(d->s), "its negation is not supported");
     if (!json__can(d, c)) return json__refuse(d, "#", "nothing satisfies the schema");
     json__whole(d, from, json__rule_of(d, c), to);
     while (d->n_todo && !gram_failed(d->g) && !e->code)

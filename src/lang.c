@@ -10,8 +10,8 @@
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
  * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_states,
- * lang_is_tall, lang_depth, lang_endless, lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json,
- * lang_emit_apart, lang_regex, lang_regex_gram.
+ * lang_is_tall, lang_depth, lang_is_finite, lang_least, lang_endless, lang_count, lang_nth, lang_chars, lang_emit,
+ * lang_emit_json, lang_emit_apart, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -657,21 +657,22 @@ static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
     return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
 }
 
-static uint64_t lang_count(const lang *l, uint64_t most);     /* below, beside the numbers of words; it calls none of these */
+static bool lang_is_finite(const lang *l);               /* beside the numbers of words, below; it calls nothing of this */
 
-/* Characters of a shortest word. */
-static uint64_t lang__shortest(const lang_dfa *d) {
+/* Characters of a shortest word, which is appended to out (NULL: nowhere). */
+static uint64_t lang__shortest(const lang_dfa *d, str *out) {
     uint32_t *todo = mem_new(d->n, sizeof *todo), n = 1, next = 0;
-    uint64_t *far = mem_new(d->n, sizeof *far), found = UINT64_MAX;      /* 1 + characters to a state, 0: not reached */
-    far[0] = 1;
-    while (next < n && found == UINT64_MAX) {
-        const uint32_t s = todo[next++];
-        if (d->ends[s]) found = far[s] - 1;
+    uint32_t *by = mem_new(d->n, sizeof *by);         /* 1 + the edge that led to a state first, 0: not reached */
+    uint32_t *from = mem_new(d->n, sizeof *from), s = 0;
+    uint64_t  length = 0;
+    while (!d->ends[s = todo[next++]])                /* each state has a way to an end */
         for (uint32_t k = d->first[s]; k < d->first[s + 1]; k++)
-            if (!far[d->edge[k].to]) far[d->edge[k].to] = far[s] + 1, todo[n++] = d->edge[k].to;
-    }
-    mem_free(todo), mem_free(far);
-    return found;
+            if (d->edge[k].to && !by[d->edge[k].to])
+                by[d->edge[k].to] = k + 1, from[d->edge[k].to] = s, todo[n++] = d->edge[k].to;
+    for (n = 0; s; s = from[s], length++) todo[n++] = d->edge[by[s] - 1].lo;
+    while (out && n) str_char(out, lang__code(todo[--n]));
+    mem_free(todo), mem_free(by), mem_free(from);
+    return length;
 }
 
 /* The words of a language that have at most max characters. */
@@ -679,9 +680,9 @@ static const lang *lang__tall(lang_pool *p, const lang *base, uint64_t max) {
     if (!base || base == p->none || max == UINT64_MAX) return base;
     if (base->base) return lang__tall(p, base->base, min_u64(max, base->max));
     if (base->span) return lang__span(p, base->cls, base->n_cls, base->min, min_u64(max, base->max));
-    if (max >= base->dfa.n && lang_count(base, UINT64_MAX) < UINT64_MAX) return base;       /* no word is longer */
+    if (max >= base->dfa.n && lang_is_finite(base)) return base;       /* no word is longer */
     if (max <= LANG_TALL) return lang__combine(p, LANG_AND, base, lang_length(p, 0, max));
-    return lang__shortest(&base->dfa) > max ? p->none : lang__keep(p, (lang){.base = base, .max = max});
+    return lang__shortest(&base->dfa, NULL) > max ? p->none : lang__keep(p, (lang){.base = base, .max = max});
 }
 
 static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
@@ -1011,6 +1012,20 @@ static uint64_t lang_depth(const lang *l, uint32_t steps, uint64_t most) {
 /* Whether a bound of its words is kept as a number. NULL: false. */
 static bool lang_is_tall(const lang *l) { return l && l->base; }
 
+/* Whether there are finitely many words. NULL: true. */
+static bool lang_is_finite(const lang *l) {
+    if (!l || l->base || l->span) return !l || l->max != UINT64_MAX;
+    return lang__finite(&l->dfa, NULL, 0) == l->dfa.n;
+}
+
+/* Appends a shortest word of a language that is no span. False: there is none. */
+static bool lang_least(const lang *l, str *out) {
+    const lang *plain = l && l->base ? l->base : l;
+    const bool  any = plain && !plain->span && plain->dfa.n;
+    if (any) lang__shortest(&plain->dfa, out);
+    return any;
+}
+
 /* Whether infinitely many words begin with each beginning of a word. */
 static bool lang_endless(const lang *l) {
     if (!l || l->base) return false;
@@ -1314,7 +1329,7 @@ static void lang__out_span(lang_out *o, int32_t from, const lang *l, int32_t to)
 
 /* The shorter words of a tall language, so that it has about LANG_BRIEF states. NULL: over the budget. */
 static const lang *lang__brief(const lang *l) {
-    uint64_t    most = max_u64(LANG_BRIEF / lang_states(l->base), lang__shortest(&l->base->dfa));
+    uint64_t    most = max_u64(LANG_BRIEF / lang_states(l->base), lang__shortest(&l->base->dfa, NULL));
     const lang *one = lang__combine(l->home, LANG_AND, l->base, lang_length(l->home, 0, min_u64(most, l->max)));
     return one;
 }
@@ -1345,9 +1360,9 @@ static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) {
     lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to);
 }
 
-/* The words of l as the inside of a JSON string, of a tall language the shorter ones. loose: in every spelling that JSON allows; else each character in
- * one way. append: GRAM_APPEND with every byte. In loose form the language of all texts takes lone surrogates as well
- * (\ud800), which are in no other language. */
+/* The words of l as the inside of a JSON string, of a tall language the shorter ones. loose: in every spelling that JSON
+ * allows; else each character in one way. append: GRAM_APPEND with every byte. In loose form the language of all texts
+ * takes lone surrogates as well (\ud800), which are in no other language. */
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
     const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);

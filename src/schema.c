@@ -10,8 +10,8 @@
  * ends.
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
  * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
- * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_pool, schema_brief, schema_path, schema_and,
- * schema_not, schema_drop_note, schema_note_put.
+ * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_left_out, schema_pool,
+ * schema_brief, schema_path, schema_and, schema_not, schema_drop_note, schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -85,6 +85,7 @@ enum {
     SCHEMA__SOFT    = 512,                            /* those of "just one" above which a part is looked for */
     SCHEMA__POINTER = 400,                            /* bytes of a JSON pointer in a message */
     SCHEMA__NOTES   = 20,
+    SCHEMA__FORMATS = 14,
     SCHEMA__ABSORB  = 48,                             /* alternatives that are compared pair by pair */
     SCHEMA__KEYS    = 256                             /* words of propertyNames that become declared keys */
 };
@@ -219,6 +220,7 @@ struct schema_doc {
     schema_conj       top;                            /* of the root */
     int32_t           never;                          /* the literal of SCHEMA_FALSE */
     bool              may_part;                       /* alternatives may be a part of those that satisfy a schema */
+    const char       *left_out;                       /* JSON pointer of what such a part leaves out; NULL: nothing */
     bool              soft, spilled;                  /* more than SCHEMA__SOFT alternatives are no error; there were more */
     bool              old_refs;                       /* what is beside $ref has no effect */
     bool              old_ids;                        /* `id` in place of $id */
@@ -242,7 +244,7 @@ struct schema_doc {
     bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
-    const lang       *counted, *brief;                /* texts of formats with numbers of any length; those that end */
+    const lang       *counted[SCHEMA__FORMATS];       /* texts of formats with numbers of any length, as far as they appear */
     const lang      **regex;                          /* of regular expressions */
     size_t            n_regex, cap_regex;
     double           *rough;                          /* numbers of the text that are not exactly a double */
@@ -451,7 +453,8 @@ static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat 
 /* --- keywords --- */
 
 typedef enum {                                        /* what the value of a keyword has to be */
-    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_DEFS, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT,
+    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_DEFS, SCHEMA__W_COUNT, SCHEMA__W_NUMBER,
+        SCHEMA__W_TEXT,
         SCHEMA__W_BOOL,
     SCHEMA__W_TEXTS, SCHEMA__W_TEXTS_MAP, SCHEMA__W_TYPE, SCHEMA__W_VALUES, SCHEMA__W_ITEMS, SCHEMA__W_DEPENDS,
         SCHEMA__W_LIMIT, SCHEMA__WANTS
@@ -812,10 +815,11 @@ static void schema__index(schema_doc *s);             /* its keywords make the n
 
 /* Adds the meta-schema of a URI to the document. Returns its resource; -1: there is none. */
 static int32_t schema__meta(schema_doc *s, bytes uri) {
-    const bytes safe = bytes_of("https:");
-    bytes       rest = bytes_begins(uri, safe) ? bytes_slice(uri, safe.n, uri.n) : bytes_slice(uri, min_size(safe.n - 1, uri.n), uri.n);
-    size_t      i = 0;
-    while (i < sizeof schema__metas / sizeof *schema__metas && !bytes_is(rest, schema__metas[i].uri + safe.n - 1)) i++;
+    const bytes plain = bytes_of("http:"), safe = bytes_of("https:");
+    const size_t scheme = bytes_begins(uri, plain) ? plain.n : bytes_begins(uri, safe) ? safe.n : 0;
+    const bytes  rest = bytes_slice(uri, scheme, uri.n);
+    size_t       i = 0;
+    while (i < sizeof schema__metas / sizeof *schema__metas && !(scheme && bytes_is(rest, schema__metas[i].uri + plain.n))) i++;
     if (i == sizeof schema__metas / sizeof *schema__metas) return -1;
     const bytes   name = bytes_of(schema__metas[i].uri);
     const val     root = val_json_read(&s->env, bytes_of(schema__metas[i].text), VAL_JSON_STRICT);
@@ -1115,7 +1119,7 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
  * of a URI is any text of its characters. brief: the part of those with numbers of any length that is generated. */
 static const struct {
     const char *name, *regex, *brief;
-} schema__formats[] = {
+} schema__formats[SCHEMA__FORMATS] = {
     {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME("[0-9]+"), SCHEMA__DATE "[Tt]" SCHEMA__TIME(SCHEMA__PART)},
     {"date", SCHEMA__DATE, NULL},
     {"time", SCHEMA__TIME("[0-9]+"), SCHEMA__TIME(SCHEMA__PART)},
@@ -1136,18 +1140,15 @@ static void schema__make_format(schema_doc *s, const schema__read *r) {
     const val   v = r->v[SCHEMA__FORMAT];
     size_t      i = 0;
     const lang *l;
-    while (i < sizeof schema__formats / sizeof *schema__formats && !val_is_str(v, schema__formats[i].name)) i++;
-    if (i == sizeof schema__formats / sizeof *schema__formats) {
+    while (i < SCHEMA__FORMATS && !val_is_str(v, schema__formats[i].name)) i++;
+    if (i == SCHEMA__FORMATS) {
         schema__note(s, schema__here(s, "format"), "the format '%s' is not known and has no effect", val_quote(v.s).p);
         return;
     }
     if (!schema__formats[i].regex) return;
     l = schema__regex(s, bytes_of(schema__formats[i].regex), false, schema__here(s, "format"));
     schema__part_add(s, SCHEMA__STRING, "format", 0, 0, 0)->set = l;
-    if (!schema__formats[i].brief) return;
-    s->counted = schema__lang_or(s, s->counted, l);
-    l = schema__regex(s, bytes_of(schema__formats[i].brief), false, schema__here(s, "format"));
-    s->brief = schema__lang_or(s, s->brief, l);
+    if (schema__formats[i].brief) s->counted[i] = l;
 }
 
 /* One bound; strict: true in draft-04's spelling of an exclusive one. */
@@ -2867,6 +2868,7 @@ static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
     for (size_t i = 0; i < l.n; i++) {
         if (!l.at[i]->repeats) l.at[n++] = l.at[i];
         else if (!s->may_part) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not supported");
+        else s->left_out = l.at[i]->repeats;
     }
     l.n = n;
     return l;
@@ -2948,7 +2950,6 @@ static void schema__begin(schema_doc *s, val root) {
     s->none = schema__lang(s, lang_none(s->langs));
     s->all = schema__lang(s, lang_all(s->langs));
     s->numbers = schema__lang(s, num_all(s->langs));
-    s->counted = s->brief = s->none;
     schema__node_new(s, (schema__node){.v = val_bool(true), .queued = true, .parent = -1, .index = -1});
     schema__node_new(s, (schema__node){.v = val_bool(false), .queued = true, .parent = -1, .index = -1});
     s->node[SCHEMA__NODE_FALSE].lit = SCHEMA__LIT_FALSE;
@@ -3037,16 +3038,36 @@ static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *
  * form, or has too many alternatives. */
 static void schema_allow_part(schema_doc *s) { s->may_part = true; }
 
+/* JSON pointer of a uniqueItems whose negation was left out; NULL: nothing was. */
+static const char *schema_left_out(const schema_doc *s) { return s->left_out; }
+
 /* The pool of the languages. */
 static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
 
 /* The part of a language of strings that is generated: times and durations have at most nine digits in each number where
  * that is possible. NULL: over the budget. */
 static const lang *schema_brief(const schema_doc *s, const lang *l) {
-    if (s->counted == s->none || lang_states(l) > 4 * lang_states(s->counted)) return l;
-    const lang *others = lang_and(s->langs, l, lang_not(s->langs, s->counted));
+    const lang *all = s->none, *brief = s->none;
+    bool        some = false;
+    str         word = {0};
+    err_t       e = {0};
+    str_put(&word, "");
+    const bool least = lang_least(l, &word);
+    for (size_t i = 0; i < SCHEMA__FORMATS; i++) {
+        const bool same = s->counted[i] && s->counted[i] == l;
+        if (same) brief = lang_regex(s->langs, bytes_of(schema__formats[i].brief), false, &e);
+        some |= same || (least && lang_has(s->counted[i], str_bytes(&word)));
+    }
+    str_drop(&word);
+    if (!some || brief != s->none) return some ? brief : l;
+    for (size_t i = 0; i < SCHEMA__FORMATS; i++) {
+        if (!s->counted[i]) continue;
+        all = lang_or(s->langs, all, s->counted[i]);
+        brief = lang_or(s->langs, brief, lang_regex(s->langs, bytes_of(schema__formats[i].brief), false, &e));
+    }
+    const lang *others = lang_and(s->langs, l, lang_not(s->langs, all));
     if (!others || !lang_empty(others)) return others ? l : NULL;
-    const lang *brief = lang_and(s->langs, l, s->brief);
+    brief = lang_and(s->langs, l, brief);
     return brief && lang_empty(brief) ? l : brief;
 }
 

@@ -440,6 +440,29 @@ def noted():
 
 
 @case
+def numbers_end():
+    """numbers of schemas and of free JSON have an end, however many digits the model would write; --help structure says how many"""
+    digits = "".join("%d+9," % int(t) for t in good("-m", PIP, "--tokenize", "-p", "0123456789").decode().split())
+    bias = [x for one in digits.strip(",").split(",") for x in ("-l", one)]
+    schemas = ('{"type":"number"}', '{"type":"integer"}', '{"type":"number","minimum":0.5}', '{"type":"array","items":{"type":"number"},"maxItems":2,"minItems":1}')
+    for schema in schemas:
+        for seed in range(5):
+            text = good("-m", PIP, "--no-chat", "-p", "1", "-n", "200", "--temp", "0.8", "-s", str(seed), "-j", schema, "-q", *bias).decode()
+            json.loads(text)
+            check(all(len(d) <= 18 for d in re.findall("[0-9]+", text)), "%s: %s" % (schema, text))
+    check(b"at most 18 digits" in good("--help", "structure") and b"uniqueItems" in good("--help", "structure"), "the table of bounds")
+
+
+@case
+def loose_schemas():
+    """uniqueItems that cannot be kept while generating is refused with its place, and dropped with a note under --schema-loose"""
+    schema = '{"type":"array","uniqueItems":true,"prefixItems":[{"type":["integer","null"]}],"items":{"type":"integer"},"minItems":3,"maxItems":3}'
+    refused(run("-m", PIP, "--no-chat", "-p", "x", "-j", schema), 2, "#: uniqueItems beside items by their place", "without the option")
+    r = run("-m", PIP, "--no-chat", "-p", "x", "-n", "80", "-j", schema, "--schema-loose")
+    check(r.rc == 0 and len(json.loads(r.out)) == 3 and r.err.count(b"#: uniqueItems is dropped") == 1, repr(r))
+
+
+@case
 def defaults_of_a_batch():
     """the constraint of the command counts for lines without one; a line's own wins, and response_format text has none"""
     lines = [{"prompt": "x"}, {"prompt": "x", "regex": "[0-9]"},

@@ -382,6 +382,7 @@ static const struct {
 } tn_refused[] = {
     {"{'properties':{'a':{'type':'array','prefixItems':[{'type':'string'}],'uniqueItems':true,'minItems':2}}}",
      "S: /properties/a: uniqueItems beside", 1},
+    {"{'type':'array','not':{'uniqueItems':true}}", "S: /not/uniqueItems: its negation", 0},
     {"{'type':'array','items':{'type':'object'},'uniqueItems':true,'minItems':2}", "S: #: uniqueItems cannot", 1},
     {"{'type':'object','patternProperties':{'^[0-9]{4}$':{}},'additionalProperties':false,'minProperties':2}",
      "S: #: a number of properties", 1}, {"false", "S: #: nothing satisfies", 0},
