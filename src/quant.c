@@ -256,7 +256,7 @@ typedef struct {
     pcre2_code *code;
     uint32_t    type;
     bool        met;                                  /* it matches some tensor */
-    bool        used;                                 /* and gives one its type */
+    bool        used;                                 /* one that it is the first to match gets its type, or has it */
 } quant__pattern;
 
 /* How one tensor is converted. */
@@ -525,6 +525,7 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const uint8_t base = quant_files[p->ft].base;
     const int     found = quant__by_pattern(p, s->t->name, e);
     s->to = s->t->type;
+    if (found >= 0 && p->pattern[found].type == s->to) p->pattern[found].used = true;
     if (!quant__allowed(p, s->t)) return !e->code;
     int asked = s->role == R_EMBD ? p->embd_type : -1;
     if (asked < 0 && quant__acts_as(p, s) == R_OUT) asked = p->output_type;

@@ -18,7 +18,7 @@ build() { # compiler
 }
 
 first() { # the README's first command
-    cp /etc/resolv.conf "$root/etc/" && inside "rm -rf /var/lib/apt/lists/* && $(sed -n '/^```sh$/{n;p;q}' README.md)" > "$root.log" 2>&1
+    cp /etc/resolv.conf "$root/etc/" && inside "rm -rf /var/lib/apt/lists/* && $(sed -n '/^## Two commands/,${/^```sh$/{n;p;q}}' README.md)" > "$root.log" 2>&1
 }
 
 inside() { chroot "$root" sh -c "cd /llmrun && $1" < /dev/null; }
