@@ -244,8 +244,8 @@ static bool batch__has_columns(const batch_input *in, const table_row *columns, 
         if (!table_find(columns, name = pass->name[i])) option = "--batch-fields";
     if (!option) return true;
     table_names(columns, &names);
-    err_set(e, EXIT_INPUT, "%s: no column '%.*s' in %s, expected one of %.300s", option, utf8_head(name, 100), (const char *)name.p,
-            in->in->name, names.p);
+    err_set(e, EXIT_INPUT, "%s: no column '%.*s' in %s, expected one of %.300s", option, utf8_head(name, 100),
+            (const char *)name.p, in->in->name, names.p);
     str_drop(&names);
     return false;
 }
