@@ -234,19 +234,22 @@ static bool batch__opens_array(bytes line, size_t i) {
 /* Whether the columns that the options name are among those of the file. */
 static bool batch__has_columns(const batch_input *in, const table_row *columns, err_t *e) {
     const batch_pass *pass = &in->job->pass;
-    str               text = {0};
-    const char       *option = table_fill(&in->job->prompt, columns, &text, NULL, e) ? NULL : "--prompt-template";
+    const char       *option = NULL;
     bytes             name = {0};
+    str               names = {0};
+    for (size_t i = 0; !option && i < in->job->prompt.n; i++) {
+        const table_part *p = &in->job->prompt.part[i];
+        if (p->column && !table_find(columns, name = p->text)) option = "--prompt-template";
+    }
     if (in->o->id_column && !option && !table_find(columns, name = bytes_of(in->o->id_column))) option = "--id-column";
     for (int i = 0; !option && in->rows && i < pass->n; i++)
         if (!table_find(columns, name = pass->name[i])) option = "--batch-fields";
-    str_clear(&text);
-    table_names(columns, &text);
-    if (option && !e->code)
-        err_set(e, EXIT_INPUT, "%s: no column '%.*s' in %s, expected one of %.300s", option, utf8_head(name, 100),
-                (const char *)name.p, in->in->name, text.p);
-    str_drop(&text);
-    return !e->code;
+    if (!option) return true;
+    table_names(columns, &names);
+    err_set(e, EXIT_INPUT, "%s: no column '%.*s' in %s, expected one of %.300s", option, utf8_head(name, 100),
+            (const char *)name.p, in->in->name, names.p);
+    str_drop(&names);
+    return false;
 }
 
 /* The same of the first line of JSON, where it is an object; one that is none is an error of its line. */

@@ -124,7 +124,8 @@ static bool table__split(const table_in *t, bytes row, table_row *to, err_t *e) 
                            column);
         state = table__step(state, c, t->sep);
         if (i < row.n && !c)
-            return err_set(e, EXIT_INPUT, "line %llu: cell %llu holds a NUL byte", (unsigned long long)line, column);
+            return err_set(e, EXIT_INPUT, "line %llu: cell %llu holds a NUL byte, expected UTF-8",
+                           (unsigned long long)line, column);
         if (c == '\r' && was != TABLE_QUOTED)
             return err_set(e, EXIT_INPUT, "line %llu: cell %llu holds a carriage return outside quotes, expected lines that end "
                            "with LF or CR LF", (unsigned long long)line, column);
@@ -176,7 +177,9 @@ static void table_names(const table_row *r, str *out) {
 
 /* Reads the names of the columns. */
 static bool table__head(table_in *t, const char *file, bytes row, err_t *e) {
-    err_t why = {0};
+    const char *kind = bytes_kind(row);
+    err_t       why = {0};
+    if (kind) return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file of rows", file, kind);
     t->head.head = &t->head;
     t->hash = bytes_hash(0, row);
     if (!table__split(t, row, &t->head, &why))

@@ -2226,7 +2226,7 @@ def merge():
     refused(run("--merge", "-", inp=lines[0]), 2, "no regular file", "a pipe")
     refused(run(names[0], "--merge", names[1]), 2, "unexpected argument", "a file before the option")
     refused(run("--merge", names[0], "--bench"), 2, "two actions", "two actions")
-    refused(run("--merge", names[0], "--format", "json"), 2, "no form json", "a form")
+    refused(run("--merge", names[0], "--format", "md"), 2, "no form md", "a form")
     refused(run("--merge", names[0], "-o", names[0]), 2, "input itself", "over itself")
     same(open(names[0], "rb").read(), b"".join(sorted(lines[0::3])), "the input is as it was")
     open(odd, "wb").write(lines[0] + b'{"id": "batch_7"}\n')

@@ -45,9 +45,10 @@ static void ftab_rows(bytes b, table_form form, uint64_t most) {
     lines_got got;
     uint64_t  last = 0;
     table_init(&t, form);
+    /* a row that the end of the file leaves open may have the ending of its last line beyond the bound */
     while ((got = table_next(&t, in, true, &raw, &e)) == LINES_LINE) {
         err_t why = {0};
-        ASSERT(raw.n <= most && t.n_rows == ++last && t.line > last);
+        ASSERT(raw.n <= most + 2 && t.n_rows == ++last && t.line > last);
         const bool ok = table_cells(&t, raw, &row, &why);
         ASSERT(ok == !why.code && row.n == (ok ? t.head.n : 0) && (ok || why.text[0]));
         if (ok) ftab_again(&row);

@@ -82,10 +82,13 @@ static void t_table_files(void) {
 static void t_table_hostile(void) {
     static const char nul[] = "a,b\n1,\0\n3,4\n", head[] = "a\0,b\n1,2\n";
     str s = ttab_rows(TABLE_CSV, nul, sizeof nul - 1, 1 << 20);
-    EQ_STR(s.p, "1@2{line 2: cell 2 holds a NUL byte} 2@3[3|4]");
+    EQ_STR(s.p, "1@2{line 2: cell 2 holds a NUL byte, expected UTF-8} 2@3[3|4]");
     str_drop(&s);
     s = ttab_rows(TABLE_CSV, head, sizeof head - 1, 1 << 20);
-    EQ_STR(s.p, "!FILE: names of columns: line 1: cell 1 holds a NUL byte");
+    EQ_STR(s.p, "!FILE: names of columns: line 1: cell 1 holds a NUL byte, expected UTF-8");
+    str_drop(&s);
+    s = ttab_rows(TABLE_CSV, "PK\x03\x04,b\n", 7, 1 << 20);
+    EQ_STR(s.p, "!FILE: is a zip file (or a PyTorch one, which is zip), expected a text file of rows");
     str_drop(&s);
     str big = {0};
     str_put(&big, "a\n1\n");
