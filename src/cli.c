@@ -667,8 +667,8 @@ static const cli_opt cli_opts[] = {
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0, 0,
      GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)),
      .help = "write the answer to FILE in place of stdout; --quantize: the new model; the extension says the form: --bench md, "
-             "csv, json or jsonl, which may stand alone; --batch csv, tsv, txt or json (a list), made at the end of the records "
-             "in FILE.jsonl, else a record a line; vectors f32, npy or txt"},
+             "csv, json or jsonl, which may stand alone; vectors f32, npy or txt; --batch csv, tsv, txt or json (a list), which "
+             "is made when the run ends, from the records that stay in FILE.csv.jsonl for --resume and --merge"},
     {"--ids",                           NULL,         OPT_ON,   AT(text.ids),        0, 0, GROUP_OUT, ON(GENERATE),
      .help = "print token ids on one line in place of text"},
     {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0, 0, GROUP_OUT, ON(GENERATE),
