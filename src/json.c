@@ -1718,10 +1718,16 @@ static json__member *json__member_of(const json__object *o, bytes name) {
     return NULL;
 }
 
+/* The shape of a conjunction; NULL: it was not read, because its values are counted and so it appears in parts. */
+static const schema_shape *json__shape(const json_rules *d, schema_conj c) {
+    const hmap_entry *en = hmap_find(&d->of, (uint64_t)(uint32_t)c + 1, 0);
+    return en->a ? d->node[en->b - 1].shape : NULL;
+}
+
 /* The strings and the numbers of a member that can be kept apart. */
 static void json__apart_of(json_rules *d, schema_conj c, const lang **string, const lang **number) {
-    const schema_shape *s = c == SCHEMA_TRUE ? NULL : d->node[json__node_of(d, c)].shape;
-    *string = s ? json__apart_strings(d, s->string) : lang_all(d->langs);
+    const schema_shape *s = c == SCHEMA_TRUE ? NULL : json__shape(d, c);
+    *string = s ? json__apart_strings(d, s->string) : c == SCHEMA_TRUE ? lang_all(d->langs) : NULL;
     *number = s ? json__apart_numbers(d, s) : NULL;
 }
 
@@ -1927,7 +1933,8 @@ static void json__unique_items(json__unique *x) {
 static bool json__types_apart(json_rules *d, schema_conj a, schema_conj b) {
     const bool none = a == SCHEMA_FALSE || b == SCHEMA_FALSE;
     if (none || a == SCHEMA_TRUE || b == SCHEMA_TRUE) return none;
-    const schema_shape *x = d->node[json__node_of(d, a)].shape, *y = d->node[json__node_of(d, b)].shape;
+    const schema_shape *x = json__shape(d, a), *y = json__shape(d, b);
+    if (!x || !y) return false;
     if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes)) return false;
     if ((x->n_array && y->n_array) || (x->n_object && y->n_object)) return false;
     return !(x->string && y->string && !lang_empty(lang_and(d->langs, x->string, y->string))) &&
