@@ -49,6 +49,7 @@ struct json_rules {
     uint32_t          *todo;                          /* nodes whose rules are to be filled */
     size_t             n_todo;
     bool               solved;                        /* json__node.can is final */
+    bool               others;                        /* the value that is filled may be a word, a string or a number, too */
 };
 
 /* --- blanks and words --- */
@@ -1852,6 +1853,7 @@ static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes nam
     bool                any = false;
     for (size_t i = 0; arrays && i < s->n_array; i++) {
         any |= json__array_can(d, &s->array[i]);
+        d->others = false;
         if (!json__arrays(d, &s->array[i], from, to)) return false;
     }
     for (size_t i = 0; !arrays && i < s->n_object; i++) {
@@ -1950,8 +1952,10 @@ static uint64_t json__apart_places(json_rules *d, const schema_array *a) {
     return n;
 }
 
-/* The array is given up: it is refused, or with its items as they are where that is asked for. */
+/* The array is given up: it is left out where values of other types may come in its place, else refused, or with its items
+ * as they are where that is asked for. */
 static bool json__unique_not(json_rules *d, const schema_array *a, int32_t from, int32_t to, const char *why) {
+    if (!d->f.lax && !d->e->code && d->others) return true;
     if (!d->f.lax) return d->e->code ? false : json__refuse(d, a->at, why);
     schema_drop_note(d->s, a->at, "uniqueItems is dropped");
     return json__array_items(d, a, from, to);
@@ -2043,6 +2047,7 @@ static bool json__fill(json_rules *d, uint32_t at) {
     if (s->yes) gram_text(g, from, bytes_of("true"), to);
     if (s->string) gram_call(g, from, json__string(d, s), to);
     if (s->any_number || s->number) gram_call(g, from, json__number(d, s), to);
+    d->others = s->null || s->no || s->yes || s->string || s->any_number || s->number;
     for (size_t i = 0; i < s->n_array; i++)
         if (!json__arrays(d, &s->array[i], from, to)) return false;
     for (size_t i = 0; i < s->n_object; i++)
