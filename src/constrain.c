@@ -83,7 +83,8 @@ static const struct {
     {"long strings", "beside a pattern or a format, a maxLength above 4096 is generated shorter; --match takes all of it"},
     {"unique items", "strings, numbers and up to 256 other values differ as values do; objects differ in one string or number, "
                      "which is always written; objects without it, and arrays, come once. Beside items by place or contains: "
-                     "only as many items as differ whatever they are, else the schema is refused"},
+                     "only as many items as differ whatever they are, else the array is left out where a word, a string "
+                     "or a number may come in its place, or the schema is refused"},
     {"oneOf", "where too many alternatives overlap, objects are generated with the key that tells them apart"},
     {"--regex", "as Python's re.fullmatch: \\d \\w \\s \\b and (?i) are Unicode's, under the flag a ASCII's"},
     {"pattern", "as ECMA-262 has it, found anywhere: \\d and \\w are ASCII's, \\s its white space; \\p{...} takes general "

@@ -49,6 +49,7 @@ struct json_rules {
     uint32_t          *todo;                          /* nodes whose rules are to be filled */
     size_t             n_todo;
     bool               solved;                        /* json__node.can is final */
+    bool               others;                        /* the value that is filled may be a word, a string or a number, too */
 };
 
 /* --- blanks and words --- */
@@ -1718,10 +1719,16 @@ static json__member *json__member_of(const json__object *o, bytes name) {
     return NULL;
 }
 
+/* The shape of a conjunction; NULL: it was not read, because its values are counted and so it appears in parts. */
+static const schema_shape *json__shape(const json_rules *d, schema_conj c) {
+    const hmap_entry *en = hmap_find(&d->of, (uint64_t)(uint32_t)c + 1, 0);
+    return en->a ? d->node[en->b - 1].shape : NULL;
+}
+
 /* The strings and the numbers of a member that can be kept apart. */
 static void json__apart_of(json_rules *d, schema_conj c, const lang **string, const lang **number) {
-    const schema_shape *s = c == SCHEMA_TRUE ? NULL : d->node[json__node_of(d, c)].shape;
-    *string = s ? json__apart_strings(d, s->string) : lang_all(d->langs);
+    const schema_shape *s = c == SCHEMA_TRUE ? NULL : json__shape(d, c);
+    *string = s ? json__apart_strings(d, s->string) : c == SCHEMA_TRUE ? lang_all(d->langs) : NULL;
     *number = s ? json__apart_numbers(d, s) : NULL;
 }
 
@@ -1846,6 +1853,7 @@ static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes nam
     bool                any = false;
     for (size_t i = 0; arrays && i < s->n_array; i++) {
         any |= json__array_can(d, &s->array[i]);
+        d->others = false;
         if (!json__arrays(d, &s->array[i], from, to)) return false;
     }
     for (size_t i = 0; !arrays && i < s->n_object; i++) {
@@ -1927,7 +1935,8 @@ static void json__unique_items(json__unique *x) {
 static bool json__types_apart(json_rules *d, schema_conj a, schema_conj b) {
     const bool none = a == SCHEMA_FALSE || b == SCHEMA_FALSE;
     if (none || a == SCHEMA_TRUE || b == SCHEMA_TRUE) return none;
-    const schema_shape *x = d->node[json__node_of(d, a)].shape, *y = d->node[json__node_of(d, b)].shape;
+    const schema_shape *x = json__shape(d, a), *y = json__shape(d, b);
+    if (!x || !y) return false;
     if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes)) return false;
     if ((x->n_array && y->n_array) || (x->n_object && y->n_object)) return false;
     return !(x->string && y->string && !lang_empty(lang_and(d->langs, x->string, y->string))) &&
@@ -1943,8 +1952,10 @@ static uint64_t json__apart_places(json_rules *d, const schema_array *a) {
     return n;
 }
 
-/* The array is given up: it is refused, or with its items as they are where that is asked for. */
+/* The array is given up: it is left out where values of other types may come in its place, else refused, or with its items
+ * as they are where that is asked for. */
 static bool json__unique_not(json_rules *d, const schema_array *a, int32_t from, int32_t to, const char *why) {
+    if (!d->f.lax && !d->e->code && d->others) return true;
     if (!d->f.lax) return d->e->code ? false : json__refuse(d, a->at, why);
     schema_drop_note(d->s, a->at, "uniqueItems is dropped");
     return json__array_items(d, a, from, to);
@@ -2036,6 +2047,7 @@ static bool json__fill(json_rules *d, uint32_t at) {
     if (s->yes) gram_text(g, from, bytes_of("true"), to);
     if (s->string) gram_call(g, from, json__string(d, s), to);
     if (s->any_number || s->number) gram_call(g, from, json__number(d, s), to);
+    d->others = s->null || s->no || s->yes || s->string || s->any_number || s->number;
     for (size_t i = 0; i < s->n_array; i++)
         if (!json__arrays(d, &s->array[i], from, to)) return false;
     for (size_t i = 0; i < s->n_object; i++)

@@ -330,7 +330,8 @@ def open_schemas():
                 check(ok, "%s\n%s: not valid: %r" % (what, form, t))
                 texts += 1
             told = judge.build("schema", json.dumps(schema), "match")
-            check(not told[1], "%s\n%s holds, match refuses: %s" % (what, form, told[1]))
+            check(not told[1] or re.search(r"negation is not supported|more than \d+ alternatives", told[1][1]),
+                  "%s\n%s holds, match refuses: %s" % (what, form, told[1]))
     check(texts > 100, "%d texts" % texts)
     print("      %d texts" % texts)
 

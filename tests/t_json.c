@@ -325,6 +325,8 @@ static const char *const tn_unique[] = {
     "{'items':{'type':'object','additionalProperties':{'type':'integer'}}}", "{'items':{'type':'array','items':{'type':'boolean'}}}",
     "{'prefixItems':[{'type':'string'},{'type':'integer'}],'items':{'type':'null'}}", "{'prefixItems':[{'type':'string'},{}]}",
     "{'contains':{'type':'integer'},'items':{'type':['integer','string']}}",
+    "{'items':{'type':['string','array'],'prefixItems':[{'type':'null'}],'items':{'type':'null'},'uniqueItems':true,'minItems':2}}",
+    "{'prefixItems':[{'const':1}],'items':{'enum':['a','b']},'contains':{'const':'b'},'minContains':0,'maxContains':1}",
     "{'oneOf':[{'items':{'type':'string'}},{'items':{'type':'object','required':['n'],'properties':{'n':{'type':'string'}}}}],'minItems':2}",
     "{'items':{'enum':[{'a':1},{'a':2},[1],[2]]},'maxItems':3}", "{'items':{'$ref':'#'}}",
     "{'items':{'type':'object','properties':{'c':{'$ref':'#'},'n':{'type':'string','maxLength':3}}},'maxItems':4}",
