@@ -233,7 +233,11 @@ static const struct {
 } tz_asked[] = {
     {"plain", "Q8_0", {NULL}, {0}, "q8_0", "q8_0", "q8_0", "q8_0", NULL},
     {"one pattern", "Q8_0", {"ffn_down=q6_K"}, {0}, "q8_0", "q6_K", "q8_0", "q8_0", NULL},
-    {"the first wins", "Q8_0", {"blk\\.0\\.ffn=q4_0", "ffn_down=q6_K"}, {0}, "q4_0", "q4_0", "q8_0", "q8_0", NULL},
+    {"the first wins", "Q8_0", {"blk\\.0\\.ffn_up=q4_0", "ffn=q6_K"}, {0}, "q4_0", "q6_K", "q8_0", "q8_0", NULL},
+    {"a type that stays", "Q8_0", {"ffn_norm=f32"}, {0}, "q8_0", "q8_0", "q8_0", "q8_0", NULL},
+    {"behind another pattern", "Q8_0", {"blk\\.0\\.ffn=q4_0", "ffn_down=q6_K"}, {0}, NULL, NULL, NULL, NULL, "'ffn_down=q6_K' has no effect: "},
+    {"a norm alone", "Q8_0", {"ffn_norm=q4_0"}, {0}, NULL, NULL, NULL, NULL, "'ffn_norm=q4_0' has no effect: "},
+    {"behind another option", "Q8_0", {"output=q4_0"}, {.output_type = "f16"}, NULL, NULL, NULL, NULL, "'output=q4_0' has no effect: "},
     {"any case", "Q8_0", {"FFN_Down=Q6_k"}, {0}, "q8_0", "q6_K", "q8_0", "q8_0", NULL},
     {"a float type too", "F16", {"ffn_(up|gate)=f32"}, {0}, "f32", "f16", "f16", "f16", NULL},
     {"on a copy", "COPY", {"ffn_up=q4_0"}, {0}, "q4_0", "f32", "f32", "f32", NULL},
