@@ -19,7 +19,7 @@
  *      of its own is named in t_model_keys() of tests/t_model.c. Then `build/test/tests fwd model tok` and tests/tiny_check.py.
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
- * Public: arch_table, arch_list, arch_scaling_of, arch_load, arch_drop, arch_dim, arch_slot_of.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -280,6 +280,7 @@ typedef struct arch_hparams {
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
+    uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
     int    n_rope;                                    /* tables of RoPE */
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
     arch_layer_hp *layer;                             /* [n_layer] */
@@ -538,6 +539,7 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"expert_weights_scale",                ""},
     {"hidden_activation",                   "modern-bert"},
 };
+enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
 /* Whether row i is the one that reads its key: the first with its name whose traits match. */
 static bool arch__reads(const arch_desc *desc, int i) {
@@ -575,12 +577,11 @@ static double arch__get(const void *field, arch_type type) {
     return 0;
 }
 
-/* Says that a key counts which llama.cpp does not read for this architecture. */
-static void arch__say_counts(const arch_hparams *hp, const gguf_file *g, const char *name) {
-    for (size_t i = 0; i < sizeof arch_peers / sizeof *arch_peers; i++) {
-        if (strcmp(arch_peers[i].key, name) != 0 || bytes_among(bytes_of(hp->desc->name), arch_peers[i].archs)) continue;
-        log_warn("%s: %s.%s counts here; llama.cpp does not read it for %s", g->path, hp->desc->name, name, hp->desc->name);
-    }
+/* Keeps that this key counts, if llama.cpp does not read it for the architecture. */
+static void arch__counts(arch_hparams *hp, const char *name) {
+    const bytes arch = bytes_of(hp->desc->name);
+    for (size_t i = 0; i < ARCH_PEERS; i++)
+        if (!strcmp(arch_peers[i].key, name) && !bytes_among(arch, arch_peers[i].archs)) hp->own_keys |= 1u << i;
 }
 
 /* The activation that files name so; -1: none. */
@@ -720,7 +721,7 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     }
     if (!arch__take(hp, g, k, key, n, e)) return false;
     for (int i = 0; i < n; i++) changed = changed || arch__get(arch__field(hp, k, i), k->type) != was[i];
-    if (changed) arch__say_counts(hp, g, k->name);
+    if (changed) arch__counts(hp, k->name);
     return true;
 }
 

@@ -564,7 +564,7 @@ static const cli_opt cli_opts[] = {
      .help = "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
     {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_TYPES,
      .help = "TYPE for the tensors whose names match a regular expression; the first matching option counts; may "
-             "be given several times"},
+             "be given several times; one that gives no tensor its type is refused"},
     {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the output matrix"},
     {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_TYPES,

@@ -525,7 +525,7 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const uint8_t base = quant_files[p->ft].base;
     const int     found = quant__by_pattern(p, s->t->name, e);
     s->to = s->t->type;
-    if (found >= 0 && p->pattern[found].type == s->to) p->pattern[found].used = true;
+    if (found >= 0 && p->pattern[found].type == s->to) p->pattern[found].used = true;  /* it stays, as asked */
     if (!quant__allowed(p, s->t)) return !e->code;
     int asked = s->role == R_EMBD ? p->embd_type : -1;
     if (asked < 0 && quant__acts_as(p, s) == R_OUT) asked = p->output_type;
@@ -576,7 +576,7 @@ static bool quant__check_patterns(const quant__plan *p, err_t *e) {
     for (int i = 0; i < p->n_pattern; i++)
         if (!p->pattern[i].used)
             return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' has no effect: each tensor of %s that it matches keeps its "
-                           "type, or has it from another option", p->o->tensor_type[i], p->g->path);
+                           "type, or has it from an earlier pattern or another option", p->o->tensor_type[i], p->g->path);
     return true;
 }
 

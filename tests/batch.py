@@ -1590,7 +1590,8 @@ def table_control():
         "-m", PIP, "--no-chat", "-n", "1", "-q", "--batch", path, "--prompt-template", template).out).items())]
     many, one = tokens("x{a}")
     check(many > one + 2, "the cell is text: %r" % ((many, one),))
-    same(tokens("<|endoftext|>x{a}"), [many + 1, one + 1], "the template's own")
+    same(tokens("<|im_start|>x{a}"), [many + 1, one + 1], "the template's own")
+    same(tokens("<|endoftext|>x{a}"), [many, one], "a start token that the template writes")
 
 
 @case

@@ -978,6 +978,9 @@ def start_token_once():
         bare, same_text = run("-m", MODEL, *action, "--no-bos", "-p", text), run("-m", MODEL, *action, "--no-bos", "-p", spelt + text)
         check(bare.rc == 0 and bare.out != one.out or action[0] == "--logits", "--no-bos changes nothing: " + " ".join(action))
         check(same_text.rc == 0 and note not in same_text.err, "--no-bos: " + repr(same_text))
+    matrix = lambda name, *more: good("-m", MODEL, "--imatrix-out", tmp(name), "-c", "8", "-p", text, *more) or open(tmp(name), "rb").read()
+    same(matrix("with.gguf", "--bos"), matrix("as.gguf"), "--imatrix-out, as the model says")
+    check(matrix("bare.gguf", "--no-bos") != matrix("as.gguf"), "--no-bos changes no importance matrix")
     scored = lambda *more: [line.split()[1] for line in good("-m", MODEL, "--score", "-p", "Once upon", *more).splitlines()]
     same(scored("--no-bos"), scored()[1:], "tokens scored without a start token")
     refused(run("-m", MODEL, "--no-bos", "-p", "", "-n", "1"), 2, "the prompt is empty and no start token is added", "no tokens at all")

@@ -320,8 +320,8 @@ static void t_model_factors(void) {
 
 /* Names of arch_peers are those of keys and of architectures, and a key is there once. */
 static void t_model_peers(void) {
-    const size_t n = sizeof arch_peers / sizeof *arch_peers;
-    for (size_t i = 0; i < n; i++) {
+    CHECK(ARCH_PEERS <= 32);                          /* bits of own_keys */
+    for (size_t i = 0; i < ARCH_PEERS; i++) {
         bool known = false;
         for (int k = 0; k < ARCH_KEYS; k++) known |= !strcmp(arch_keys[k].name, arch_peers[i].key);
         for (size_t j = 0; j < i; j++) known &= strcmp(arch_peers[j].key, arch_peers[i].key) != 0;
