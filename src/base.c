@@ -13,9 +13,10 @@
  * out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret,
  * hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole,
  * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show,
- * progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number,
- * bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt,
- * jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * progress_left,
+ * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json,
+ * bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool,
+ * jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
