@@ -486,14 +486,14 @@ static const struct {
 } help_files[] = {
     {"OUT", "the file that -o names: an answer, the results of --batch, the model that --quantize writes, a table of --bench"},
     {"OUT.llmrun", "the settings of the results in OUT, one on a line; --resume goes on only with equal ones"},
-    {"OUT.stale", "records that --resume moved out of OUT because they answer no line of the input"},
+    {"OUT.stale", "records that --resume moved out of OUT because they answer no line of the input; as private as OUT"},
     {"CACHE", "the file of --prompt-cache: blocks of the KV cache, as GGUF, within --prompt-cache-size"},
     {"LOOKUP", "the file of --lookup-cache: tokens of earlier answers, as GGUF"},
     {"~/.local/state/llmrun/history",
      "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
     {"BASE, MATRIX, PLOT", "the files of --kl-divergence-base, --imatrix-out and --plot"},
     {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
-     "files that are being written; each takes the name of the old file when it is complete. "
+     "files that are being written; each takes the name, the mode and, if it may, the owner of the old file when it is complete. "
      "What a killed run leaves of them can be removed"},
 };
 enum { N_HELP_FILES = sizeof help_files / sizeof *help_files };
