@@ -22,6 +22,7 @@ BENCH    ?= -p 512 -n 128
 MODEL_DIR ?= build/models
 MINUTES  ?= 15
 
+comma    := ,
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
 BASE     := -std=gnu11 $(DEBUG) -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
 LIBS     := -lpcre2-8 -ldl -lm -lpthread
@@ -211,6 +212,7 @@ check: all build/test/llmrun_remote.c syntax sections ## no warnings; contents, 
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
 	$(SYNTAX) $(TESTING) -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
+	@sh tests/hardened.sh ./llmrun
 	@$(PYTHON) tests/sections_test.py
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 	@$(PYTHON) tests/bench/results.py --check
@@ -240,8 +242,12 @@ help:                                  ## this list
 
 # --- how it is built: each variant in a folder of its own, kernels and program as an object each ---
 
-FLAGS_main    := $(OPT_PROGRAM)
-FLAGS_static  := $(OPT_PROGRAM)
+# What stands between a fault and whoever wrote the file: checked copies and stack frames, tables that are read-only once they are filled,
+# marked targets of indirect calls and returns (CET). tests/hardened.sh looks at the program for it.
+CET      := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-fcf-protection=full)
+HARDEN   := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 $(CET)
+FLAGS_main    := $(OPT_PROGRAM) $(HARDEN)
+FLAGS_static  := $(OPT_PROGRAM) $(HARDEN)
 FLAGS_test    := -O1
 FLAGS_stress  := $(OPT_PROGRAM)
 FLAGS_emu     := -O1 -Wno-psabi
@@ -249,13 +255,14 @@ FLAGS_san     := $(SAN) -Wno-format-truncation -fsanitize=address,undefined
 FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
 FLAGS_omp     := $(OPT) -fopenmp
 FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
+LINK_main     := -Wl,-z,relro,-z,now,-z,noexecstack$(if $(CET),$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 LINK_static   := -static
 LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
 FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
-KERNELS_main  := $(OPT)
+KERNELS_main  := $(OPT) $(CET)
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
