@@ -2192,7 +2192,8 @@ static int32_t          gram_unguarded(const gram *g, int32_t state) { return g-
  * multiplies. Of ways that differ in nothing but their texts, a few are followed: see gram__leg_text(). */
 
 enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
-enum { GRAM__TEXT_LEGS = 1 << 17 };                   /* of them with texts that must differ: a tenth of a second */
+enum { GRAM__LIVE_LEGS = 1 << 12 };                   /* the same from a state whose registers count: a search for each of their
+                                                       * values, so each takes a millisecond at most */
 enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: after the end of the rule */
 /* goes on at leg with the cost of the rule, or with `times` bodies of it */
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;
@@ -2210,10 +2211,10 @@ struct gram__ways {
     int32_t        n_heap;
     int32_t        n_call;
     int32_t        n_seen;
-    int32_t        n_texts;                           /* legs with texts */
     int32_t        query;                             /* number of the search */
     uint32_t       mask;                              /* slots in use - 1 */
-    bool           over;                              /* too many legs */
+    int32_t        most;                              /* legs of this search, */
+    bool           over;                              /* and whether they were too many */
 };
 
 static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -2272,9 +2273,9 @@ static void gram__seen_grow(gram__ways *w) {
 
 /* Whether this state with these registers was not reached before. */
 static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
-    if ((uint32_t)w->n_seen * 2 > w->mask && w->n_seen < GRAM__LEGS) gram__seen_grow(w);
+    if ((uint32_t)w->n_seen * 2 > w->mask && w->n_seen < w->most) gram__seen_grow(w);
     const size_t k = gram__leg_slot(w, leg);
-    if (w->slot[k] || w->n_seen == GRAM__LEGS) {
+    if (w->slot[k] || w->n_seen == w->most) {
         w->over = w->over || !w->slot[k];
         return false;
     }
@@ -2304,7 +2305,6 @@ static bool gram__leg_text(gram *g, gram__leg leg) {
     const gram__blob *b = gram__at(g, leg.data);
     const int32_t     n = gram__texts(g, leg.data);
     if (!b->w[0] && !b->w[1]) return true;
-    if (++g->ways->n_texts > GRAM__TEXT_LEGS) g->ways->over = true;
     return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, n < 8 ? 3 : 1);
 }
 
@@ -2312,7 +2312,7 @@ static void gram__ways_begin(gram *g) {
     gram__ways *w = g->ways;
     gram__seen_clear(w);
     w->mask = 255;
-    w->n_heap = w->n_call = w->n_texts = 0, w->over = false;
+    w->n_heap = w->n_call = 0, w->over = false;
     w->query++;
     g->stop = GRAM__GO, g->fuel = INT64_MAX;
 }
@@ -2404,10 +2404,11 @@ static bool gram__leg_on(gram *g, gram__leg leg) {
     return false;
 }
 
-/* Bytes from a state with these registers to the end of its rule; UINT64_MAX: not found. */
-static uint64_t gram__search(gram *g, int32_t state, int32_t data) {
+/* Bytes from a state with these registers to the end of its rule; UINT64_MAX: not found within so many legs. */
+static uint64_t gram__search(gram *g, int32_t state, int32_t data, int32_t most) {
     gram__ways *w = g->ways;
     gram__ways_begin(g);
+    w->most = most;
     gram__leg_put(g, (gram__leg){.rule = GRAM__QUERY, .state = state, .data = data});
     while (w->n_heap && !w->over && g->stop == GRAM__GO) {
         const gram__leg leg = gram__heap_take(w->heap, &w->n_heap);
@@ -2436,7 +2437,7 @@ static uint64_t gram__rest(gram *g, int32_t state, int32_t data) {
         b = gram__at(g, gram__intern(g, b));
         if (gram__noted(b->w)) return gram__noted(b->w);
     }
-    const uint64_t found = gram__search(g, state, plain ? 0 : data);
+    const uint64_t found = gram__search(g, state, plain ? 0 : data, plain ? GRAM__LEGS : GRAM__LIVE_LEGS);
     if (b) gram__note(b->w, found);
     if (plain && g->stop == GRAM__GO) *rest = gram__plus(found, 1);
     return gram__plus(found, 1);

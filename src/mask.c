@@ -1081,7 +1081,8 @@ static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
     return set < 0 ? NULL : mask__get(m, set, first && m->w->strips, &most);
 }
 
-/* The same without the tokens after which the left - 1 that may still come reach no end; all of them where `left` reach none. */
+/* The same without the tokens after which the left - 1 that may still come reach no end; all of them where `left` reach none, and
+ * where no way to the end is known: then the sets after the tokens would each be searched in vain. */
 static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) {
     gram_track t;
     uint64_t   most;
@@ -1089,12 +1090,16 @@ static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int6
     gram_track_open(&t, m->g);
     t.set = set;
     first = first && m->w->strips;
-    m->measures = m->w->spells;
-    const uint32_t *bits = mask__get(m, set, first, &most);
+    if (gram_room(m->g) < MASK_ROOM) gram_collect(m->g);
+    gram_hold(m->g, true);
+    const bool known = gram_least(m->g, t.set) != UINT64_MAX;
+    gram_hold(m->g, false);
+    m->measures = m->w->spells && known;
+    const uint32_t *bits = mask__get(m, t.set, first, &most);
     const bool      enough = m->measures && left > 0 && most < (uint64_t)left;
     m->measures = false;
     gram_hold(m->g, true);
-    if (bits && !enough && left > 0 && mask__closes(m, t.set, (uint64_t)left)) {
+    if (bits && known && !enough && left > 0 && mask__closes(m, t.set, (uint64_t)left)) {
         m->left = left - 1;
         bits = mask__fill(m, t.set, first, m->bits) ? m->bits : NULL;
         m->left = -1;

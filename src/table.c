@@ -142,7 +142,10 @@ static bool table__split(const table_in *t, bytes row, table_row *to, err_t *e) 
     return true;
 }
 
-static bytes table__slice(const str *s, size_t at, size_t n) { return (bytes){(const uint8_t *)s->p + at, n}; }
+/* Bytes of a text; an empty text has no memory. */
+static bytes table__slice(const str *s, size_t at, size_t n) {
+    return (bytes){(const uint8_t *)(s->p ? s->p + at : ""), n};
+}
 
 /* The value of cell i, without quotes; of a JSON object: text as it is, null as nothing, anything else as JSON. */
 static bytes table_value(const table_row *r, size_t i) { return table__slice(&r->text, r->cell[i].at, r->cell[i].n); }

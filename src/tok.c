@@ -1939,6 +1939,7 @@ static bool tok__encode_parts(tok__run *r, bytes t, const tok_span *span, size_t
     const tok_vocab *v = r->v;
     bool             prefix = !(flags & TOK_MIDDLE);  /* at the start and after each special token */
     size_t           from = 0, i = 0, k = 0;
+    if (!t.n) return true;
     for (;;) {
         const size_t n_control = flags & TOK_SPECIAL ? tok__outside(span, n_spans, &k, i) : 0;
         int32_t      id = i < t.n ? tok__mark_here(v, (bytes){t.p + i, t.n - i}, n_control) : -1;

@@ -187,6 +187,18 @@ def closed():
 
 
 @case
+def hard_ends():
+    """schemas whose shortest ways to the end are too many to look at: closing gives up, and the answer goes on as without it, in seconds"""
+    name = "^(a|b)*a(a|b){8}$"
+    for schema in ({"type": "object", "minProperties": 6, "propertyNames": {"pattern": name}},
+                   {"type": "array", "uniqueItems": True, "minItems": 20, "items": {"enum": list(range(23))}},
+                   {"type": "array", "uniqueItems": True, "minItems": 20, "items": {"type": "string", "pattern": name}}):
+        asked = ("-m", PIP, "--raw", "-p", "x", "-n", "60", "-s", "1", "-t", "1", "-q", "--json-schema", json.dumps(schema))
+        closed, free = run(*asked), run(*asked, "--no-close")
+        check(closed.rc in (0, 1) and closed.out[:9] == free.out[:9], "%s: %r and %r" % (short(schema), closed, free))
+
+
+@case
 def unfinished():
     """an answer that is cut before its constraint is met: exit 1, one line on stderr, with -q too, and its finish reason; its text and the caches are written all the same"""
     long = ["--regex", "[a-z]{40}"]
