@@ -107,9 +107,9 @@ stress:                                ## KV blocks of two tokens, prefill chunk
 
 fuzz: $(FUZZERS:%=build/fuzz/%) build/test/judge ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
 	@$(PYTHON) tests/rule.py build/test/judge --tokens $(TOKENS) $(RULE)
-	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
-	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
-	    build/fuzz/corpus-$$f tests/corpus/$$f || exit 1; done
+	@bad=""; for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
+	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/$$f- \
+	    build/fuzz/corpus-$$f tests/corpus/$$f || bad="$$bad $$f"; done; [ -z "$$bad" ] || { echo "found something:$$bad"; exit 1; }
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -251,6 +251,8 @@ LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
 FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
+CC_san        := $(CLANG)
+CC_tsan       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
 KERNELS_main  := $(OPT)
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
