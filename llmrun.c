@@ -34,7 +34,7 @@
  *   [samp]      sampling: logits to a token                                        <- base
  *   [mask]      which tokens may follow                                            <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
- *   [embed]     vectors of texts: pooling, normalisation                           <- k base dev arch model
+ *   [embed]     vectors of texts: pooling, normalisation                           <- k base gguf tok dev arch model
  *   [engine]    (meter) a model opened to run: cache, threads, steps
  *               <- k base host pool gguf tok model kv store dev dev_gpu ops fwd samp
  *   [gen]       a request and its answer, as values
@@ -46,21 +46,24 @@
  *               <- base gguf tok val jinja gram constrain gen calls
  *   [score]     logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]     reader of long files, shards                                       <- base
+ *   [table]     CSV and TSV, prompts made of columns                               <- base lines
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
+ *   [forms]     records as tables, texts and lists                                 <- base req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
  *               <- base pool tok kv fwd samp constrain embed engine gen gain spec
+ *   [screen]    text on a terminal: lines that end between words, attributes       <- base
  *   [text]      one request, its text streamed
- *               <- k base tok kv samp constrain engine gen chat sched spec
- *   [term]      messages from a person or a pipe: editing, history, paste          <- base
+ *               <- k base tok kv samp constrain engine gen chat sched spec screen
+ *   [term]      messages from a person or a pipe: editing, history, paste          <- base screen
  *   [talk]      a conversation, turn by turn
- *               <- base val jinja kv constrain engine gen chat sched spec text term
+ *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
- *               <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
+ *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms sched gain spec
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -70,11 +73,13 @@
  *   [quant]     tool: offline quantisation of a model file                         <- k base pool gguf writer
  *   [inspect]   tool: report of what a model file holds                            <- k base gguf tok arch model kv
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
+ *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot
  *   [bench]     tool: benchmark of a model on this machine
  *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
+ *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base tok ops arch model calls spec term talk quant cli
+ *               <- k base tok ops arch model constrain calls req spec term talk quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -176,11 +181,14 @@
 #include "src/chat.c"
 #include "src/score.c"
 #include "src/lines.c"
+#include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/forms.c"
 #include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"
+#include "src/screen.c"
 #include "src/text.c"
 #include "src/term.c"
 #include "src/talk.c"
@@ -191,8 +199,10 @@
 #include "src/quant.c"
 #include "src/inspect.c"
 #include "src/plot.c"
+#include "src/quality.c"
 #include "src/bench.c"
 #include "src/cli.c"
+#include "src/topics.c"
 #include "src/help.c"
 #include "src/act.c"
 #include "src/main.c"

@@ -40,9 +40,12 @@ static bool act__read_file(const char *path, str *out, err_t *e) {
     return str_read_file(out, path, 0, ACT_PROMPT_MAX, "a prompt", e);
 }
 
+/* Whether the text is one to measure a model on: escapes in it are part of it. */
+static bool act__measures(const config *c) { return (ON_EVAL | ON(IMATRIX)) >> c->action & 1; }
+
 /* A note where a backslash and an n were likely meant as a newline. */
 static void act__note_escapes(const config *c) {
-    const char *where = c->prompt && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
+    const char *where = c->prompt && !act__measures(c) && strstr(c->prompt, "\\n") ? "--prompt" : NULL;
     for (int i = 0; i < c->stop.n; i++)
         if (!where && strstr(c->stop.v[i], "\\n")) where = "--stop";
     for (int i = 0; i < c->breakers.n; i++)
@@ -61,38 +64,65 @@ static void act__note_partners(const config *c) {
     }
 }
 
+/* Whether one of the files of -f is standard input. */
+static bool act__names_stdin(const config *c) {
+    for (int i = 0; i < c->files.n; i++)
+        if (strcmp(c->files.v[i], "-") == 0) return true;
+    return false;
+}
+
 /* Whether there is a prompt; a terminal is never read. */
 static bool act__prompt_exists(const config *c, int in, err_t *e) {
     bool open_in = fcntl(in, F_GETFL) != -1 && (fcntl(in, F_GETFL) & O_ACCMODE) != O_WRONLY;
-    if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
+    if (act__names_stdin(c) && isatty(in))
         return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
-    if (c->prompt || c->file || c->chat.messages || (open_in && !isatty(in) && !c->no_stdin)) return true;
+    if (c->prompt || c->files.n || c->chat.messages || (open_in && !isatty(in) && !c->no_stdin)) return true;
     if (c->no_stdin)
         return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT or -f FILE (--no-stdin leaves standard input alone)");
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
 
-/* Appends a newline and standard input to the prompt, unless it is empty. */
-static bool act__append_stdin(int in, str *out, err_t *e) {
+/* Ends a text that is not empty with a blank line. */
+static void act__blank_line(str *out) {
+    while (out->n && !bytes_ends(str_bytes(out), bytes_of("\n\n"))) str_put(out, "\n");
+}
+
+/* Appends standard input to the prompt, unless it is empty: after a newline, or after a blank line where files are before it. */
+static bool act__append_stdin(const config *c, int in, str *out, err_t *e) {
     const size_t own = out->n;
-    str_put(out, "\n");
+    if (c->files.n) act__blank_line(out);
+    else str_put(out, "\n");
+    const size_t from = out->n;
     if (!act__read_stdin(in, out, e)) return false;
-    const size_t more = out->n - own - 1;
+    const size_t more = out->n - from;
     if (more) log_warn("%zu byte%s of standard input appended to the prompt", more, more == 1 ? "" : "s");
     else out->p[out->n = own] = 0;
     return true;
 }
 
-/* The prompt, byte for byte: -f FILE; or standard input; or -p TEXT, after which standard input, where it is not a
- * terminal and not empty, follows on a new line (`alone` and --no-stdin: it does not). */
+/* Appends the files of -f, a blank line before each that follows some text. */
+static bool act__append_files(const config *c, int in, str *out, err_t *e) {
+    for (int i = 0; i < c->files.n && !e->code; i++) {
+        const char *path = c->files.v[i];
+        act__blank_line(out);
+        if (strcmp(path, "-") == 0) act__read_stdin(in, out, e);
+        else act__read_file(path, out, e);
+    }
+    if (!e->code && out->n > ACT_PROMPT_MAX)
+        err_set(e, EXIT_INPUT, "--file: more than %d bytes in all, expected a prompt", ACT_PROMPT_MAX);
+    return !e->code;
+}
+
+/* The prompt, byte for byte: -p TEXT and the files of -f; after -p also standard input, where it is not a terminal, not empty
+ * and not one of the files (`alone` and --no-stdin: it is not read). Without -p and -f it is standard input. */
 static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e) {
-    bool in_reads = !isatty(in);
+    const bool in_reads = !isatty(in);
     str_add(out, "", 0);
-    if (c->file && strcmp(c->file, "-") != 0) return act__read_file(c->file, out, e);
-    if (!c->prompt) return in_reads ? act__read_stdin(in, out, e) : true;
-    if (c->escape) cli_unescape(c->prompt, out);
-    else str_put(out, c->prompt);
-    return alone || c->no_stdin || !in_reads || act__append_stdin(in, out, e);
+    if (!c->prompt && !c->files.n) return in_reads ? act__read_stdin(in, out, e) : true;
+    if (c->prompt && c->escape && !act__measures(c)) cli_unescape(c->prompt, out);
+    else if (c->prompt) str_put(out, c->prompt);
+    if (!act__append_files(c, in, out, e)) return false;
+    return !c->prompt || alone || c->no_stdin || !in_reads || act__names_stdin(c) || act__append_stdin(c, in, out, e);
 }
 
 /* --- streams and signals --- */
@@ -167,12 +197,13 @@ static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) 
     } inputs[] = {
         {AT(model),       false, "model"},             {AT(models),   true,  "model"},
         {AT(spec.draft),  false, "model"},             {AT(bench.draft), false, "model"},
-        {AT(file),        false, "prompt"},            {AT(inputs),   true,  "input"},
+        {AT(files),       true,  "prompt"},            {AT(inputs),   true,  "input"},
         {AT(kv.cache),    false, "prompt cache"},      {AT(spec.cache), false, "lookup cache"},
         {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
         {AT(calibrate),   false, "text"},              {AT(chat.messages), false, "messages"},
         {AT(chat.tools),  false, "tools"},             {AT(chat.template_file), false, "template"},
         {AT(hold.grammar_file), false, "grammar"},     {AT(hold.schema_file), false, "schema"},
+        {AT(system_file), false, "system message"},
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const void       *field = (const char *)c + inputs[i].at;
@@ -411,19 +442,33 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
         chat_ask(r->chat, &r->asked, &ask);
         o.reader = chat_reader_new(&r->asked, val_get(r->input.vars, "tools"));
         o.think_show = c->chat.think_show;
+        o.newline = true;
     }
-    bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
+    err_t      cut = {0};                             /* said last: the caches are saved all the same */
+    const bool ok = !e->code && text_run(en, guesser, &ask, &o, &r->out, &cut, e);
+    if (ok && spec_save(guesser, e) && engine_save(en, &c->kv, e)) *e = cut;
     spec_close(guesser);
     samp_breakers_drop(&breakers);
     chat_reader_free(o.reader);
-    return ok;
+    return !e->code;
+}
+
+/* --truncate: cuts the prompt to what the model takes. False: e is set. */
+static bool act__truncate(act_job *r, const engine *en, err_t *e) {
+    embed_opts   o = r->c->embed;
+    const size_t whole = r->ids.n;
+    if (!o.truncate) return true;
+    o.limit = embed_limit(&en->m, en->n_ctx, e);
+    if (embed_cut(&o, &r->ids, tok_add_eos(r->vocab)))
+        log_warn("the text is cut from %zu to %zu tokens (--truncate)", whole, r->ids.n);
+    return o.limit > 0;
 }
 
 /* Opens the model, runs it on the prompt and closes it. */
 static bool act__with_engine(act_job *r, engine_plan plan, bool (*use)(act_job *, engine *, err_t *), err_t *e) {
     engine *en = engine_open(r->g, r->vocab, &r->c->fwd, &r->c->kv, plan, r->t_start, e);
     act__graceful = 1;
-    const bool ok = en && gen_fits(en, &r->ids, e) && use(r, en, e);
+    const bool ok = en && act__truncate(r, en, e) && gen_fits(en, &r->ids, e) && use(r, en, e);
     engine_close(en);
     return ok;
 }
@@ -452,11 +497,12 @@ static bool act__render(act_job *r, err_t *e) {
     str           json = {0};
     chat_input    in = {0};
     jinja_text    out = {0};
+    const char   *name = c->files.n && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : act_stdin;
     bool ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
     const double  t0 = clock_now();
     chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
     const double  t1 = clock_now();
-    ok = t && chat_input_json(&in, str_bytes(&json), c->file ? c->file : act_stdin, e);
+    ok = t && chat_input_json(&in, str_bytes(&json), name, e);
     const double  t2 = clock_now();
     ok = ok && chat_render(t, &in, &out, e);
     if (ok)
@@ -481,7 +527,8 @@ static bool act__logits(act_job *r, err_t *e) {
 /* Whether `path` can be written beside the answer: a name that is neither the prompt nor the answer. */
 static bool act__spares(const act_job *r, const char *path, err_t *e) {
     if (strcmp(path, "-") == 0) return err_set(e, EXIT_INPUT, "-: found no name, expected a file to write");
-    if (!act__apart(path, r->c->file, "prompt", e)) return false;
+    for (int i = 0; i < r->c->files.n; i++)
+        if (!act__apart(path, r->c->files.v[i], "prompt", e)) return false;
     return !act__same_file(fileno(r->out.f), path) ||
            err_set(e, EXIT_INPUT, "%s: is the output itself, expected another file to write", path);
 }
@@ -497,8 +544,8 @@ static bool act__perplexity(act_job *r, err_t *e) {
     engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = (int64_t)r->ids.n}, r->t_start, e);
     if (!en) return false;
     act__graceful = 1;
-    const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
-    bool          ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) &&
+    const int n_ctx = fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train;
+    bool      ok = eval_plan_text(&plan, &r->ids, n_ctx, tok_start(r->vocab, c->bos), &c->eval, e) &&
               out_begin(&r->out, e) && eval_perplexity(en, &plan, &c->eval, json, &r->out, e);
     engine_close(en);
     return ok;
@@ -530,7 +577,7 @@ static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
     fo.n_gpu_layers = 0;                              /* the inputs of products are read on the host */
     engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
     act__graceful = 1;
-    const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", im, e);
+    const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->files.n ? c->files.v[0] : "", im, e);
     engine_close(en);
     return ok;
 }
@@ -565,21 +612,29 @@ static bool act__read_text(act_job *r, bool alone, err_t *e) {
     return (r->vocab = tok_load(r->g, r->c->pre, e)) && act__prompt(r->c, 0, alone, &r->text, e);
 }
 
-static bool act__encode(act_job *r, bool special, bool begin, err_t *e) {
-    const unsigned flags = (special ? TOK_SPECIAL : 0) | (begin || r->c->bos ? TOK_BOS : 0);
+/* Encodes the raw text. bos: as for tok_start(). */
+static bool act__encode(act_job *r, bool special, int bos, err_t *e) {
+    const unsigned flags = tok_raw_flags(r->vocab, str_bytes(&r->text), bos, special);
+    const bytes    start = tok_text(r->vocab, tok_bos(r->vocab));
+    if (flags & TOK_BEGUN)
+        log_warn("the prompt begins with the start token %.*s, which is not added a second time", GGUF_SHOW(start));
     return tok_encode(r->vocab, str_bytes(&r->text), flags, &r->ids, e);
 }
 
 /* A prompt for the model. An empty one is the start token alone. */
-static bool act__read_prompt(act_job *r, err_t *e) {
-    if (!act__read_text(r, false, e)) return false;
-    const bool begin = tok_bos(r->vocab) >= 0 && (tok_add_bos(r->vocab) || !r->text.n);
-    return act__encode(r, r->c->special != 0, begin, e);
+static bool act__encode_prompt(act_job *r, err_t *e) {
+    return act__encode(r, r->c->special != 0, r->c->bos, e);
 }
+
+static bool act__read_prompt(act_job *r, err_t *e) { return act__read_text(r, false, e) && act__encode_prompt(r, e); }
 
 /* A text whose vector is wanted: the file says too whether it ends with an end token. */
 static bool act__read_embed(act_job *r, err_t *e) {
-    if (!act__read_prompt(r, e)) return false;
+    const char *prefix = r->c->embed.prefix;
+    str         text = {0};
+    if (!act__read_text(r, false, e)) return false;
+    if (prefix) str_put(&text, prefix), str_cat(&text, str_bytes(&r->text)), str_drop(&r->text), r->text = text;
+    if (!act__encode_prompt(r, e)) return false;
     if (tok_add_eos(r->vocab)) tok_ids_add(&r->ids, tok_eos(r->vocab));
     return true;
 }
@@ -590,11 +645,10 @@ static bool act__chat_options(const config *c) {
     return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
 }
 
-/* Whether the prompt is a message: as --chat and --no-chat say, or where an option of a chat is given, or in a terminal with a
- * model for chats. */
+/* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is
+ * given. */
 static bool act__chats(const config *c, const gguf_file *g) {
-    if (c->chat.on >= 0) return c->chat.on;
-    return act__chat_options(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g));
+    return c->chat.on >= 0 ? c->chat.on : act__chat_options(c) || chat_has_template(g);
 }
 
 /* The messages of --messages and the tools of --tools. */
@@ -614,18 +668,28 @@ static bool act__read_files(act_job *r, err_t *e) {
 static bool act__read_messages(act_job *r, err_t *e) {
     const config *c = r->c;
     if (!act__read_files(r, e)) return false;
-    if (!c->prompt && !c->file && c->chat.messages) return true;
+    if (!c->prompt && !c->files.n && c->chat.messages) return true;
     if (!act__prompt(c, 0, false, &r->text, e)) return false;
     chat_add(&r->input, "user", str_bytes(&r->text));
     return true;
 }
 
+/* Opens the template of a chat. Where no option asks for one, the error says what goes on without it. */
+static bool act__open_chat(act_job *r, err_t *e) {
+    const config *c = r->c;
+    err_t         why = {0};
+    if ((r->chat = chat_open(r->g, r->vocab, &c->chat, &why))) return true;
+    const bool asked = c->chat.on == 1 || act__chat_options(c);
+    return err_set(e, why.code, "%s%s", why.text, asked ? "" : " (--raw continues texts without the template)");
+}
+
 /* The prompt of one answer: raw, or of a chat. */
 static bool act__read_question(act_job *r, err_t *e) {
     if (!act__chats(r->c, r->g)) return act__read_prompt(r, e);
-    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &r->c->chat, e))) return false;
+    if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !act__open_chat(r, e)) return false;
     if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e))
         return false;
+    if (chat_warning(&r->asked)) log_warn("%s", chat_warning(&r->asked));
     r->ids = r->asked.ids;
     r->asked.ids = (tok_ids){0};
     str_drop(&r->text);
@@ -636,12 +700,12 @@ static bool act__read_question(act_job *r, err_t *e) {
 
 /* A text of --imatrix-out, which may be empty beside --in-file. */
 static bool act__read_corpus(act_job *r, err_t *e) {
-    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, r->text.n && tok_add_bos(r->vocab), e);
+    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, r->text.n ? r->c->bos : max_int(r->c->bos, 0), e);
 }
 
 /* The tokens of the text alone. */
 static bool act__read_exact(act_job *r, err_t *e) {
-    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, false, e);
+    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, max_int(r->c->bos, 0), e);
 }
 
 static bool act__read_numbers(act_job *r, err_t *e) {
@@ -768,36 +832,45 @@ static void act__talk_samp(act_talker *t) {
 /* Whether /set may change the option. */
 static bool act__talk_may_set(const cli_opt *o) { return o->kind == OPT_SAMP || o->at == AT(seed) || o->at == AT(gen.n_predict); }
 
-static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e) {
+/* The name and the value of an option. */
+static void act__talk_line(const act_talker *t, const cli_opt *o, str *out) {
+    const bytes name = cli_long_name(o);
+    str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
+    cli_value(o, &t->c, out);
+}
+
+static bool act__talk_set(void *ctx, const char *name, const char *value, gen_request *ask, str *out, err_t *e) {
     act_talker    *t = ctx;
     config         c = t->c;
     str            option = {0};
     str_fmt(&option, "--%s", name + strspn(name, "-"));
     for (char *p = option.p; *p; p++) *p = *p == '_' ? '-' : *p;
-    const cli_opt *o = cli_find(false, str_bytes(&option));
+    const char    *use = cli_instead(str_bytes(&option));
+    const cli_opt *o = cli_find(false, use ? (bytes){(const uint8_t *)use, strcspn(use, " ")} : str_bytes(&option));
     bool           ok =
-        (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
-    ok = ok && cli_set(&c, o, option.p, value, e);
+        (o && act__talk_may_set(o)) ||
+        err_set(e, EXIT_INPUT, "/set: %s parameter %.100s (/set alone lists those that may change in a conversation)",
+                o ? "fixed" : "unknown", name);
+    ok = ok && (!*value || cli_set(&c, o, option.p, value, e));
     samp_opts so = c.samp;
     so.n_ctx = t->n_ctx;
     ok = ok && samp_check(&so, INT32_MAX, e);
     str_drop(&option);
     if (!ok) return false;
+    if (*value && o->at == AT(seed) && c.seed < 0) c.seed = (int64_t)rng_fresh();
     t->c = c;
+    act__talk_line(t, o, out);
     act__talk_samp(t);
     ask->samp = t->samp;
     ask->gen.n_predict = c.gen.n_predict < 0 ? -1 : c.gen.n_predict;
-    if (o->at == AT(seed)) ask->seed = c.seed < 0 ? rng_fresh() : (uint64_t)c.seed;
+    ask->seed = (uint64_t)c.seed;
     return true;
 }
 
 static void act__talk_list(void *ctx, str *out) {
-    const act_talker *t = ctx;
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const bytes name = cli_long_name(&cli_opts[i]);
         if (!act__talk_may_set(&cli_opts[i])) continue;
-        str_fmt(out, "  %-20.*s ", (int)name.n - 2, name.p + 2);
-        cli_value(&cli_opts[i], &t->c, out);
+        act__talk_line(ctx, &cli_opts[i], out);
         str_put(out, "\n");
     }
 }
@@ -832,7 +905,7 @@ static bool act__talk(act_job *r, err_t *e) {
     const config *c = r->c;
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
         return false;
-    if (((c->prompt || c->file) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
+    if (((c->prompt || c->files.n) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
     engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
@@ -874,10 +947,9 @@ static bool act__guide_text(act_guide *k, err_t *e) {
     const config *c = k->c;
     str           text = {0};
     tok_vocab    *v = tok_load(k->g, c->pre, e);
-    const bool    add = v && tok_add_bos(v);
-    bool          ok = v && act__read_file(c->calibrate, &text, e) &&
-              tok_encode(v, str_bytes(&text), (c->special == 1 ? TOK_SPECIAL : 0) | (add ? TOK_BOS : 0), &k->ids, e);
-    k->bos = add ? tok_bos(v) : -1;
+    const bool    ok = v && act__read_file(c->calibrate, &text, e) &&
+                    tok_encode(v, str_bytes(&text), tok_raw_flags(v, str_bytes(&text), c->bos, c->special == 1), &k->ids, e);
+    k->bos = v ? tok_start(v, c->bos) : -1;
     tok_free(v);
     str_drop(&text);
     return ok;
@@ -889,6 +961,8 @@ static bool act__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
     const round_opts o = {.chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK,
                           .n_chunks = c->calib.n_chunks, .n_threads = c->fwd.n_threads, .damp = 0.01f,
                           .rope = c->fwd.rope, .kv = c->kv};
+    round_free(k->rounded);
+    k->rounded = NULL;
     if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
     return !c->calibrate || k->rounded;
 }
@@ -898,7 +972,8 @@ static const uint8_t *act__guide_bytes(void *ctx, uint64_t i) {
     return k->rounded ? round_bytes(k->rounded, i) : NULL;
 }
 
-static bool act__quantize(act_job *r, err_t *e) {
+/* Quantising as the options say, with an importance matrix or a text where they name one. */
+static bool act__guided(act_job *r, bool (*use)(act_job *r, const quant_opts *o, err_t *e), err_t *e) {
     const config     *c = r->c;
     const gguf_file  *g = r->g;
     act_guide         know = {.c = c, .g = g};
@@ -908,12 +983,11 @@ static bool act__quantize(act_job *r, err_t *e) {
     o.n_tensor_type = c->tensor_types.n;
     o.n_threads = c->fwd.n_threads;
     if (c->imatrix || c->calibrate) o.guide = &guide;
-    bool ok = (c->quant.dry_run || act__apart_from_inputs(c, c->output, e)) && (!c->imatrix || act__guide_imatrix(&know, e)) &&
-              (!c->calibrate || act__guide_text(&know, e));
+    bool ok = (!c->imatrix || act__guide_imatrix(&know, e)) && (!c->calibrate || act__guide_text(&know, e));
     if (c->imatrix) o.imatrix.file = c->imatrix, o.imatrix.entries = (uint32_t)know.im.n, o.imatrix.chunks = know.im.n_chunk;
     if (know.im.n_dataset) o.imatrix.dataset = str_bytes(&know.im.dataset[0]);
     act__graceful = 1;
-    ok = ok && quant_run(g, c->what, c->output, &o, &r->out, e);
+    ok = ok && use(r, &o, e);
     for (uint64_t i = 0; know.w && i < g->n_tensor; i++) mem_free(know.w[i]);
     mem_free(know.w);
     round_free(know.rounded);
@@ -921,6 +995,36 @@ static bool act__quantize(act_job *r, err_t *e) {
     calib_imatrix_drop(&know.im);
     return ok;
 }
+
+static bool act__use_quantize(act_job *r, const quant_opts *o, err_t *e) {
+    return quant_run(r->g, r->c->what, r->c->output, o, &r->out, e);
+}
+
+static bool act__quantize(act_job *r, err_t *e) {
+    return (r->c->quant.dry_run || act__apart_from_inputs(r->c, r->c->output, e)) && act__guided(r, act__use_quantize, e);
+}
+
+static bool act__use_quality(act_job *r, const quant_opts *o, err_t *e) {
+    const config *c = r->c;
+    const char   *folder = getenv("TMPDIR");
+    engine_opts   fo = c->fwd;
+    out_t         svg = {stdout, "stdout", 0, false};
+    str           source = {0};
+    quality_job   j = {.g = r->g, .v = r->vocab, .ids = &r->ids, .types = c->what, .folder = folder && *folder ? folder : "/tmp",
+                       .fo = &fo, .ko = &c->kv, .eval = &c->eval, .quant = o};
+    if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
+    j.bos = tok_start(r->vocab, c->bos);
+    str_fmt(&source, "llmrun, commit %s, text: %s", cli_commit(), c->files.n ? str_base_name(c->files.v[0]) : "the prompt");
+    j.source = source.p;
+    bool ok = !c->plot || (act__spares(r, c->plot, e) && act__output(&svg, c->plot, c, NULL, e));
+    ok = ok && quality_run(&j, act__json(c) ? QUALITY_JSON : strcmp(c->format, "csv") == 0 ? QUALITY_CSV : QUALITY_MD, &r->out,
+                           c->plot ? &svg : NULL, e);
+    if (c->plot && svg.f != stdout) ok = out_end(&svg, e) && ok;
+    str_drop(&source);
+    return ok;
+}
+
+static bool act__quality(act_job *r, err_t *e) { return act__guided(r, act__use_quality, e); }
 
 /* The sampling parameters that a model file recommends, where the command line gives none. */
 static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
@@ -961,11 +1065,13 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
     const config            *c = r->c;
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(r->g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const cli_opt *o = &cli_opts[i];
+        const cli_opt *row = &cli_opts[i], *o = row->at == AT(system_file) ? cli_find(false, bytes_of("-sys")) : row;
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
-        want = want || (o->group == GROUP_CHAT && c->given[i] && o != cli_find(false, bytes_of("--chat-template-file")));
-        want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16)) && c->given[i]);
+        want = want || (o->group == GROUP_CHAT && c->given[i] && o->at != AT(chat.template_file));
+        want = want || ((o->at == AT(embed.truncate) || o->at == AT(embed.prefix)) && c->given[i]);
+        want = want || ((o->at == AT(batch.prompt) || o->at == AT(batch.id_column)) && c->given[i]);
+        want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;
@@ -982,12 +1088,12 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
 
 /* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not
  * given. */
-static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *text, err_t *e) {
+static bool act__batch_seed(const config *c, const char *records, uint64_t *seed, bool *drawn, str *text, err_t *e) {
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
-    if (*drawn && c->resume && c->output &&
-        (results_setting(c->output, "seed", text, e) || (!e->code && results_seed(c->output, text))) &&
+    if (*drawn && c->resume && records &&
+        (results_setting(records, "seed", text, e) || (!e->code && results_seed(records, text))) &&
         strncmp(text->p, mark, sizeof mark - 2) == 0) /* in a fingerprint the blank is missing */
         *seed = strtoull(text->p + sizeof mark - 2, NULL, 10);
     str_clear(text);
@@ -1027,73 +1133,158 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     return !e->code;
 }
 
-/* The chat template of a batch. A model without one, or with one that cannot be read, answers prompts alone where no option asks
- * for a chat. */
+/* The chat template of a batch, by which a plain line is a message. Where no option asks for a chat, a template that is missing
+ * or cannot be read is an error of the lines that need it alone. */
 static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     const config *c = r->c;
     const bool    asked = c->chat.on == 1 || (c->chat.on < 0 && act__chat_options(c));
     r->chat = chat_open(r->g, r->vocab, &c->chat, asked ? e : &job->no_chat);
     job->chat = r->chat;
-    job->wrap = asked;
-    if (job->form == BATCH_CSV && r->chat) job->fields |= REQ_PARTS;
+    job->wrap = act__chats(c, r->g);
+    if (job->forms) job->forms->parts = r->chat != NULL;
     return !e->code;
 }
 
 /* What follows the last dot of -o; empty: nothing. */
 static const char *act__extension(const config *c) {
-    const char *dot = c->output ? strrchr(c->output, '.') : NULL;
+    const char *dot = c->output ? strrchr(str_base_name(c->output), '.') : NULL;
     return dot ? dot + 1 : "";
 }
 
-/* The form of the answers: as --format says, of vectors also by the name of the file. */
-static batch_form act__batch_form(const config *c) {
-    if (strcmp(c->format, "csv") == 0) return BATCH_CSV;
-    if (c->action != ACT_EMBED_LINES || act__json(c)) return BATCH_RECORDS;
-    if (cli_given(c, "--format")) return BATCH_NUMBERS;
-    return strcmp(act__extension(c), "f32") == 0 ? BATCH_FLOATS : BATCH_RECORDS;
+/* The form of the answers: as --format says, else as the name of the file does; another name is that of records. --json is the
+ * form of the summary. A list needs a file, since its commas depend on the order. False: e is set. */
+static bool act__batch_form(const config *c, batch_job *job, forms_spec *f, err_t *e) {
+    static const struct {
+        const char *name;
+        bool        vectors;
+        batch_form  form;
+        forms_kind  kind;
+    } forms_of[] = {
+        {"csv", false, BATCH_FORMS, FORMS_CSV},   {"tsv", false, BATCH_FORMS, FORMS_TSV},
+        {"txt", false, BATCH_FORMS, FORMS_TEXT},  {"text", false, BATCH_FORMS, FORMS_TEXT},
+        {"json", false, BATCH_FORMS, FORMS_LIST}, {"json", true, BATCH_FORMS, FORMS_LIST},
+        {"f32", true, BATCH_FLOATS, 0},           {"npy", true, BATCH_NPY, 0},
+        {"txt", true, BATCH_NUMBERS, 0},          {"text", true, BATCH_NUMBERS, 0},
+    };
+    const bool  by_name = !cli_given(c, "--format") || act__json(c), vectors = c->action == ACT_EMBED_LINES;
+    const char *name = by_name ? act__extension(c) : c->format, *other = NULL;
+    struct stat st;
+    const bool  file = c->output && strcmp(c->output, "-") != 0 && (stat(c->output, &st) != 0 || S_ISREG(st.st_mode));
+    job->form = BATCH_RECORDS;
+    if (c->batch.dry) return true;
+    for (size_t i = 0; i < sizeof forms_of / sizeof *forms_of; i++) {
+        if (strcasecmp(name, forms_of[i].name) != 0) continue;
+        if (forms_of[i].vectors != vectors) other = forms_of[i].name;
+        else if (forms_of[i].kind != FORMS_LIST || file) job->form = forms_of[i].form, f->kind = forms_of[i].kind;
+    }
+    if (other && job->form == BATCH_RECORDS)
+        return err_set(e, EXIT_INPUT, "%s: .%s is a form of %s, expected %s", c->output ? c->output : "--format", other,
+                       vectors ? "answers" : "vectors (--embed)", vectors ? ".jsonl, .json, .f32, .npy or .txt"
+                                                                          : ".jsonl, .json, .csv, .tsv or .txt");
+    if (job->form == BATCH_NPY && !file)
+        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one for .npy", c->output);
+    if (c->print0 && (job->form != BATCH_FORMS || f->kind != FORMS_TEXT))
+        return err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
+    f->zero = c->print0;
+    if (job->form == BATCH_FORMS) job->forms = f;
+    return true;
 }
 
-/* What can be checked before the model is opened to run. */
-static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
+/* The file of the records: that of -o, unless this has another form and is made of them at the end. */
+static bool act__batch_file(act_job *r, batch_job *job, str *records, err_t *e) {
     const config *c = r->c;
-    *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0,
-                       .bos = c->bos, .json = act__json(c), .form = act__batch_form(c)};
-    if (job->form != BATCH_RECORDS && c->resume)
-        return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s",
-                       job->form == BATCH_FLOATS ? "-o FILE.f32"
-                       : job->form == BATCH_CSV  ? "--format csv"
-                                                 : "--format text");
-    r->vocab = tok_load(r->g, c->pre, e);
-    const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) &&
-                    (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e) &&
-                    batch_check(files->v, files->n, c->batch.line_bytes, e) &&
-                    (!c->output || act__apart_from_inputs(c, c->output, e)) &&
-                    act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
-    job->path = files->v;
-    job->n_paths = files->n;
-    job->hold = &r->hold;
-    job->holds = r->holds;
+    struct stat   st, its;
+    const bool    exists = c->output && stat(c->output, &st) == 0;
+    if (c->output || c->batch.dry) str_put(records, c->batch.dry ? "/dev/null" : c->output);
+    if (!job->forms || !c->output || strcmp(c->output, "-") == 0 || (exists && !S_ISREG(st.st_mode))) return true;
+    str_put(records, ".jsonl");
+    if (exists && st.st_size && !c->resume)
+        return err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file (--resume continues this one)", c->output,
+                       (unsigned long long)st.st_size);
+    if (exists && st.st_size && stat(records->p, &its) != 0)
+        return err_set(e, EXIT_INPUT, "%s: not found, expected the records of %s, which --resume continues", records->p,
+                       c->output);
+    job->file = &r->out;
+    return act__output(&r->out, c->output, c, r->g, e);
+}
+
+/* Columns of a table: the file, and the keys of the answers where the options give them a schema. */
+static void act__batch_columns(const act_job *r, batch_job *job) {
+    forms_spec *f = job->forms;
+    if (!f) return;
+    f->files = job->n_paths > 1;
+    f->fields = job->fields;
+    for (int i = 0; i < job->pass.n && !job->pass.all; i++) forms_add(f, job->pass.name[i]);
+    if (r->hold.kind == CONSTRAIN_SCHEMA) forms_add_keys(f, r->hold.text);
+}
+
+/* The template of --prompt-template. */
+static bool act__batch_template(const config *c, batch_job *job, err_t *e) {
+    str text = {0};
+    if (!c->batch.prompt) return true;
+    if (c->escape) cli_unescape(c->batch.prompt, &text);
+    const bool ok = table_template_read(&job->prompt, text.n ? text.p : c->batch.prompt, e);
+    str_drop(&text);
     return ok;
 }
 
-/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. */
-static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const char *seed, err_t *e) {
+/* What a batch needs beside its job. */
+typedef struct {
+    cli_list files;
+    str      seed;                                    /* as a setting */
+    str      records;                                 /* the file of the records; empty: stdout */
+    str      report;                                  /* of a dry run */
+    forms_spec forms;
+} act_lines;
+
+static void act__lines_drop(act_lines *l, batch_job *job) {
+    table_template_drop(&job->prompt);
+    cli_list_drop(&l->files);
+    forms_drop(&l->forms);
+    str_drop_all(&l->seed, &l->records, &l->report);
+}
+
+/* What can be checked before the model is opened to run. */
+static bool act__batch_prepare(act_job *r, batch_job *job, act_lines *l, err_t *e) {
+    const config *c = r->c;
+    *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0,
+                       .bos = c->bos, .json = act__json(c)};
+    if (!act__batch_form(c, job, &l->forms, e)) return false;
+    if (job->form >= BATCH_NUMBERS && c->resume)
+        return err_set(e, EXIT_INPUT, "--resume: vectors without records cannot go on, expected -o FILE.jsonl or FILE.json");
+    r->vocab = tok_load(r->g, c->pre, e);
+    bool ok = r->vocab && act__hold(r, e) && batch_fields(&c->batch, job, e) && act__batch_template(c, job, e) &&
+              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, &l->files, e);
+    job->path = l->files.v;
+    job->n_paths = l->files.n;
+    ok = ok && batch_check(job, &c->batch, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
+         act__batch_file(r, job, &l->records, e) && act__batch_seed(c, l->records.p, &job->seed, &job->own_seeds, &l->seed, e);
+    job->hold = &r->hold;
+    job->holds = r->holds;
+    job->report = &l->report;
+    act__batch_columns(r, job);
+    return ok;
+}
+
+/* Answers the lines and saves the caches. Returns how many lines have an error, -1: e is set. *n_cut: answers that do not meet
+ * their constraint. */
+static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_job *job, const act_lines *l, long long *n_cut,
+                                   err_t *e) {
     const config *c = r->c;
     const bool    bound = c->kv.max_blocks || c->kv.mem_bytes;   /* a context that only free memory bounds is not a setting */
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(r, en, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
-    results *out = results_open(c->output, c->resume, job->form != BATCH_RECORDS ? (bytes){0} : str_bytes(&settings), e);
-    if (out) {
+    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    results *out = results_open(l->records.p, c->resume, job->form >= BATCH_NUMBERS ? (bytes){0} : str_bytes(&settings), e);
+    if (out && (!c->retry_errors || results_forget_failed(out, e))) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
         job->samp = &so;
-        bad = batch_run(en, guesser, out, &c->batch, job, e);
+        bad = batch_run(en, guesser, out, &c->batch, job, n_cut, e);
         if (bad >= 0) bad += (long long)out->n_old_failed;
-        results_close(out, e);
-        engine_save(en, &c->kv, e);
-        spec_save(guesser, e);
+        if (!c->batch.dry) engine_save(en, &c->kv, e), spec_save(guesser, e);
     }
+    if (out) results_close(out, e);
     samp_breakers_drop(&breakers);
     str_drop(&settings);
     return bad;
@@ -1105,7 +1296,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
 static bool act__embed_opts(const config *c, const engine *en, embed_opts *o, err_t *e) {
     *o = c->embed;
     o->pooling = c->pooling ? embed_pooling_of(c->pooling) : en->m.hp.pooling;
-    return embed_check(&en->m, o, e);
+    return embed_check(&en->m, o, e) && (!o->truncate || (o->limit = embed_limit(&en->m, en->n_ctx, e)) > 0);
 }
 
 /* {"object":"list","data":[{"object":"embedding","index":0,"embedding":[...]}],"model":NAME,"usage":{...}} */
@@ -1128,7 +1319,13 @@ static void act__embed_json(const act_job *r, const gen_answer *a, bool several,
 static bool act__put_vector(act_job *r, const gen_answer *a, bool several, err_t *e) {
     str  s = {0};
     bool ok = out_begin(&r->out, e);
-    if (ok && r->c->raw) return out_put(&r->out, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+    if (ok && r->c->raw) {
+        if (strcasecmp(act__extension(r->c), "npy") == 0) embed_put_npy(a->n_vec, a->width, &s);
+        ok = (!s.n || out_put(&r->out, s.p, s.n)) &&
+             out_put(&r->out, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+        str_drop(&s);
+        return ok;
+    }
     if (act__json(r->c)) act__embed_json(r, a, several, &s);
     else embed_put_text(a->vec, a->n_vec, a->width, &s);
     ok = ok && out_put(&r->out, s.p, s.n);
@@ -1171,32 +1368,42 @@ static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_nee
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
+/* The exit code of a batch in which some lines have an error, or some answers do not meet their constraint. */
+static void act__batch_negative(const char *name, bool others, long long bad, long long cut, err_t *e) {
+    str s = {0};
+    if (bad) str_fmt(&s, "%lld line%s answered with an error", bad, bad == 1 ? " is" : "s are");
+    if (bad && cut) str_put(&s, ", ");
+    if (cut) str_fmt(&s, "%lld answer%s unfinished: cut before the constraint was met", cut, cut == 1 ? " is" : "s are");
+    if (bad || cut) err_set(e, EXIT_NO, "%s%s: %s", name, others ? " and others" : "", s.p);
+    str_drop(&s);
+}
+
 static bool act__batch(act_job *r, err_t *e) {
     const config *c = r->c;
     const int     n_seqs = c->batch.n_parallel;
     batch_job     job;
-    str           seed = {0};
-    cli_list      files = {0};
+    act_lines     lines = {0};
     engine       *en = NULL;
     engine_needs  beside = {0};
     embed_opts    embeds;
     spec         *guesser = NULL;
-    long long     bad = 0;
-    if (act__batch_prepare(r, &job, &files, &seed, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
+    long long     bad = 0, cut = 0;
+    if (act__batch_prepare(r, &job, &lines, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
-    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
-    if (bad > 0)
-        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad,
-                bad == 1 ? " is" : "s are");
-    cli_list_drop(&files);
+    if (!e->code) bad = act__batch_answer(r, en, guesser, &job, &lines, &cut, e);
+    if (lines.report.n) out_put(&r->out, lines.report.p, lines.report.n), out_flush(&r->out);
+    if (bad > 0 && c->batch.dry) err_set(e, EXIT_NO, "%s%s: %lld line%s wrong", c->inputs.v[0],
+                                         lines.files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+    else if (bad >= 0) act__batch_negative(c->inputs.v[0], lines.files.n > 1, bad, cut, e);
+    if (job.file) out_end(job.file, e);
+    act__lines_drop(&lines, &job);
     spec_close(guesser);
     engine_close(en);
-    str_drop(&seed);
     return !e->code;
 }
 
@@ -1224,7 +1431,59 @@ static bool act__statistics(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
-static bool act__merge(act_job *r, err_t *e) { return results_merge(r->c->inputs.v, r->c->inputs.n, &r->out, e); }
+/* Records that are joined in another form. */
+typedef struct {
+    forms_spec forms;
+    bool       texts;                                 /* some answer is no object */
+    bool       more;                                  /* a record is written */
+    out_t     *out;
+} act_joined;
+
+static bool act__learn(void *ctx, bytes record, err_t *e) {
+    act_joined *m = ctx;
+    (void)e;
+    forms_learn(&m->forms, record, &m->texts);
+    return true;
+}
+
+static bool act__join(void *ctx, bytes record, err_t *e) {
+    act_joined *m = ctx;
+    str         s = {0};
+    forms_put(&m->forms, record, !m->more, &s);
+    const bool ok = out_put(m->out, s.p, s.n) && !e->code;
+    m->more = true;
+    str_drop(&s);
+    return ok;
+}
+
+/* Joins files of results, as records or in the form that --format or the name of the file says. For another form the files are
+ * read twice: to find errors and the columns of a table before anything is written. */
+static bool act__merge(act_job *r, err_t *e) {
+    static const struct {
+        const char *name;
+        forms_kind  kind;
+    } kinds[] = {{"csv", FORMS_CSV}, {"tsv", FORMS_TSV}, {"txt", FORMS_TEXT}, {"text", FORMS_TEXT}, {"json", FORMS_LIST}};
+    const config    *c = r->c;
+    const cli_list  *files = &c->inputs;
+    const char      *name = cli_given(c, "--format") || c->json ? c->format : act__extension(c);
+    act_joined       m = {.out = &r->out, .forms = {.zero = c->print0}};
+    str              s = {0};
+    size_t           k = 0;
+    while (k < 5 && strcasecmp(kinds[k].name, name) != 0) k++;
+    if (c->print0 && (k == 5 || kinds[k].kind != FORMS_TEXT))
+        return err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
+    if (k == 5) return results_merge(files->v, files->n, &r->out, e);
+    m.forms.kind = kinds[k].kind;
+    bool ok = results_each(files->v, files->n, NULL, 0, act__learn, &m, e) && out_begin(&r->out, e);
+    forms_head(&m.forms, &s);
+    ok = ok && out_put(&r->out, s.p, s.n) && results_each(files->v, files->n, NULL, 0, act__join, &m, e);
+    str_clear(&s);
+    forms_tail(&m.forms, &s);
+    ok = ok && out_put(&r->out, s.p, s.n);
+    str_drop(&s);
+    forms_drop(&m.forms);
+    return ok;
+}
 
 static bool act__bench(act_job *r, err_t *e) {
     static const char *const forms[] = {[BENCH_MD] = "md", [BENCH_CSV] = "csv", [BENCH_JSON] = "json", [BENCH_JSONL] = "jsonl"};
@@ -1265,7 +1524,7 @@ static bool act__help(act_job *r, err_t *e) {
 /* --- checks of the options of an action --- */
 
 static bool act__check_talk(config *c, err_t *e) {
-    return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--no-chat and --interactive disagree");
+    return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--raw and --interactive disagree");
 }
 
 static bool act__check_quantize(config *c, err_t *e) {
@@ -1301,8 +1560,26 @@ static bool act__bench_output(config *c, err_t *e) {
     return true;
 }
 
+/* A picture is SVG, whatever the name; a name of another kind of picture is a mistake. */
+static bool act__check_plot(const config *c, err_t *e) {
+    static const char *const others[] = {"png", "jpg", "jpeg", "pdf", "gif", "webp", "eps", "ps", "html", "bmp", "tiff"};
+    const char *dot = c->plot ? strrchr(str_base_name(c->plot), '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(dot + 1, others[i]) == 0)
+            return err_set(e, EXIT_INPUT, "--plot: pictures are SVG, expected a name such as %.*s.svg, found %s",
+                           (int)(dot - c->plot), c->plot, c->plot);
+    return true;
+}
+
+static bool act__check_quality(config *c, err_t *e) {
+    static const char *const forms[] = {"md", "csv", "json"};
+    for (size_t i = 0; !c->format && !c->json && i < 3; i++)
+        if (strcmp(act__extension(c), forms[i]) == 0) c->format = forms[i];
+    return act__check_plot(c, e);
+}
+
 static bool act__check_bench(config *c, err_t *e) {
-    if (!act__bench_output(c, e)) return false;
+    if (!act__check_plot(c, e) || !act__bench_output(c, e)) return false;
     if (c->models.n) c->model = c->models.v[0];
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
@@ -1431,6 +1708,8 @@ static bool act__check_batch(config *c, err_t *e) {
     for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
         if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
     if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
+    c->batch.dry = c->quant.dry_run;
+    if (c->batch.dry && c->resume) return err_set(e, EXIT_INPUT, "--dry-run and --resume disagree: a dry run reads all lines");
     return act__check_shard(c, e);
 }
 
@@ -1490,15 +1769,17 @@ static const act_row act_table[N_ACTS] = {
     [ACT_INSPECT] = {WITH_BOTH, AT(output), "json", NULL, NULL, NULL, act__inspect},
     [ACT_DUMP] = {WITH_BOTH | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
     [ACT_QUANTIZE] = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
-    [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL,
-                   act__batch},
+    [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json jsonl csv tsv", NULL, act__check_batch,
+                   NULL, act__batch},
     [ACT_EMBED] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
                    act__read_embed, act__embed},
-    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL,
-                         act__batch},
+    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json jsonl", NULL,
+                         act__check_embed_lines, NULL, act__batch},
     [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
+    [ACT_QUALITY] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json csv md", "not written", act__check_quality, act__read_prompt,
+                     act__quality},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
-    [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
+    [ACT_MERGE] = {WITH_OUTPUT, AT(output), "json jsonl csv tsv", NULL, NULL, NULL, act__merge},
     [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},
     [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
     [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help},
@@ -1521,6 +1802,19 @@ static bool act__check_form(config *c, const act_row *row, err_t *e) {
            err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
 }
 
+/* Reads the system message of --system-prompt-file. One newline at its end, which editors write, is no part of it. */
+static bool act__system_file(config *c, err_t *e) {
+    str *s = &c->own_system;
+    if (!c->system_file) return true;
+    if (!str_read_file(s, c->system_file, 0, ACT_PROMPT_MAX, "a system message", e)) return false;
+    str_add(s, "", 0);
+    if (strlen(s->p) < s->n)
+        return err_set(e, EXIT_INPUT, "%s: byte %zu is a NUL, expected text", c->system_file, strlen(s->p));
+    if (s->n && s->p[s->n - 1] == '\n') s->p[--s->n] = 0;
+    c->chat.system = s->p;
+    return true;
+}
+
 /* Checks options against each other and completes them. After it c is ready for act_run(). */
 static bool act_finish(config *c, err_t *e) {
     const act_row *row = &act_table[c->action];
@@ -1528,7 +1822,7 @@ static bool act_finish(config *c, err_t *e) {
     if (row->has & WITH_MODEL_NAME && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
                        "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
-    return cli_finish(c, e);
+    return cli_finish(c, e) && act__system_file(c, e);
 }
 
 /* --- the run --- */
@@ -1546,20 +1840,32 @@ static bool act__may_talk(const config *c) {
     config talker = *c;
     err_t  none = {0};
     talker.action = ACT_TALK;
-    return c->action == ACT_GENERATE && !c->prompt && !c->file && !c->chat.messages && c->chat.on && !c->no_stdin &&
+    return c->action == ACT_GENERATE && !c->prompt && !c->files.n && !c->chat.messages && c->chat.on && !c->no_stdin &&
            isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && cli_effective(&talker, &none);
 }
 
 /* Whether the model is asked what to do with no prompt, or there is one. */
 static bool act__asked(config *c, const gguf_file *g, err_t *e) {
-    if (act__may_talk(c) && chat_has_template(g)) c->action = ACT_TALK;
+    const bool talks = act__may_talk(c);
+    if (talks && chat_has_template(g)) c->action = ACT_TALK;
+    else if (talks)
+        return err_set(e, EXIT_INPUT,
+                       "no prompt given: %s has no chat template and continues texts, expected -p TEXT, -f FILE or text on "
+                       "standard input", str_base_name(g->path));
     return !act_table[c->action].read || act__prompt_exists(c, 0, e);
+}
+
+/* Refuses a model that is no file but a name, as programs with a store of models take it. */
+static bool act__is_file(const char *path, err_t *e) {
+    return access(path, F_OK) == 0 || errno != ENOENT || bytes_ends(bytes_of(path), bytes_of(".gguf")) ||
+           err_set(e, EXIT_INPUT,
+                   "%.200s: no such file, expected the path of a GGUF file (--help models says where they come from)", path);
 }
 
 /* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
     if (row->read && !act__may_talk(c) && !act__prompt_exists(c, 0, e)) return false;
-    if (!gguf_open(g, c->model, e)) return false;
+    if (!act__is_file(c->model, e) || !gguf_open(g, c->model, e)) return false;
     if (!act__asked(c, g, e)) {
         gguf_close(g);
         return false;

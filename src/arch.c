@@ -19,7 +19,7 @@
  *      of its own is named in t_model_keys() of tests/t_model.c. Then `build/test/tests fwd model tok` and tests/tiny_check.py.
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
- * Public: arch_table, arch_list, arch_scaling_of, arch_load, arch_drop, arch_dim, arch_slot_of.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -280,6 +280,7 @@ typedef struct arch_hparams {
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
+    uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
     int    n_rope;                                    /* tables of RoPE */
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
     arch_layer_hp *layer;                             /* [n_layer] */
@@ -346,6 +347,7 @@ enum {                                                /* flags of a key */
     H_EACH = 8,                                       /* always an array */
     H_LEAST = 16,                                     /* -infinity in an array: the layer has none */
     H_FLAT = 32,                                      /* of a pattern: one value is that of every layer, not a period */
+    H_UNSET = 64,                                     /* 0 stands for 1 */
 };
 
 typedef struct {                                      /* what a default may be computed from */
@@ -454,8 +456,8 @@ static const arch_key arch_keys[] = {
     {"rope.freq_base_swa",                  MODEL(base_local),     H_FLT,    0,      1, 1e12,             .from = arch__base},
     {"rope.dimension_sections",             .of = OF_MODEL, .at = 0, H_SECTIONS, 0,  0, ARCH_MAX_HEAD,    .traits = A_SECTIONS},
     {"rope.scaling.type",                   ROPE(scaling),         H_WORD,   0,      0, 0,                .preset = SCALE_LINEAR},
-    {"rope.scale_linear",                   ROPE(factor),          H_FLT,    0,      1e-3, 1e6,           .preset = 1},
-    {"rope.scaling.factor",                 ROPE(factor),          H_FLT,    H_ALSO, 1e-3, 1e6},
+    {"rope.scale_linear",                   ROPE(factor),          H_FLT,    H_UNSET, 1e-3, 1e6,          .preset = 1},
+    {"rope.scaling.factor",                 ROPE(factor),          H_FLT,    H_ALSO | H_UNSET, 1e-3, 1e6},
     {"rope.scaling.original_context_length", ROPE(n_ctx_orig),     H_INT,    0,      1, ARCH_MAX_CTX,     .from = arch__n_ctx},
     {"rope.scaling.attn_factor",            ROPE(yarn_attn),       H_FLT,    0,      1e-3, 1e3,           .preset = 1},
     {"rope.scaling.yarn_attn_factor",       ROPE(yarn_attn),       H_FLT,    H_ALSO, 1e-3, 1e3},
@@ -514,6 +516,31 @@ static const arch_key arch_keys[] = {
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 
+/* Keys that llama.cpp reads for these architectures alone. A model is what its file says, so they count for the others as well,
+ * and one line on stderr names a key that changes the text there. */
+static const struct { const char *key, *archs; } arch_peers[] = {
+    {"attention.scale",                     "granite granitemoe"},
+    {"attention.sliding_window",            "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n"},
+    {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n"},
+    {"attn_logit_softcapping",              "gemma2"},
+    {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
+    {"embedding_scale",                     "granite granitemoe"},
+    {"residual_scale",                      "granite granitemoe"},
+    {"logit_scale",                         "granite granitemoe"},
+    {"rope.freq_base_swa",                  "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n"},
+    {"rope.scaling.yarn_attn_factor",       ""},
+    {"rope.scaling.yarn_log_multiplier",    "mistral3"},
+    {"rope.scaling.yarn_ext_factor",        ""},
+    {"rope.scaling.yarn_beta_fast",         "mistral3"},
+    {"rope.scaling.yarn_beta_slow",         "mistral3"},
+    {"attention.temperature_length",        ""},
+    {"expert_gating_func",                  "lfm2moe"},
+    {"expert_weights_norm",                 ""},
+    {"expert_weights_scale",                ""},
+    {"hidden_activation",                   "modern-bert"},
+};
+enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
+
 /* Whether row i is the one that reads its key: the first with its name whose traits match. */
 static bool arch__reads(const arch_desc *desc, int i) {
     const arch_key *k = &arch_keys[i];
@@ -536,6 +563,25 @@ static void arch__set(void *field, arch_type type, double v) {
     case H_WORD: *(arch_scaling *)field = (arch_scaling)(int)v; break;
     case H_SECTIONS: case H_ONLY: break;
     }
+}
+
+static double arch__get(const void *field, arch_type type) {
+    switch (type) {
+    case H_INT: case H_COUNT: return *(const int *)field;
+    case H_ACT: return *(const dev_act *)field;
+    case H_FLT: return (double)*(const float *)field;
+    case H_BOOL: case H_PATTERN: return *(const bool *)field;
+    case H_WORD: return *(const arch_scaling *)field;
+    case H_SECTIONS: case H_ONLY: break;
+    }
+    return 0;
+}
+
+/* Keeps that this key counts, if llama.cpp does not read it for the architecture. */
+static void arch__counts(arch_hparams *hp, const char *name) {
+    const bytes arch = bytes_of(hp->desc->name);
+    for (size_t i = 0; i < ARCH_PEERS; i++)
+        if (!strcmp(arch_peers[i].key, name) && !bytes_among(arch, arch_peers[i].archs)) hp->own_keys |= 1u << i;
 }
 
 /* The activation that files name so; -1: none. */
@@ -580,6 +626,7 @@ static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_ke
         if ((got = gguf_get_u64(g, key, (uint64_t)k->lo, (uint64_t)k->hi, &u, e)) == 1) *v = (double)u;
         return got;
     case H_FLT:
+        if (k->flags & H_UNSET && gguf_get_f32(g, key, 0, 0, &f, &(err_t){0}) == 1) return *v = 1, 1;
         if ((got = gguf_get_f32(g, key, (float)k->lo, (float)k->hi, &f, e)) == 1) *v = (double)f;
         return got;
     case H_BOOL:
@@ -642,18 +689,11 @@ static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     return true;
 }
 
-static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, err_t *e) {
-    char   key[160];
-    double v = 0;
-    snprintf(key, sizeof key, "%s.%s", hp->desc->name, k->name);
-    if (k->type == H_ONLY) return arch__only(hp, g, k, key, e);
-    if (k->type == H_SECTIONS) return arch__sections(hp, g, k, key, e);
-    if (k->of == OF_LAYER && !hp->layer) hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
-    const int n = k->of == OF_LAYER ? hp->n_layer : 1;
-    for (int i = 0; i < n && !(k->flags & H_ALSO); i++)
-        arch__set(arch__field(hp, k, i), k->type, k->from ? k->from((arch_at){hp, hp->layer ? &hp->layer[i] : NULL}) : k->preset);
+/* Reads the value of a key, or the values of its layers, where the file has it. */
+static bool arch__take(arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, int n, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     const bool     many = k->type == H_INT || k->type == H_PATTERN || k->type == H_FLT;
+    double         v = 0;
     if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && many) return arch__each(hp, g, k, kv, e);
     if (kv && (k->flags & H_EACH)) return arch__bad(hp, g, k->name, e, "one value, expected one for each layer");
     const int got = arch__value(hp, g, k, key, &v, e);
@@ -662,6 +702,27 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     for (int i = 0; i < n && got == 1; i++)
         arch__set(arch__field(hp, k, i), k->type, period ? arch__in_pattern(hp, i, (int)v) : v);
     return got >= 0;
+}
+
+static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, err_t *e) {
+    char   key[160];
+    double was[ARCH_MAX_LAYERS];
+    bool   changed = false;
+    snprintf(key, sizeof key, "%s.%s", hp->desc->name, k->name);
+    if (k->type == H_ONLY) return arch__only(hp, g, k, key, e);
+    if (k->type == H_SECTIONS) return arch__sections(hp, g, k, key, e);
+    if (k->of == OF_LAYER && !hp->layer) hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
+    const int n = k->of == OF_LAYER ? hp->n_layer : 1;
+    for (int i = 0; i < n; i++) {
+        void *field = arch__field(hp, k, i);
+        if (!(k->flags & H_ALSO))
+            arch__set(field, k->type, k->from ? k->from((arch_at){hp, hp->layer ? &hp->layer[i] : NULL}) : k->preset);
+        was[i] = arch__get(field, k->type);
+    }
+    if (!arch__take(hp, g, k, key, n, e)) return false;
+    for (int i = 0; i < n; i++) changed = changed || arch__get(arch__field(hp, k, i), k->type) != was[i];
+    if (changed) arch__counts(hp, k->name);
+    return true;
 }
 
 /* --- sizes of a layer that depend on each other --- */

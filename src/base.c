@@ -6,14 +6,17 @@
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
  * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, MEM_PUSH,
  * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
- * bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
+ * bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
  * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,
  * str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible,
- * str_json, str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open,
- * out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find,
- * hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find,
- * progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show, progress_left,
- * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json,
+ * str_json, str_json_exact, str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending,
+ * out_settle, out_create, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
+ * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad,
+ * utf8_head, utf8_whole,
+ * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show,
+ * progress_left,
+ * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line, bytes_cut_member, bytes_member, bytes_scan_number,
+ * bytes_scan_json,
  * bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool,
  * jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
@@ -262,6 +265,15 @@ static bool bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcm
 /* Whether a view holds the bytes of a C string. */
 static bool bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
+/* Whether b is one of the words of a list, which spaces part. */
+static bool bytes_among(bytes b, const char *words) {
+    for (size_t n; b.n && *words; words += n + strspn(words + n, " ")) {
+        n = strcspn(words, " ");
+        if (bytes_eq((bytes){(const uint8_t *)words, n}, b)) return true;
+    }
+    return false;
+}
+
 /* Whether a begins with b. */
 static bool bytes_begins(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p, b.p, b.n) == 0); }
 
@@ -495,7 +507,7 @@ static bool out_flush(out_t *o) {
 
 /* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not
  * complete. "": free. */
-enum { OUT_PENDING = 3 };
+enum { OUT_PENDING = 7 };
 static char out__pending[OUT_PENDING][PATH_MAX];
 
 /* Removes them. Async-signal-safe. */
@@ -528,11 +540,56 @@ static void out_settle(const char *path, bool keep) {
     }
 }
 
+/* Gives an empty file of this process the owner, the group and the mode of another one. Who may not give files away keeps
+ * the file; a group that cannot be given leaves its members what all others have. False: see errno. */
+static bool out__same_mode(int fd, const struct stat *like) {
+    const mode_t mode = like->st_mode & 0777, others = mode & 0707, group = mode & (mode & 07) << 3;
+    struct stat  st;
+    if (fstat(fd, &st)) return false;
+    const bool given = (st.st_uid == like->st_uid && st.st_gid == like->st_gid) || fchown(fd, like->st_uid, like->st_gid) == 0
+                    || st.st_gid == like->st_gid || fchown(fd, (uid_t)-1, like->st_gid) == 0;
+    const mode_t want = given ? mode : others | group;
+    return (st.st_mode & 0777) == want || fchmod(fd, want) == 0;
+}
+
+/* Creates a file that must not exist yet and adds it to those of out_sweep(). like: the file that it replaces or belongs to,
+ * whose owner and mode it has before anyone else can open it; NULL: those of any new file. flags: of open(). -1: see
+ * errno. */
+static int out_create(const char *path, int flags, const struct stat *like) {
+    const int fd = open(path, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, like ? 0600 : 0666);
+    if (fd < 0) return -1;
+    out_add_pending(path);
+    if (!like || out__same_mode(fd, like)) return fd;
+    const int why = errno;
+    close(fd);
+    out_settle(path, false);
+    errno = why;
+    return -1;
+}
+
+/* Flushes the folder of a file that has just got its name. Not all file systems can: only a failed write is false. */
+static bool out_sync_folder(const char *path) {
+    char *folder = str_dup(path), *slash = strrchr(folder, '/');
+    if (slash) slash[1] = 0;
+    const int  fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok = fd < 0 || fsync(fd) == 0 || errno != EIO;
+    if (fd >= 0) close(fd);
+    mem_free(folder);
+    return ok;
+}
+
+/* Gives a complete file of out_create() the name `path`, where it replaces what is there: all of it is on disk before, the
+ * name is afterwards. fd stays open. False: see errno. */
+static bool out_replace(int fd, const char *tmp, const char *path) {
+    if (fsync(fd) || rename(tmp, path)) return false;
+    out_settle(tmp, true);
+    return out_sync_folder(path);
+}
+
 /* Opens a file for writing; -1 and errno on failure. Its old content stays until out_begin(). */
 static int out_open(const char *path) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) out_add_pending(path);
-    else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = out_create(path, O_WRONLY, NULL);
+    if (fd < 0 && errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return fd;
 }
 
@@ -958,6 +1015,19 @@ static void str__base64(str *s, bytes b) {
     }
 }
 
+/* Appends the bytes that base64 stands for; what is no digit of it is left out. */
+static void str_unbase64(str *s, bytes b) {
+    uint32_t v = 0;
+    for (size_t i = 0, n = 0; i < b.n; i++) {
+        const uint8_t c = b.p[i];
+        const int     d = isupper(c) ? c - 'A' : islower(c) ? c - 'a' + 26 : isdigit(c) ? c - '0' + 52 : c == '+' ? 62 : 63;
+        if (!isalnum(c) && c != '+' && c != '/') continue;
+        v = v << 6 | (uint32_t)d;
+        const uint8_t byte = (uint8_t)(v >> (6 - 2 * (n % 4)) % 8);
+        if (n++ % 4) str_add(s, &byte, 1);
+    }
+}
+
 /* --- JSON as text: read without building values --- */
 
 /* Whether it is white space of JSON. */
@@ -1005,6 +1075,16 @@ static bool bytes__cut(bytes *b, uint8_t c) {
     *b = bytes__skip_blanks(*b);
     if (!b->n || b->p[0] != c) return false;
     *b = (bytes){b->p + 1, b->n - 1};
+    return true;
+}
+
+/* Cuts the first line off *rest, into *line without its newline. False: nothing is left. */
+static bool bytes_cut_line(bytes *rest, bytes *line) {
+    const uint8_t *end = rest->n ? memchr(rest->p, '\n', rest->n) : NULL;
+    const size_t   n = end ? (size_t)(end - rest->p) : rest->n, used = n + (end != NULL);
+    *line = (bytes){rest->p, n};
+    if (!rest->n) return false;
+    *rest = (bytes){rest->p + used, rest->n - used};
     return true;
 }
 

@@ -20,21 +20,38 @@ typedef struct {
     const char *fields;                               /* what records hold beyond OpenAI's shape; NULL: nothing */
     float       cost;                                 /* of an hour of this machine, 0: not given */
     const char *shard;                                /* I/N, NULL: all of the file */
+    const char *prompt;                               /* the template of prompts; NULL: lines are requests */
+    const char *input;                                /* the form of the files, as table_form_of() takes it */
+    const char *id_column;                            /* the column with the custom_id, NULL: custom_id */
+    bool        dry;                                  /* the lines are read, and a sample of them runs for an estimate */
 } batch_opts;
 
 static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .window = 1024, .line_bytes = 16 << 20};
 
 enum {
     BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
+    BATCH_SAMPLE = 64,                                /* lines that a dry run measures at most, */
+    BATCH_SAMPLE_LEAST = 8,                           /* and at least; else as many as run at a time */
+    BATCH_SHOWN = 20,                                 /* wrong lines that it shows */
 };
 #define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
 #define BATCH_LOG_S 10.0                              /* and in a file or a pipe */
 
-/* Forms of the answers. Numbers and floats are of vectors: a row for each text, in the order of the input. */
-typedef enum { BATCH_RECORDS, BATCH_CSV, BATCH_NUMBERS, BATCH_FLOATS } batch_form;
+/* What is written: records as they are, or in a form of [forms]. Numbers, floats and NumPy's file of
+ * floats are of vectors: a row for each text, in the order of the input. */
+typedef enum { BATCH_RECORDS, BATCH_FORMS, BATCH_NUMBERS, BATCH_FLOATS, BATCH_NPY } batch_form;
+
+enum { BATCH_PASSED = 256 };                          /* columns that are named to go through to the records */
+
+/* Which columns of the input do. */
+typedef struct {
+    bool  all;
+    bytes name[BATCH_PASSED];                         /* [n] */
+    int   n;
+} batch_pass;
 
 /* What a run takes from the command line. */
-typedef struct {
+typedef struct batch_job {
     const char *const *path;                          /* [n_paths] "-": standard input */
     int              n_paths;
     const char      *model_name;
@@ -43,13 +60,18 @@ typedef struct {
     uint64_t         seed;
     bool             own_seeds;                       /* a line without a seed has one of its own */
     bool             special;                         /* control tokens in prompts */
-    bool             bos;                             /* a start token whatever the file says */
+    int              bos;                             /* whether raw prompts get a start token, as for tok_start() */
     bool             json;                            /* the summary's form */
     batch_form       form;
+    forms_spec      *forms;                           /* of BATCH_FORMS; columns that go through are added to it */
+    out_t           *file;                            /* where they go when the run ends; NULL: with the results, at once */
     unsigned         fields;                          /* batch_fields() */
+    batch_pass       pass;                            /* the same */
+    table_template   prompt;                          /* without parts: lines are requests; the caller drops it */
     const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
     err_t            no_chat;
     bool             wrap;                            /* a plain line is the message of a user */
+    str             *report;                          /* what a dry run has found */
     const embed_opts *embed;                          /* lines ask for vectors; NULL: for answers */
     const constrain_spec *hold;                       /* the constraint of lines that have none of their own; NULL: none */
     constrain_cache *holds;
@@ -63,6 +85,10 @@ typedef struct {                                      /* the files of a run, one
     lines_in          *in;                            /* NULL: the next file has not been opened */
     bool               known;                         /* the first line of this file has been seen */
     bool               json;                          /* its lines are JSON */
+    bool               rows;                          /* it is CSV or TSV: its lines are rows of `table` */
+    table_in           table;
+    const batch_opts  *o;
+    const struct batch_job *job;
     uint64_t           size;                          /* bytes of all files; 0 where one is no regular file */
     uint64_t           done;                          /* bytes of those that were read */
 } batch_input;
@@ -103,7 +129,10 @@ typedef struct {
     batch_line      *begun;                           /* in the schedule */
     bool             over;                            /* the last file has ended */
     bool             settled;                         /* the resumed results hold answers to its lines alone */
+    table_values     values;                          /* where they are in the prompt */
+    table_row        row;                             /* the cells of the line that is being read */
     str              rec;                             /* the record that is being written */
+    bool             headed;                          /* the beginning of a stream of BATCH_FORMS is written */
     str             *held;                            /* [window] records that wait for an earlier line's; NULL: none do */
     bool            *ready;                           /* [window] the line has ended; its record may be empty */
     uint64_t         written;                         /* lines whose records are written, where they wait for each other */
@@ -114,8 +143,15 @@ typedef struct {
     long long        n_other;                         /* left to other shards */
     long long        n_prompt;                        /* tokens of prompts, for each completion */
     long long        n_gen;                           /* tokens of answers */
+    long long        n_most;                          /* tokens that the good lines of a dry run may take for answers */
     long long        n_wanted;                        /* the most tokens that the lines read so far may take */
+    long long        n_cut;                           /* texts that were cut to the model's limit */
+    long long        n_rows;                          /* of vectors */
     long long        n_unfinished;                    /* completions that have ended before their constraint was met */
+    long long        n_looped;                        /* that have ended because they repeated themselves */
+    long long        n_good;                          /* lines that a dry run has found good */
+    long long        n_shortest, n_longest;           /* tokens of their shortest and longest prompts */
+    long long        n_begun;                         /* raw prompts that begin with the start token themselves */
     double           t0;                              /* clock_now() when the run began */
     double           t_shown;                         /* when progress was shown */
     long long        shown_prefill;                   /* tokens that were computed then */
@@ -133,21 +169,27 @@ static void batch__line_free(batch_line *l) {
     mem_free(l);
 }
 
-/* "prompt,seed": bits of REQ_PROMPT and so on. */
-static bool batch_fields(const char *text, unsigned *fields, err_t *e) {
+/* Reads what --batch-fields says into `fields`, bits of REQ_PROMPT and so on, and `pass`: "prompt,seed", and names of columns
+ * or all, where prompts are made of columns. */
+static bool batch_fields(const batch_opts *o, batch_job *job, err_t *e) {
     static const char *const names[] = {"prompt", "seed", "logprob", "times"};
-    for (*fields = 0; text && *text;) {
-        const size_t n = strcspn(text, ",");
-        unsigned     bit = 0;
+    const char *text = o->fields;
+    while (text && *text) {
+        const bytes name = {(const uint8_t *)text, strcspn(text, ",")};
+        unsigned    bit = 0;
         for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-            if (bytes_is((bytes){(const uint8_t *)text, n}, names[i])) bit = 1u << i;
-        if (!bit)
+            if (bytes_is(name, names[i])) bit = 1u << i;
+        if (!bit && !o->prompt)
             return err_set(e, EXIT_INPUT,
                            "--batch-fields: found '%.*s', expected some of prompt, seed, logprob and times, "
-                           "with commas between them",
-                           (int)min_size(n, 100), text);
-        *fields |= bit;
-        text += n + (text[n] == ',');
+                           "with commas between them (beside --prompt-template names of columns, or all)",
+                           (int)min_size(name.n, 100), text);
+        job->fields |= bit;
+        if (!bit && bytes_is(name, "all")) job->pass.all = true;
+        else if (!bit && job->pass.n == BATCH_PASSED)
+            return err_set(e, EXIT_INPUT, "--batch-fields: more than %d columns, expected fewer, or all", BATCH_PASSED);
+        else if (!bit) job->pass.name[job->pass.n++] = name;
+        text += name.n + (text[name.n] == ',');
     }
     return true;
 }
@@ -166,13 +208,13 @@ static bool batch__is_stream(const char *path) {
 }
 
 /* Opens every regular file once, so that a missing one is an error before the first line is answered. */
-static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t line_bytes, err_t *e) {
+static bool batch__input_init(batch_input *in, const batch_job *job, const batch_opts *o, err_t *e) {
     bool sized = true;
-    *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = line_bytes};
+    *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = o->line_bytes, .o = o, .job = job};
     for (int i = 0; i < in->n; i++) {
         if (batch__is_stream(in->path[i])) sized = false;
         else {
-            lines_in *one = lines_open(in->path[i], line_bytes, e);
+            lines_in *one = lines_open(in->path[i], o->line_bytes, e);
             if (!one) return false;
             in->size += one->size;
             lines_close(one);
@@ -189,19 +231,66 @@ static bool batch__opens_array(bytes line, size_t i) {
     return i == line.n || line.p[i] == '{';
 }
 
+/* Whether the columns that the options name are among those of the file. */
+static bool batch__has_columns(const batch_input *in, const table_row *columns, err_t *e) {
+    const batch_pass *pass = &in->job->pass;
+    const char       *option = NULL;
+    bytes             name = {0};
+    str               names = {0};
+    for (size_t i = 0; !option && i < in->job->prompt.n; i++) {
+        const table_part *p = &in->job->prompt.part[i];
+        if (p->column && !table_find(columns, name = p->text)) option = "--prompt-template";
+    }
+    if (in->o->id_column && !option && !table_find(columns, name = bytes_of(in->o->id_column))) option = "--id-column";
+    for (int i = 0; !option && in->rows && i < pass->n; i++)
+        if (!table_find(columns, name = pass->name[i])) option = "--batch-fields";
+    if (!option) return true;
+    table_names(columns, &names);
+    err_set(e, EXIT_INPUT, "%s: no column '%.*s' in %s, expected one of %.300s", option, utf8_head(name, 100),
+            (const char *)name.p, in->in->name, names.p);
+    str_drop(&names);
+    return false;
+}
+
+/* The same of the first line of JSON, where it is an object; one that is none is an error of its line. */
+static bool batch__first_object(const batch_input *in, bytes line, err_t *e) {
+    table_row row = {0};
+    err_t     none = {0};
+    const bool ok = !table_object(line, &row, &none) || batch__has_columns(in, &row, e);
+    table_row_drop(&row);
+    return ok;
+}
+
 /* Finds the kind of a file by its first line that is not blank. False: it has no lines of requests. */
 static bool batch__kind(batch_input *in, bytes line, uint64_t no, err_t *e) {
-    const char *kind = no == 1 ? bytes_kind(line) : NULL;
-    size_t      i = 0;
-    while (i < line.n && isspace(line.p[i])) i++;
-    in->json = line.p[i] == '{';
+    const table_form form = table_form_of(in->o->input, in->path[in->i]);
+    const char      *kind = no == 1 && !in->rows ? bytes_kind(line) : NULL;
+    size_t           i = 0;
     in->known = true;
+    if (in->rows) return batch__has_columns(in, &in->table.head, e);
+    while (i < line.n && isspace(line.p[i])) i++;
+    in->json = form == TABLE_JSONL || (form == TABLE_AUTO && line.p[i] == '{');
     if (kind)
         return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file with a request on each line", in->in->name, kind);
-    return !batch__opens_array(line, i) ||
+    if (in->job->prompt.n && in->json && !batch__first_object(in, line, e)) return false;
+    return form == TABLE_TEXT || !batch__opens_array(line, i) ||
            err_set(e, EXIT_INPUT,
                    "%s: is a JSON array, expected JSON Lines: each object on a line of its own (jq -c '.[]' makes them)",
                    in->in->name);
+}
+
+/* Opens file in->i. */
+static bool batch__open_file(batch_input *in, err_t *e) {
+    const table_form form = table_form_of(in->o->input, in->path[in->i]);
+    in->rows = form == TABLE_CSV || form == TABLE_TSV;
+    table_drop(&in->table);
+    table_init(&in->table, form);
+    if (in->rows && !in->job->prompt.n)
+        return err_set(e, EXIT_INPUT,
+                       "%s: is a file of columns, expected --prompt-template 'text with {COLUMN}', which makes a prompt of "
+                       "each row (--input-format text reads it line by line)",
+                       in->path[in->i]);
+    return (in->in = lines_open(in->path[in->i], in->line_bytes, e)) != NULL;
 }
 
 static bool batch__blank(bytes line) {
@@ -214,10 +303,11 @@ static bool batch__blank(bytes line) {
 static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
     for (; in->i < in->n; in->i++) {
         lines_got got = LINES_LINE;
-        if (!in->in && !(in->in = lines_open(in->path[in->i], in->line_bytes, e))) return LINES_FAILED;
+        if (!in->in && !batch__open_file(in, e)) return LINES_FAILED;
         while (got == LINES_LINE) {
-            got = lines_next(in->in, wait, line, no, e);
-            if (got == LINES_LINE && batch__blank(*line)) continue;
+            got = in->rows ? table_next(&in->table, in->in, wait, line, e) : lines_next(in->in, wait, line, no, e);
+            if (in->rows) *no = in->table.n_rows;
+            if (got == LINES_LINE && !in->rows && batch__blank(*line)) continue;
             if (got == LINES_LINE && !in->known && !batch__kind(in, *line, *no, e)) return LINES_FAILED;
             if (got != LINES_END) return got;
         }
@@ -229,15 +319,21 @@ static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *
     return LINES_END;
 }
 
+static void batch__input_drop(batch_input *in) {
+    lines_close(in->in);
+    table_drop(&in->table);
+    in->in = NULL;
+}
+
 /* Whether regular files begin like files of requests; asked before the results are begun. */
-static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err_t *e) {
-    for (int i = 0; i < n && !e->code; i++) {
-        batch_input in = {.path = &path[i], .n = 1, .line_bytes = line_bytes};
+static bool batch_check(const batch_job *job, const batch_opts *o, err_t *e) {
+    for (int i = 0; i < job->n_paths && !e->code; i++) {
+        batch_input in = {.path = &job->path[i], .n = 1, .line_bytes = o->line_bytes, .o = o, .job = job};
         bytes       line;
         uint64_t    no;
-        if (batch__is_stream(path[i])) continue;
+        if (batch__is_stream(job->path[i])) continue;
         batch__next(&in, true, &line, &no, e);
-        lines_close(in.in);
+        batch__input_drop(&in);
     }
     return !e->code;
 }
@@ -264,8 +360,33 @@ static bool batch__release(batch_work *b, bool all, err_t *e) {
     return ok;
 }
 
+/* Whether records are written in another form as they come. */
+static bool batch__converts(const batch_job *job) { return job->form == BATCH_FORMS && !job->file; }
+
+/* Begins a stream of records in another form. */
+static bool batch__head(batch_work *b, err_t *e) {
+    str  head = {0};
+    bool ok = true;
+    if (b->headed) return true;
+    forms_head(b->job->forms, &head);
+    if (head.n && (ok = results_put(b->out, str_bytes(&head), e))) b->out->n_new--;
+    str_drop(&head);
+    return b->headed = ok;
+}
+
+/* Writes b->rec in another form. */
+static bool batch__convert(batch_work *b, err_t *e) {
+    str form = {0};
+    if (!batch__head(b, e)) return false;
+    forms_put(b->job->forms, str_bytes(&b->rec), false, &form);
+    str_drop(&b->rec);
+    b->rec = form;
+    return true;
+}
+
 /* A line has ended; its record, if there is one, is in b->rec. */
 static bool batch__put(batch_work *b, uint64_t turn, err_t *e) {
+    if (b->rec.n && batch__converts(b->job) && !batch__convert(b, e)) return false;
     if (b->held) {
         const size_t at = (size_t)((turn - 1) % (uint64_t)b->o->window);
         b->held[at] = b->rec;
@@ -289,15 +410,17 @@ static void batch__no_vectors(batch_work *b, const batch_line *l, const char *wh
     const int   rows = max_int(l->q.n, 1), width = embed_width(&b->eng->m, b->job->embed);
     const float none = NAN;
     log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
+    b->n_rows += rows;
     for (int i = 0; i < rows; i++) {
         if (b->job->form == BATCH_NUMBERS) str_put(&b->rec, "\n");
-        for (int k = 0; k < width && b->job->form == BATCH_FLOATS; k++) str_add(&b->rec, &none, sizeof none);
+        for (int k = 0; k < width && b->job->form >= BATCH_FLOATS; k++) str_add(&b->rec, &none, sizeof none);
     }
 }
 
 static void batch__vectors(batch_work *b, const batch_line *l) {
     for (int i = 0; i < l->q.n; i++) {
         const gen_answer *a = &l->answer[i];
+        b->n_rows += a->n_vec;
         if (b->job->form == BATCH_NUMBERS) embed_put_text(a->vec, a->n_vec, a->width, &b->rec);
         else str_add(&b->rec, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
     }
@@ -306,8 +429,9 @@ static void batch__vectors(batch_work *b, const batch_line *l) {
 static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
     const req_origin o = batch__origin(b, l);
     b->n_bad++;
+    if (b->job->form == BATCH_FORMS ? b->job->forms->kind == FORMS_TEXT : b->o->dry && b->n_bad <= BATCH_SHOWN)
+        log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
     if (b->job->form >= BATCH_NUMBERS) batch__no_vectors(b, l, why);
-    else if (b->job->form == BATCH_CSV) req_print_csv_error(&l->q, &o, code, why, &b->rec);
     else req_print_error(&l->q, &o, code, why, &b->rec);
     return batch__put(b, l->turn, e);
 }
@@ -323,6 +447,7 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
     if (!b->job->chat) return *e = b->job->no_chat, false;
     if (!chat_make_prompt(b->job->chat, &q->input, &l->chat, e)) return false;
     chat_ask(b->job->chat, &l->chat, &q->ask);
+    if (chat_warning(&l->chat)) str_fmt(&q->warnings, "%s\n", chat_warning(&l->chat));
     if (batch__tools(q).kind == VAL_UNDEF) req_drop_input(q);
     *ids = l->chat.ids;
     l->chat.ids = (tok_ids){0};
@@ -332,19 +457,30 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
 }
 
 /* Tokens of a prompt, as for -p. */
-static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
+static bool batch__encode(batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
-    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
-    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) |
-                             (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
-    if (!p->ids.n) return tok_encode(v, p->text, flags, ids, e);
-    *ids = p->ids;
-    p->ids = (tok_ids){0};
-    return true;
+    const embed_opts *o = b->job->embed;
+    str               own = {0};
+    bytes             text = p->text;
+    const bool        given = p->ids.n > 0;
+    bool              ok = true;
+    const size_t      before = o && o->prefix ? strlen(o->prefix) : 0;
+    if (given) *ids = p->ids, p->ids = (tok_ids){0};
+    if (!given && before) str_put(&own, o->prefix), str_cat(&own, p->text), text = str_bytes(&own);
+    for (size_t i = 0; i < p->n_data; i++) p->data[i].from += before, p->data[i].to += before;
+    if (!given) {
+        unsigned flags = tok_raw_flags(v, text, b->job->bos, b->job->special) | (o && tok_add_eos(v) ? TOK_EOS : 0);
+        if (flags & TOK_BEGUN && p->n_data && !p->data[0].from) flags ^= TOK_BEGUN | TOK_BOS;    /* data is no start token */
+        b->n_begun += (flags & TOK_BEGUN) != 0;
+        ok = tok_encode_spans(v, text, p->data, p->n_data, flags, ids, e);
+    }
+    if (ok && o && embed_cut(o, ids, !given && tok_add_eos(v))) b->n_cut++;
+    str_drop(&own);
+    return ok;
 }
 
 /* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
-static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
+static const char *batch__refuse_prompt(batch_work *b, batch_line *l, int i, err_t *why) {
     err_t       one = {0};
     const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one)
                                   : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
@@ -358,14 +494,14 @@ static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int 
 }
 
 /* Why a request that was read cannot run, as the error of a record names it; why is set. NULL: it can. */
-static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
+static const char *batch__refuse(batch_work *b, batch_line *l, err_t *why) {
     l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
     for (int i = 0; i < l->q.n_prompt; i++) {
         const char *what = batch__refuse_prompt(b, l, i, why);
         if (what) return what;
     }
     if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
-    if (b->job->form == BATCH_FLOATS && l->q.ask.embed.dims &&
+    if (b->job->form >= BATCH_FLOATS && l->q.ask.embed.dims &&
         l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
         err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d",
                 l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
@@ -374,13 +510,47 @@ static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why)
     return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
-static void batch__queue(batch_work *b, batch_line *l) {
-    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
+/* Lines that a dry run measures. */
+static size_t batch__sample(const batch_work *b) {
+    return (size_t)max_int(min_int(b->o->n_parallel, BATCH_SAMPLE), BATCH_SAMPLE_LEAST);
+}
+
+/* A dry run keeps a sample in which each of the lines so far is as likely as another one. */
+static void batch__pick(batch_work *b, batch_line *l) {
+    const uint64_t place = (uint64_t)b->n_good++;
+    const size_t   most = batch__sample(b);
+    b->n_longest = max_i64(b->n_longest, (long long)l->n_ids);
+    b->n_shortest = place ? min_i64(b->n_shortest, (long long)l->n_ids) : (long long)l->n_ids;
     l->keep = INT_MAX;
-    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
+    if (place < most) {
+        MEM_PUSH(b->line, b->n, l);
+        return;
+    }
+    const uint64_t at = rng_mix(place) % (place + 1);
+    if (at < most) {
+        batch_line *out = b->line[at];
+        b->line[at] = l;
+        l = out;
+    }
+    batch__line_free(l);
+}
+
+/* The most tokens that the answers to a line may have. */
+static long long batch__most(const batch_work *b, const batch_line *l) {
+    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
+    return (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n;
+}
+
+static void batch__queue(batch_work *b, batch_line *l) {
+    l->keep = INT_MAX;
+    b->n_wanted += batch__most(b, l) + (long long)l->n_ids;
+    b->n_most += batch__most(b, l);
     b->n_prompt += (long long)l->n_ids * l->q.ask.n;
-    b->tokens += l->n_ids;
-    MEM_PUSH(b->line, b->n, l);
+    if (b->o->dry) batch__pick(b, l);
+    else {
+        b->tokens += l->n_ids;
+        MEM_PUSH(b->line, b->n, l);
+    }
 }
 
 /* The first message of a chat as far as a group of lines goes by it. */
@@ -421,6 +591,68 @@ static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
     return rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1;   /* -s takes 63 bits */
 }
 
+/* The hash of a line, for its record; that of a row also depends on the names of the columns. */
+static uint64_t batch__hash(const batch_input *in, bytes line) { return bytes_hash(in->rows ? in->table.hash : 0, line); }
+
+/* The cells of a line of a file with --prompt-template. False: it has none, why is set and row is empty. */
+static bool batch__cells(const batch_input *in, bytes line, table_row *row, err_t *why) {
+    if (in->rows) return table_cells(&in->table, line, row, why);
+    if (in->json) return table_object(line, row, why);
+    return table_text(line, row), true;
+}
+
+/* What --id-column names, else the column custom_id. */
+static bytes batch__row_id(const batch_input *in, const table_row *row) {
+    const table_cell *c = table_find(row, bytes_of(in->o->id_column ? in->o->id_column : "custom_id"));
+    return c ? table_value(row, (size_t)(c - row->cell)) : (bytes){0};
+}
+
+/* The columns that go through to the record, as a JSON object; empty: none do. */
+static void batch__passed(const batch_pass *pass, const table_row *row, str *out) {
+    jw w = jw_tight(out);
+    if (!row->n || (!pass->all && !pass->n)) return;
+    jw_open(&w, NULL, '{');
+    for (size_t i = 0; pass->all && i < row->n; i++) {
+        if (table_find(row, table_name(row, i)) != &row->cell[i]) continue;
+        jw_member(&w, table_name(row, i));
+        table_json(row, &row->cell[i], out);
+        w.more = true;
+    }
+    for (int i = 0; !pass->all && i < pass->n; i++) {
+        const table_cell *c = table_find(row, pass->name[i]);
+        jw_member(&w, pass->name[i]);
+        if (c) table_json(row, c, out);
+        else str_put(out, "null");
+        w.more = true;
+    }
+    jw_close(&w, '}');
+}
+
+/* The first row with columns names those that go through, where all do. */
+static void batch__columns(const batch_work *b) {
+    const table_row *row = b->in.rows ? &b->in.table.head : &b->row;
+    forms_spec      *f = b->job->forms;
+    for (size_t i = 0; f && b->job->pass.all && !b->headed && f->passed.n < row->n; i++) forms_add(f, table_name(row, i));
+}
+
+/* Reads a line of a file with --prompt-template, as req_read() reads a request. */
+static bool batch__read_row(batch_work *b, req *q, bytes line, const req_form *form, err_t *why) {
+    str        text = {0}, passed = {0};
+    const bool ok = batch__cells(&b->in, line, &b->row, why) && table_fill(&b->job->prompt, &b->row, &text, &b->values, why);
+    batch__columns(b);
+    batch__passed(&b->job->pass, &b->row, &passed);
+    req_read_text(q, str_bytes(&text), ok, batch__row_id(&b->in, &b->row), form);
+    q->passed = str_bytes(&passed);
+    if (ok && !q->chat) {
+        req_prompt *p = q->prompt;
+        p->data = mem_new(b->values.n, sizeof *p->data);
+        for (; p->n_data < b->values.n; p->n_data++)
+            p->data[p->n_data] = (tok_span){b->values.at[p->n_data][0], b->values.at[p->n_data][1]};
+    }
+    str_drop(&text);
+    return ok;
+}
+
 /* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
 static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     batch_line *l = mem_new(1, sizeof *l);
@@ -428,12 +660,13 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     err_t       why = {0};
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read,
-                      .hash = bytes_hash(0, line)};
+                      .hash = batch__hash(&b->in, line)};
     gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {.base = &base, .n_vocab = b->eng->m.hp.n_vocab, .json = b->in.json, .wrap = b->job->wrap,
                            .hold = b->job->hold};
-    if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    if (b->job->prompt.n ? !batch__read_row(b, &l->q, line, &form, &why) : !req_read(&l->q, line, &form, &why))
+        code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = batch__is_twice(b, l);
     if (twice)
         code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
@@ -492,16 +725,20 @@ static bool batch__refill(batch_work *b, bool wait, err_t *e) {
 static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint64_t no, bool is_long) {
     const uint64_t file = batch__file_key(in, in->i);
     req            q = {0};
-    if (in->json || is_long) req_read_id(&q, line);
+    err_t          none = {0};
+    if (in->job->prompt.n && !is_long) {
+        batch__cells(in, line, &b->row, &none);
+        req_read_text(&q, (bytes){0}, false, batch__row_id(in, &b->row), NULL);
+    } else if (in->json || is_long) req_read_id(&q, line);
     const bool first = q.has_id && results_add_id(b->out, file, q.custom_id);
-    results_use_old(b->out, file, no, bytes_hash(0, line), first);
+    results_use_old(b->out, file, no, batch__hash(in, line), first);
     req_drop(&q);
 }
 
 /* Files that can be read twice are read to their ends before the first line is answered: what answers none of
  * their lines is moved to FILE.stale now, with a warning. Else that is done after the last line. */
 static bool batch__settle(batch_work *b, err_t *e) {
-    batch_input again = b->in;
+    batch_input again = b->in;                        /* nothing of it has been read */
     bytes       line;
     uint64_t    no;
     lines_got   got;
@@ -512,7 +749,7 @@ static bool batch__settle(batch_work *b, err_t *e) {
         if (g_interrupt) break;
         batch__claim(b, &again, line, no, got == LINES_LONG);
     }
-    lines_close(again.in);
+    batch__input_drop(&again);
     results_reset_ids(b->out);
     b->settled = got == LINES_END && results_move_stale(b->out, e);
     return b->settled;
@@ -629,7 +866,6 @@ static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err
     chat_answer *said = batch__parts(l);
     b->n_ok++;
     if (b->job->form >= BATCH_NUMBERS) batch__vectors(b, l);
-    else if (b->job->form == BATCH_CSV) req_print_csv(&l->q, l->answer, said, o, &b->rec);
     else req_print(&l->q, l->answer, said, o, b->eng->v, &b->rec);
     for (int i = 0; said && i < l->q.n; i++) chat_answer_drop(&said[i]);
     mem_free(said);
@@ -647,6 +883,7 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
         if (i % l->q.ask.n == 0) o.n_cached += a->n_cached;
         b->n_gen += a->n_tok;
         b->n_unfinished += a->unfinished;
+        b->n_looped += a->finish == GEN_LOOPED;
     }
     const bool   ok = batch__record(b, l, &o, e);
     batch_line **at = &b->begun;
@@ -661,6 +898,7 @@ static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
     if (l->q.chat && !chat_hold(b->job->chat, &l->q.input, &l->chat, &l->q.hold, why)) return false;
     if (l->q.hold.kind == CONSTRAIN_NONE) return true;
     l->q.ask.constrain = l->held = constrain_get(b->job->holds, &l->q.hold, why);
+    if (l->q.hold.kind == CONSTRAIN_CALLS || l->q.hold_text.n) str_cat(&l->q.warnings, constrain_notes(l->held));
     return l->held != NULL;
 }
 
@@ -761,7 +999,10 @@ static void batch__percentiles(str *s, const char *words, const hist *h) {
 typedef struct {                                      /* of a run that has ended */
     double seconds;
     double unused;                                    /* part of the slots of cache blocks that held no token */
-    double million;                                   /* the cost of a million tokens; 0: not known */
+    double cost;                                      /* of the run; 0: not known */
+    double million;                                   /* of a million tokens */
+    long long n_prompt, n_gen;                        /* tokens of prompts and of answers; of a run that was interrupted those
+                                                       * that it has read and written */
     int    blocks;                                    /* of the cache, at the peak */
 } batch_totals;
 
@@ -772,10 +1013,11 @@ static void batch__summary_json(const batch_work *b, const batch_totals *t, str 
     const batch_figure figures[] = {
         {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
         {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", t->seconds},
-        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached},
-        {"computed_prompt_tokens", (double)st->prefill}, {"completion_tokens", (double)b->n_gen},
+        {"unfinished", (double)b->n_unfinished},
+        {"prompt_tokens", (double)t->n_prompt}, {"shared_tokens", (double)st->cached},
+        {"computed_prompt_tokens", (double)st->prefill}, {"completion_tokens", (double)t->n_gen},
         {"requests_per_s", (double)(b->n_ok + b->n_bad) / t->seconds},
-        {"prompt_tokens_per_s", (double)b->n_prompt / t->seconds}, {"completion_tokens_per_s", (double)b->n_gen / t->seconds},
+        {"prompt_tokens_per_s", (double)t->n_prompt / t->seconds}, {"completion_tokens_per_s", (double)t->n_gen / t->seconds},
         {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)t->blocks},
         {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", t->unused},
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
@@ -789,6 +1031,7 @@ static void batch__summary_json(const batch_work *b, const batch_totals *t, str 
     jw w = jw_loose(s);
     jw_open(&w, NULL, '{');
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+    if (t->cost > 0) jw_number(&w, "cost", 6, t->cost);
     if (t->million > 0) jw_number(&w, "cost_per_million_tokens", 6, t->million);
     batch__percentiles_json(&w, "ttft_s", &st->ttft);
     batch__percentiles_json(&w, "tpot_s", &st->tpot);
@@ -803,15 +1046,16 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
     const kv_cache    *kv = b->eng->kv;
     str_fmt(s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, t->seconds,
             (double)(b->n_ok + b->n_bad) / t->seconds, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
+    if (b->n_unfinished) str_fmt(s, ", %lld unfinished", b->n_unfinished);
     if (b->n_before) str_fmt(s, ", %lld answered before", b->n_before);
     if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
     str_fmt(s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n",
-            b->n_prompt, (double)b->n_prompt / t->seconds, st->cached);
+            t->n_prompt, (double)t->n_prompt / t->seconds, st->cached);
     if (!b->job->embed)
-        str_fmt(s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen,
-                (double)b->n_gen / t->seconds, st->steps);
+        str_fmt(s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", t->n_gen,
+                (double)t->n_gen / t->seconds, st->steps);
     spec_report(sp, s);
-    spec_report_forced(sp, b->n_gen, s);
+    spec_report_forced(sp, t->n_gen, s);
     constrain_report_all(b->job->holds, s);
     batch__percentiles(s, "first token", &st->ttft);
     batch__percentiles(s, "per token", &st->tpot);
@@ -821,7 +1065,8 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
             "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
             t->blocks, t->blocks == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * t->unused,
             st->preempted, st->preempted == 1 ? "" : "s");
-    if (t->million > 0) str_fmt(s, "llmrun: cost        %.4g for a million tokens read or written\n", t->million);
+    if (t->cost > 0)
+        str_fmt(s, "llmrun: cost        %.4g for this run, %.4g for a million tokens read or written\n", t->cost, t->million);
     if (!b->job->embed)
         str_fmt(s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
                 b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
@@ -829,11 +1074,13 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
 
 static void batch__summary(const batch_work *b) {
     const sched_stats *st = &b->sc->st;
-    const long long    tokens = b->n_prompt + b->n_gen;
-    batch_totals       t = {.seconds = clock_now() - b->t0};
+    batch_totals       t = {.seconds = clock_now() - b->t0, .n_prompt = b->n_prompt, .n_gen = b->n_gen};
     str                s = {0};
+    if (g_interrupt) t.n_prompt = st->prefill + st->cached, t.n_gen = st->written;
+    const long long tokens = t.n_prompt + t.n_gen;
     t.unused = st->slots > 0 ? st->waste / st->slots : 0;
-    t.million = tokens ? (double)b->o->cost * t.seconds / 3600 * 1e6 / (double)tokens : 0;
+    t.cost = (double)b->o->cost * t.seconds / 3600;
+    t.million = tokens ? t.cost * 1e6 / (double)tokens : 0;
     kv_held(b->eng->kv, &t.blocks);
     (b->job->json ? batch__summary_json : batch__summary_text)(b, &t, &s);
     if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
@@ -857,43 +1104,152 @@ static void batch__loop(batch_work *b, err_t *e) {
     }
 }
 
-/* The first line of CSV. */
-static bool batch__head(batch_work *b, err_t *e) {
-    if (b->job->form != BATCH_CSV) return true;
-    req_csv_head(b->in.n > 1, b->job->fields, &b->rec);
-    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
-    str_clear(&b->rec);
-    b->out->n_new = 0;
+/* The beginning of NumPy's file, which has the number of its rows: none at first, and all of them at the end. */
+static bool batch__npy(batch_work *b, err_t *e) {
+    str head = {0};
+    if (b->job->form != BATCH_NPY) return true;
+    embed_put_npy(b->n_rows, embed_width(&b->eng->m, b->job->embed), &head);
+    const bool ok = results_put_head(b->out, str_bytes(&head), e);
+    str_drop(&head);
     return ok;
+}
+
+/* Writes a record to the file of another form. */
+static bool batch__export_one(void *ctx, bytes record, err_t *e) {
+    batch_work *b = ctx;
+    str_clear(&b->rec);
+    forms_put(b->job->forms, record, !b->headed, &b->rec);
+    b->headed = true;
+    return out_put(b->job->file, b->rec.p, b->rec.n) && !e->code;
+}
+
+/* Writes all records to the file of another form, in the order of the input. After an interrupt too; another one stops it. */
+static void batch__export(batch_work *b, err_t *e) {
+    out_t    *out = b->job->file;
+    const int sig = g_interrupt;
+    str_clear(&b->rec);
+    forms_head(b->job->forms, &b->rec);
+    g_interrupt = 0;
+    bool ok = out_begin(out, e) && out_put(out, b->rec.p, b->rec.n) &&
+              results_each(&b->out->name, 1, b->in.path, b->in.n, batch__export_one, b, e);
+    str_clear(&b->rec);
+    forms_tail(b->job->forms, &b->rec);
+    ok = ok && out_put(out, b->rec.p, b->rec.n);
+    if (!ok && !e->code && g_interrupt)
+        log_warn("interrupted: %s is not complete, --resume writes it from the records of %s", out->name, b->out->name);
+    if (!g_interrupt) g_interrupt = sig;
 }
 
 /* Completes the results. A run that was interrupted writes the records that are finished. */
 static void batch__end(batch_work *b, err_t *e) {
+    const bool done = b->over && !g_interrupt;
     if (b->held) batch__release(b, true, e);
-    if (!b->over || e->code || g_interrupt || b->out->why) return;
-    if (!b->settled && !results_move_stale(b->out, e)) return;
-    if (b->o->ordered && b->out->resumable) results_sort(b->out, b->in.path, b->in.n, e);
+    if (e->code || b->out->why || !batch__npy(b, e)) return;
+    if (done && !b->settled && !results_move_stale(b->out, e)) return;
+    if (done && b->o->ordered && b->out->resumable && !results_sort(b->out, b->in.path, b->in.n, e)) return;
+    if (b->job->file) batch__export(b, e);
+    else if (done && batch__converts(b->job) && batch__head(b, e)) {
+        forms_tail(b->job->forms, &b->rec);
+        if (b->rec.n) results_put(b->out, str_bytes(&b->rec), e);
+    }
 }
 
-/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number
- * of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. */
-static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
+/* --- a dry run --- */
+
+/* Tokens of all good lines or of a sample: of prompts, and of answers at most. */
+typedef struct {
+    long long prompts, most;
+} batch_load;
+
+/* What the lines are, and what answering them will take: the sample's time for each token of a prompt or an answer. */
+static void batch__report(const batch_work *b, batch_load all, batch_load part, double seconds, str *s) {
+    const double    made = part.most ? (double)b->n_gen / (double)part.most * (double)all.most : 0;
+    const double    done = (double)(part.prompts + b->n_gen), time = done > 0 ? seconds * ((double)all.prompts + made) / done : 0;
+    const double    cost = (double)b->o->cost * time / 3600;
+    jw              w = jw_loose(s);
+    if (b->job->json) {
+        const batch_figure figures[] = {
+            {"requests", (double)b->n_good}, {"errors", (double)b->n_bad}, {"other_shards", (double)b->n_other},
+            {"prompt_tokens", (double)all.prompts}, {"shortest_prompt", (double)b->n_shortest},
+            {"longest_prompt", (double)b->n_longest}, {"completion_tokens_at_most", (double)all.most},
+            {"completion_tokens_estimate", made}, {"sample_requests", (double)b->n_ok}, {"sample_s", seconds},
+            {"seconds_estimate", time}};
+        jw_open(&w, NULL, '{');
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+        if (b->o->cost > 0) jw_number(&w, "cost_estimate", 6, cost);
+        str_put(s, "}\n");
+        return;
+    }
+    str_fmt(s, "lines       %lld to answer, %lld wrong", b->n_good, b->n_bad);
+    if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
+    str_fmt(s, "\nprompts     %lld tokens (%lld to %lld)\n", all.prompts, b->n_shortest, b->n_longest);
+    if (!b->job->embed) str_fmt(s, "answers     about %.0f tokens, at most %lld\n", made, all.most);
+    str_fmt(s, "time        about %.0f:%02d:%02d (%lld line%s took %.2f s)\n", floor(time / 3600), (int)fmod(time / 60, 60),
+            (int)fmod(time, 60), b->n_ok, b->n_ok == 1 ? "" : "s", seconds);
+    if (b->o->cost > 0) str_fmt(s, "price       about %.4g\n", cost);
+}
+
+/* Reads all lines, answers a sample of the good ones and reports. Records go to b->out, which is no file of the user. */
+static void batch__dry(batch_work *b, err_t *e) {
+    bytes     line;
+    uint64_t  no;
+    lines_got got;
+    while (!g_interrupt && (got = batch__next(&b->in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED) {
+        if (got == LINES_LATER) continue;
+        b->n_read++;
+        if (got == LINES_LONG ? !batch__take_long(b, line, no, e) : !batch__take(b, line, no, e)) return;
+    }
+    const batch_load all = {b->n_prompt, b->n_most};
+    const long long  n_bad = b->n_bad;
+    const double     t0 = clock_now();
+    batch_load       part = {0};
+    if (b->n_bad > BATCH_SHOWN) log_warn("and %lld more lines", b->n_bad - BATCH_SHOWN);
+    for (size_t i = 0; i < b->n; i++) {
+        part.prompts += (long long)b->line[i]->n_ids * b->line[i]->q.ask.n;
+        part.most += batch__most(b, b->line[i]);
+        b->tokens += b->line[i]->n_ids;
+    }
+    b->over = true;
+    batch__plan(b);
+    if (!e->code) batch__loop(b, e);
+    if (e->code || g_interrupt) return;
+    if (b->n_bad > n_bad) log_warn("%lld lines of the sample could not be answered", b->n_bad - n_bad);
+    b->n_bad = n_bad;
+    batch__report(b, all, part, clock_now() - t0, b->job->report);
+}
+
+/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. A dry run only reports. Returns
+ * the number of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. *n_cut: answers that have
+ * ended before their constraint was met. */
+static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job,
+                           long long *n_cut, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  n_seqs = min_int(o->n_parallel, max_int(eng->n_batch / 2, 1));
     const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
     b.t_shown = b.t0;
-    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
+    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
-    if ((o->ordered || job->form >= BATCH_NUMBERS) && !out->resumable) {
+    const bool texts = job->form >= BATCH_NUMBERS || (batch__converts(job) && job->forms->kind == FORMS_TEXT);
+    if ((o->ordered || texts) && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
     }
-    if (batch__head(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
+    if (o->dry) {
+        batch__dry(&b, e);
+        progress_clear();
+        goto done;
+    }
+    if (batch__npy(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
     batch__end(&b, e);
     progress_clear();
-    if (b.n_unfinished)
-        log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished,
-                 b.n_unfinished == 1 ? " is" : "s are");
+    *n_cut = b.n_unfinished;
+    if (b.n_looped)
+        log_warn("%lld answer%s in a loop (--loop-stop off goes on)", b.n_looped, b.n_looped == 1 ? " ends" : "s end");
+    if (b.n_cut)
+        log_warn("%lld text%s cut to %d tokens (--truncate)", b.n_cut, b.n_cut == 1 ? " is" : "s are", job->embed->limit);
+    if (b.n_begun)
+        log_warn("%lld prompt%s with the start token, which is not added a second time", b.n_begun,
+                 b.n_begun == 1 ? " begins" : "s begin");
     if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
@@ -905,7 +1261,9 @@ done:
     }
     for (size_t i = b.first; i < b.n; i++) batch__line_free(b.line[i]);
     sched_free(b.sc);
-    lines_close(b.in.in);
+    batch__input_drop(&b.in);
+    table_row_drop(&b.row);
+    table_values_drop(&b.values);
     lines_shard_drop(&b.shard);
     for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
     mem_free_all(b.held, b.ready, b.line);

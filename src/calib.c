@@ -12,14 +12,18 @@
 typedef struct {
     int  n_chunks;                                    /* chunks of the text to read; -1: all */
     bool output;                                      /* observe the output matrix too */
+    int  bos;                                         /* whether chunks begin with the start token, as for tok_start() */
 } calib_opts;
 
-static const calib_opts calib_defaults = {.n_chunks = -1};
+static const calib_opts calib_defaults = {.n_chunks = -1, .bos = -1};
 
 enum {
     CALIB_CHUNK = 512,                                /* tokens of a chunk by default */
     CALIB_CHANNELS = 256,                             /* input channels of one task */
 };
+
+/* Bytes of a file: nearly three times what 384 experts in each of 60 layers need. */
+static const size_t CALIB_FILE_MAX = (size_t)4 << 30;
 
 typedef struct {
     char           name[GGUF_NAME_MAX + 1];
@@ -174,7 +178,7 @@ static bool calib_gather(engine *eng, const tok_ids *ids, int chunk, const calib
     const int     n = tok_chunks(ids->n, chunk, chunk, o->n_chunks, e);
     const dev_tap tap = {calib__tap, im};
     engine_meter  meter;
-    const int32_t bos = tok_add_bos(eng->v) ? tok_bos(eng->v) : -1;
+    const int32_t bos = tok_start(eng->v, o->bos);
     bool          ok = !e->code;
     if (ok && chunk > eng->n_ctx)
         ok = err_set(e, EXIT_INPUT, "chunks of %d tokens, the cache holds %d (-c N, --kv-mem)", chunk, eng->n_ctx);
@@ -361,7 +365,7 @@ static bool calib__slurp(const char *path, str *out, err_t *e) {
     const int   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) err_set(e, EXIT_INPUT, "%s: is not a file, expected an importance matrix", path);
-    while (!e->code && str_read(out, fd, 1 << 20, path, e) > 0) {}
+    else str_read_all(out, fd, path, CALIB_FILE_MAX, "an importance matrix", e);
     if (fd >= 0) close(fd);
     return !e->code;
 }

@@ -14,8 +14,8 @@
  *      which no test misses. Then `build/test/tests calls`.
  *   3. The README's list of forms: `tests/readme.py ./llmrun README.md --write`.
  * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks,
- * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name, calls_call, call_list,
- * call_list_drop, calls_want, calls_hold.
+ * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_no_content, calls_tools_name, calls_call,
+ * call_list, call_list_drop, calls_want, calls_hold.
  * Opens: calls_call, call_list, calls_want. */
 
 typedef struct {                                      /* one call; the three texts are one allocation */
@@ -178,6 +178,7 @@ struct calls_form {
     bool             after_text;                     /* a call that no text opens may be after text in a line */
     int              raw_quote;                       /* around Python strings that the template does not escape; 0: none */
     bool             text_arguments;                  /* the template takes arguments as JSON text */
+    const char      *no_content;                      /* JSON of a content without text beside calls; "": the key is missing */
     const char      *tools_name;                      /* the template's variable for tools */
     bool             first[256];                      /* bytes that may begin a call */
     uint64_t         work;                            /* of learning: bytes read */
@@ -486,6 +487,32 @@ static val calls__tool(val tools, bytes name) {
     return val_undef(NULL);
 }
 
+/* Names of types: those of JSON Schema, whatever the case, and those of other vendors and of Python; "": any. */
+static const char *const calls__types[][2] = {
+    {"string", "string"}, {"number", "number"}, {"integer", "integer"}, {"boolean", "boolean"}, {"array", "array"},
+    {"object", "object"}, {"null", "null"},     {"any", ""},            {"type_unspecified", ""}, {"str", "string"},
+    {"float", "number"},  {"double", "number"}, {"int", "integer"},     {"bool", "boolean"},    {"list", "array"},
+    {"tuple", "array"},   {"dict", "object"},   {"none", "null"}};
+
+/* A type's name as JSON Schema has it, "" for any; NULL: it is none. */
+static const char *calls__type_name(val v) {
+    str  s = {0};
+    int  i = 0;
+    const int n = sizeof calls__types / sizeof *calls__types;
+    if (v.kind != VAL_STR) return NULL;
+    val_utf8(v.s, &s);
+    str_put(&s, "");
+    while (i < n && strcasecmp(s.p, calls__types[i][0]) != 0) i++;
+    if (i < n && strlen(s.p) != s.n) i = n;
+    str_drop(&s);
+    return i < n ? calls__types[i][1] : NULL;
+}
+
+static bool calls__is_type(val v, const char *name) {
+    const char *is = calls__type_name(v);
+    return is && strcmp(is, name) == 0;
+}
+
 /* What a schema says of a value: nothing, a string, no string, a list, an object. */
 enum { CALLS_ANY, CALLS_STRING, CALLS_OTHER, CALLS_LIST, CALLS_OBJECT };
 
@@ -494,8 +521,9 @@ static int calls__type_of_all(val list, const char *key) {
     int type = -1;
     for (size_t i = 0; i < list.list->n; i++) {
         const val t = key ? val_get(list.list->at[i], key) : list.list->at[i];
-        if (val_is_str(t, "null")) continue;
-        const int is = val_is_str(t, "string") ? CALLS_STRING : key && t.kind != VAL_STR ? CALLS_ANY : CALLS_OTHER;
+        if (calls__is_type(t, "null")) continue;
+        const int is = calls__is_type(t, "string") ? CALLS_STRING
+                       : calls__is_type(t, "") || (key && t.kind != VAL_STR) ? CALLS_ANY : CALLS_OTHER;
         type = type < 0 || is == type ? is : CALLS_ANY;
     }
     return type < 0 ? CALLS_ANY : type;
@@ -504,9 +532,10 @@ static int calls__type_of_all(val list, const char *key) {
 static int calls__type(val schema) {
     const val type = val_get(schema, "type"), any = val_get(schema, "anyOf"), one = val_get(schema, "oneOf");
     const val names = val_get(schema, "enum");
-    if (val_is_str(type, "string")) return CALLS_STRING;
-    if (val_is_str(type, "array")) return CALLS_LIST;
-    if (val_is_str(type, "object")) return CALLS_OBJECT;
+    if (calls__is_type(type, "string")) return CALLS_STRING;
+    if (calls__is_type(type, "array")) return CALLS_LIST;
+    if (calls__is_type(type, "object")) return CALLS_OBJECT;
+    if (calls__is_type(type, "")) return CALLS_ANY;
     if (type.kind == VAL_STR) return CALLS_OTHER;
     if (type.kind == VAL_LIST) return calls__type_of_all(type, NULL);
     if (any.kind == VAL_LIST) return calls__type_of_all(any, "type");
@@ -514,6 +543,93 @@ static int calls__type(val schema) {
     for (size_t i = 0; names.kind == VAL_LIST && i < names.list->n; i++)
         if (names.list->at[i].kind != VAL_STR) return CALLS_ANY;
     return names.kind == VAL_LIST && names.list->n ? CALLS_STRING : CALLS_ANY;
+}
+
+/* Whether a schema says that a value may be null. */
+static bool calls__nullable(val schema) {
+    static const char *const keys[] = {"anyOf", "oneOf"};
+    const val type = val_get(schema, "type"), flag = val_get(schema, "nullable"), names = val_get(schema, "enum");
+    bool      is = calls__is_type(type, "null") || (flag.kind == VAL_BOOL && flag.b);
+    for (size_t i = 0; type.kind == VAL_LIST && i < type.list->n; i++) is = is || calls__is_type(type.list->at[i], "null");
+    for (size_t i = 0; names.kind == VAL_LIST && i < names.list->n; i++) is = is || names.list->at[i].kind == VAL_NONE;
+    for (int k = 0; k < 2; k++) {
+        const val some = val_get(schema, keys[k]);
+        for (size_t i = 0; some.kind == VAL_LIST && i < some.list->n && !is; i++)
+            is = calls__is_type(val_get(some.list->at[i], "type"), "null");
+    }
+    return is;
+}
+
+/* --- schemas of parameters as they are meant --- */
+
+static bool calls__is_one(val key, const char *const *names) {
+    while (*names && !val_is_str(key, *names)) names++;
+    return *names != NULL;
+}
+
+static val calls__meant(val_env *env, val schema);    /* schemas hold schemas */
+
+/* A list or a dict of schemas, or one of them. */
+static val calls__meant_all(val_env *env, val v) {
+    const val copy = v.kind == VAL_LIST ? val_list_new(env) : val_dict_new(env);
+    for (size_t i = 0; v.kind == VAL_LIST && i < v.list->n; i++)
+        val_list_add(env, copy.list, calls__meant(env, v.list->at[i]));
+    for (size_t i = 0; v.kind == VAL_DICT && i < v.dict->n; i++)
+        if (!v.dict->at[i].gone) val_dict_set(env, copy.dict, v.dict->at[i].key, calls__meant(env, v.dict->at[i].value));
+    return v.kind == VAL_LIST || v.kind == VAL_DICT ? copy : v;
+}
+
+/* A type, or a list of them; undefined: any. A name that is none stays, and the schema is refused. */
+static val calls__meant_type(val_env *env, val type) {
+    const char *name = calls__type_name(type);
+    if (type.kind == VAL_STR) return name ? *name ? val_str_of(env, name) : val_undef(NULL) : type;
+    if (type.kind != VAL_LIST) return type;
+    const val list = val_list_new(env);
+    for (size_t i = 0; i < type.list->n; i++) {
+        const val one = calls__meant_type(env, type.list->at[i]);
+        if (one.kind == VAL_UNDEF) return one;
+        val_list_add(env, list.list, one);
+    }
+    return list;
+}
+
+/* OpenAPI's nullable: null is one more type, and one more of the values. */
+static void calls__add_null(val_env *env, val schema) {
+    static const char *const keys[] = {"type", "enum"};
+    for (int i = 0; i < 2; i++) {
+        const val old = val_get(schema, keys[i]), list = val_list_new(env);
+        bool      has = old.kind != VAL_LIST && (i || old.kind != VAL_STR);
+        if (old.kind == VAL_STR) val_list_add(env, list.list, old);
+        for (size_t k = 0; old.kind == VAL_LIST && k < old.list->n; k++) {
+            has = has || (i ? old.list->at[k].kind == VAL_NONE : val_is_str(old.list->at[k], "null"));
+            val_list_add(env, list.list, old.list->at[k]);
+        }
+        val_list_add(env, list.list, i ? val_none() : val_str_of(env, "null"));
+        if (!has) val_put(env, schema.dict, keys[i], list);
+    }
+}
+
+/* A schema as JSON Schema writes it: types under its names; a keyword that is null is not given. */
+static val calls__meant(val_env *env, val schema) {
+    static const char *const maps[] = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", NULL};
+    static const char *const subs[] = {"items", "prefixItems", "additionalItems", "additionalProperties", "contains",
+        "propertyNames", "unevaluatedItems", "unevaluatedProperties", "anyOf", "oneOf", "allOf", "not", "if", "then",
+        "else", NULL};
+    static const char *const values[] = {"const", "default", "example", NULL};
+    if (schema.kind != VAL_DICT) return schema;
+    const val all = val_dict_new(env);
+    for (size_t i = 0; i < schema.dict->n; i++) {
+        const val_pair *p = &schema.dict->at[i];
+        val             v = p->value;
+        if (p->gone || (v.kind == VAL_NONE && !calls__is_one(p->key, values))) continue;
+        if (val_is_str(p->key, "type")) v = calls__meant_type(env, v);
+        else if (calls__is_one(p->key, maps)) v = calls__meant_all(env, v);
+        else if (calls__is_one(p->key, subs)) v = v.kind == VAL_LIST ? calls__meant_all(env, v) : calls__meant(env, v);
+        if (v.kind != VAL_UNDEF) val_dict_set(env, all.dict, p->key, v);
+    }
+    const val flag = val_get(all, "nullable");
+    if (flag.kind == VAL_BOOL && flag.b) calls__add_null(env, all);
+    return all;
 }
 
 /* --- one call: a walk along its pattern --- */
@@ -726,6 +842,7 @@ static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw
     if (bytes_ends(v, tail)) v.n -= tail.n;
     v = calls__cdata(v);
     if ((r->flags & CALLS_NEST) && calls__nested(c, r, schema, v, out, deep)) return;
+    if (!is_string && bytes_is(bytes_trim(v), "null") && calls__nullable(schema)) return str_put(out, "null");
     calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
 }
 
@@ -1202,6 +1319,10 @@ static const char *calls_form_name(const calls_form *f) { return f->row->name; }
 /* Whether the template takes the arguments of a call as a JSON text and not as an object. */
 static bool calls_text_arguments(const calls_form *f) { return f->text_arguments; }
 
+/* The content beside calls that has no text, as the template takes it: JSON, "" where the key has to be missing. Some
+ * templates write calls only where it is null. */
+static const char *calls_no_content(const calls_form *f) { return f->no_content; }
+
 /* The variable in which the template looks for tools. */
 static const char *calls_tools_name(const calls_form *f) { return f->tools_name; }
 
@@ -1221,6 +1342,8 @@ typedef struct {                                      /* what an answer may call
     bytes        only;                                /* the tool that has to be called; empty: any */
     bool         required;                            /* the answer goes on after calls_begin(); else it is text up to a call */
     bool         many;                                /* several calls may come */
+    const bool  *loose;                               /* [tools] the arguments of the tool are any JSON object; NULL: of none */
+    size_t       failed;                              /* set by calls_hold(): the tool that an error is about; SIZE_MAX: none */
     json_form    json;                                /* of arguments */
     const bytes *ends;                                /* [n_ends] texts of end tokens, which are no part of an answer */
     size_t       n_ends;
@@ -1253,15 +1376,17 @@ typedef struct {                                      /* a text that begins a ca
 typedef struct {
     str         name;                                 /* as text */
     str         quoted;                               /* as the inside of a JSON string */
-    val         schema;                               /* of its arguments; undefined: any */
-    schema_doc *doc;                                  /* NULL: any */
+    size_t      at;                                   /* in the list of tools */
+    bool        loose;                                /* its arguments are any object */
+    val         schema;                               /* of its arguments, as it was given */
+    schema_doc *doc;                                  /* of its arguments; of loose ones the names and the kinds of values */
     json_rules *rules;                                /* of doc */
     int32_t     arguments;                            /* a rule: a JSON object; -1: not built yet */
 } calls__tool_held;
 
 typedef struct {
     const calls_form *f;
-    const calls_want *w;
+    calls_want       *w;
     constrain        *c;                              /* keeps what the automaton needs */
     gram             *g;
     err_t            *e;
@@ -1412,6 +1537,13 @@ static bool calls__put_value(calls__builder *b, int32_t from, const calls__tool_
     return s && calls__put_raw(b, from, s, stop, n_stop, to);
 }
 
+/* null beside a raw value, where the schema allows it. */
+static bool calls__put_null(calls__builder *b, int32_t from, const calls__tool_held *t, schema_conj value, int32_t to) {
+    const schema_shape *s = schema_shape_of(t->doc, value, b->e);
+    if (s && s->null) gram_text(b->g, from, bytes_of("null"), to);
+    return s != NULL;
+}
+
 static void calls__put_exact(calls__builder *b, calls__pen *p, bytes text) {
     const int32_t to = gram_state(b->g);
     if (!text.n) return;
@@ -1432,7 +1564,8 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
             calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, bytes_trim(in->flag));
         p->blanks = false;
         calls__put_exact(b, p, str_bytes(&b->f->value_lead));
-        ok = calls__put_value(b, p->at, t, m->value, in->has_flag ? flag : raw, stop, n_stop, end);
+        ok = calls__put_value(b, p->at, t, m->value, in->has_flag ? flag : raw, stop, n_stop, end) &&
+             (!raw || in->has_flag || calls__put_null(b, p->at, t, m->value, end));
         p->at = end;
         calls__put_exact(b, p, str_bytes(&b->f->value_tail));
         gram_eps(b->g, p->at, to);
@@ -1466,10 +1599,14 @@ static bool calls__put_keyed(calls__builder *b, const char *colon, bytes mark, c
     const int32_t to = gram_state(b->g);
     calls__put_text(b, p, m->name);
     calls__put_text(b, p, bytes_of(colon));
+    const int32_t from = p->at, end = gram_state(b->g);
     if (raw) calls__put_text(b, p, mark);
-    const bool ok = calls__put_value(b, p->at, t, m->value, raw, &mark, 1, to);
+    const bool ok = calls__put_value(b, p->at, t, m->value, raw, &mark, 1, to) &&
+                    (!raw || calls__put_null(b, from, t, m->value, end));
     p->at = to;
     if (raw) calls__put_text(b, p, mark);
+    gram_eps(b->g, p->at, end);
+    p->at = end;
     return ok;
 }
 
@@ -1545,15 +1682,12 @@ static bool calls__put_parameters(calls__builder *b, char slot, const calls__too
     static const char brackets[] = "p  y()g{}";
     const char       *pair = strchr(brackets, slot) + 1;
     const int32_t     to = gram_state(b->g);
-    bool              ok = true;
     if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[0]);
     calls__may_begin(b, p);
     p->blanks = false;
-    if (t->doc) {
-        const schema_shape *s = schema_shape_of(t->doc, schema_root(t->doc), b->e);
-        ok = s != NULL;
-        for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, slot, t, &s->object[i], p->at, to);
-    } else gram_eps(b->g, p->at, to);
+    const schema_shape *s = schema_shape_of(t->doc, schema_root(t->doc), b->e);
+    bool                ok = s != NULL;
+    for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, slot, t, &s->object[i], p->at, to);
     p->at = to;
     calls__ink_add(b, p, 0, false);
     if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[1]);
@@ -1571,7 +1705,7 @@ static bool calls__put_arguments(calls__builder *b, calls__tool_held *t, calls__
     if (t->arguments < 0) {
         t->arguments = gram_rule(b->g, t->name.p);
         const int32_t from = gram_begin(b->g, t->arguments), end = gram_end(b->g, t->arguments);
-        if (t->doc) ok = json_rules_value(t->rules, from, schema_root(t->doc), end, b->e);
+        if (!t->loose) ok = json_rules_value(t->rules, from, schema_root(t->doc), end, b->e);
         else json_any(b->g, from, true, &b->w->json, end);
     }
     gram_call(b->g, p->at, t->arguments, to);
@@ -1743,6 +1877,15 @@ static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held 
     return ok;
 }
 
+/* An error is about this tool, and names it. */
+static void calls__blame(const calls__builder *b, const calls__tool_held *t) {
+    const err_t why = *b->e;
+    b->w->failed = t->at;
+    if (bytes_begins(bytes_of(why.text), bytes_of("parameters of the tool"))) return;
+    b->e->code = 0;
+    err_set(b->e, why.code, "parameters of the tool %.80s: %.500s", t->name.p, why.text);
+}
+
 /* A call of any tool. The pen knows what is before it. */
 static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
     const calls__object_parts o = calls__parts(b->f);
@@ -1764,6 +1907,7 @@ static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
     for (size_t i = 0; ok && i < b->n_tools; i++) {
         calls__pen one = *p;
         ok = calls__put_named(b, w, &b->tool[i], &one, to);
+        if (!ok) calls__blame(b, &b->tool[i]);
     }
     return ok;
 }
@@ -1940,25 +2084,57 @@ static void calls__write_json(val_env *env, void *arg) {
     val_utf8(val_buf_str(buf), w->out);
 }
 
-/* The schema of arguments, which are an object whatever else it says. */
+/* The schema of arguments, which are an object whatever else it says; without one there are none. */
 static void calls__schema_of(val_env *env, void *arg) {
     calls__writing *w = arg;
-    const val       all = val_dict_new(env), type = val_get(w->v, "type");
-    bool            object = val_is_str(type, "object");
+    const val       all = w->v.kind == VAL_DICT ? calls__meant(env, w->v) : val_dict_new(env), type = val_get(all, "type");
+    bool            object = val_is_str(type, "object") || type.kind == VAL_UNDEF;
     for (size_t i = 0; type.kind == VAL_LIST && i < type.list->n; i++)
         object = object || val_is_str(type.list->at[i], "object");
-    for (size_t i = 0; i < w->v.dict->n; i++)
-        if (!w->v.dict->at[i].gone) val_dict_set(env, all.dict, w->v.dict->at[i].key, w->v.dict->at[i].value);
-    if (object || type.kind == VAL_UNDEF) val_put(env, all.dict, "type", val_str_of(env, "object"));
+    if (object) val_put(env, all.dict, "type", val_str_of(env, "object"));
+    if (w->v.kind != VAL_DICT) val_put(env, all.dict, "additionalProperties", val_bool(false));
     w->v = all;
     calls__write_json(env, w);
 }
 
+/* The names of a tool's parameters, and which of them are strings. */
+static void calls__loosened(val_env *env, void *arg) {
+    calls__writing *w = arg;
+    const val       all = val_dict_new(env), props = val_dict_new(env), given = val_get(w->v, "properties");
+    for (size_t i = 0; given.kind == VAL_DICT && i < given.dict->n; i++) {
+        const val_pair *p = &given.dict->at[i];
+        const val       one = val_dict_new(env), types = val_list_new(env);
+        if (p->gone) continue;
+        val_list_add(env, types.list, val_str_of(env, "string"));
+        if (calls__nullable(p->value)) val_list_add(env, types.list, val_str_of(env, "null"));
+        if (calls__type(p->value) == CALLS_STRING) val_put(env, one.dict, "type", types);
+        val_dict_set(env, props.dict, p->key, one);
+    }
+    val_put(env, all.dict, "type", val_str_of(env, "object"));
+    val_put(env, all.dict, "properties", props);
+    w->v = all;
+    calls__write_json(env, w);
+}
+
+/* The schema of a tool's arguments. */
+static bool calls__open_schema(calls__builder *b, calls__tool_held *t) {
+    str            path = {0}, text = {0};
+    val_env        env;
+    calls__writing w = {t->schema, &text};
+    val_env_init(&env, 0, 0, NULL);
+    str_fmt(&path, "parameters of the tool %.80s", t->name.p);
+    if (val_run(&env, t->loose ? calls__loosened : calls__schema_of, &w, b->e))
+        t->doc = constrain_schema_open(b->c, str_bytes(&text), path.p, b->e);
+    if (t->doc) t->rules = json_rules_new(b->g, t->doc, &b->w->json);
+    val_env_drop(&env);
+    str_drop_all(&path, &text);
+    return t->doc != NULL;
+}
+
 /* Adds a tool that may be called. */
-static bool calls__add_tool(calls__builder *b, val tool) {
-    const val         name = val_get(tool, "name"), schema = val_get(tool, "parameters"), strict = val_get(tool, "strict");
+static bool calls__add_tool(calls__builder *b, val tool, size_t at) {
+    const val         name = val_get(tool, "name"), strict = val_get(tool, "strict");
     calls__tool_held *t = &b->tool[b->n_tools];
-    str               path = {0}, text = {0};
     if (name.kind != VAL_STR) return true;
     val_utf8(name.s, &t->name);
     bool skip = !t->name.n || t->name.n > CALLS_NAME || (b->w->only.n && !bytes_eq(b->w->only, str_bytes(&t->name)));
@@ -1968,17 +2144,9 @@ static bool calls__add_tool(calls__builder *b, val tool) {
     str_json_exact(&t->quoted, str_bytes(&t->name));
     t->quoted.n -= 2;
     memmove(t->quoted.p, t->quoted.p + 1, t->quoted.n);
-    t->schema = schema, t->arguments = -1;
-    if (schema.kind != VAL_DICT || (strict.kind == VAL_BOOL && !strict.b)) return true;
-    val_env        env;
-    calls__writing w = {schema, &text};
-    val_env_init(&env, 0, 0, NULL);
-    str_fmt(&path, "parameters of the tool %.80s", t->name.p);
-    if (val_run(&env, calls__schema_of, &w, b->e)) t->doc = constrain_schema_open(b->c, str_bytes(&text), path.p, b->e);
-    if (t->doc) t->rules = json_rules_new(b->g, t->doc, &b->w->json);
-    val_env_drop(&env);
-    str_drop(&path), str_drop(&text);
-    return t->doc != NULL;
+    t->at = at, t->schema = val_get(tool, "parameters"), t->arguments = -1;
+    t->loose = (strict.kind == VAL_BOOL && !strict.b) || (b->w->loose && b->w->loose[at]);
+    return calls__open_schema(b, t) || (b->w->failed = at, false);
 }
 
 static bool calls__add_tools(calls__builder *b) {
@@ -1987,7 +2155,7 @@ static bool calls__add_tools(calls__builder *b) {
     b->tool = mem_new(l->n, sizeof *b->tool);
     for (size_t i = 0; ok && i < l->n; i++) {
         const val f = val_get(l->at[i], "function");
-        ok = calls__add_tool(b, f.kind == VAL_DICT ? f : l->at[i]);
+        ok = calls__add_tool(b, f.kind == VAL_DICT ? f : l->at[i], i);
     }
     return ok;
 }
@@ -2001,12 +2169,13 @@ static void calls__builder_drop(calls__builder *b) {
     str_drop(&b->begin);
 }
 
-/* Builds the answers with calls of the form between two states of g. False: e says why. What follows
- * calls_begin() in a way that no row has is any text. */
-static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
+/* Builds the answers with calls of the form between two states of g. False: e says why, w->failed which tool it is
+ * about. What follows calls_begin() in a way that no row has is any text. */
+static bool calls_hold(const calls_form *f, calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
     calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = constrain_langs(c),
                         .from = from, .over = to};
     jinja_text begin = {0};
+    w->failed = SIZE_MAX;
     b.text = mem_new(CALLS_INK, sizeof *b.text);
     b.blanks = gram_rule(g, NULL);
     constrain_blanks(g, gram_begin(g, b.blanks), gram_end(g, b.blanks));
@@ -2273,6 +2442,7 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     const bool  known = rendered && (calls__match(f, t, without, &p) || calls__learn_tags(f, t, without, &p));
     if (known) {
         f->text_arguments = l->text;
+        if (strcmp(l->content, "\"" CALLS_TEXT "\"") != 0) f->no_content = l->content;
         f->tools_name = l->tools_name;
         calls__take_row(f, f->row);
         const bytes core = bytes_trim(p.value);
@@ -2321,6 +2491,7 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
     static const char *const names[] = {"tools", "xml_tools"}, *const contents[] = {"\"\"", "null", "", "\"" CALLS_TEXT "\""};
     calls_form  *f = mem_new(1, sizeof *f);
     calls_lesson l = {.render = render, .ctx = ctx, .tools_name = names[0], .id = CALLS_ID};
+    f->no_content = contents[0];
     for (int text = 0; text < 2; text++)
         for (int i = 0; i < 4; i++) {
             l.content = contents[i], l.text = text;

@@ -14,9 +14,9 @@
  * every row. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
- * chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
+ * chat_render, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
  * chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name,
- * chat_put_calls.
+ * chat_put_function, chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
     const char *system;                               /* a system message */
     const char *messages;                             /* a file with messages */
     const char *tools;                                /* a file with tools */
-    int         on;                                   /* -1: as act__chats() decides; 0 --no-chat; 1 --chat */
+    int         on;                                   /* -1: as act__chats() decides; 0 --raw; 1 --chat */
     int         think_words;                          /* bits of --think, in the order of its words */
     int         think;                                /* -1: as the template does; 0 off; 1 on */
     bool        think_show;
@@ -110,6 +110,7 @@ typedef struct {
     bool              learned;                        /* what follows is known */
     bool              learned_calls;                  /* `calls` is */
     bool              typed;                          /* contents have to be lists of parts */
+    bool              hides_tools;                    /* the template prints no tools */
     calls_form       *calls;                          /* NULL: the template writes none, or in no known form */
     const char       *think_key;                      /* of thinking in a message; NULL: the template shows none */
     const chat__mark *mark;                           /* NULL: none of the table */
@@ -226,7 +227,9 @@ typedef struct {
     val         vars;                                 /* a dict; "messages" is a list */
     chat_choice choice;                               /* whether the answer may call tools, or begins with a call */
     bytes       call_name;                            /* of the tool of a required call; empty: any */
+    val         allowed;                              /* the tools that may be called, a list; undefined: all of them */
     bool        one_call;                             /* the answer has one call at most */
+    bool        continues;                            /* the answer goes on with the text of the last message */
 } chat_input;
 
 /* An input without messages; chat_input_drop() frees it. */
@@ -415,16 +418,19 @@ static void chat__add_kwargs(val_env *env, const chat *c, val_dict *vars) {
     }
 }
 
+/* Whether the template has this short word as a string of its code. */
+static bool chat__quotes(const chat_form *f, const char *word) {
+    char quoted[2][16];
+    snprintf(quoted[0], sizeof *quoted, "'%s'", word);
+    snprintf(quoted[1], sizeof *quoted, "\"%s\"", word);
+    return chat__holds(f->source, quoted[0]) || chat__holds(f->source, quoted[1]);
+}
+
 /* The least effort that the template names. */
 static const char *chat__least_effort(const chat_form *f) {
     enum { N = sizeof chat__efforts / sizeof *chat__efforts };
     int i = 0;
-    for (; i < N - 1; i++) {
-        char quoted[2][16];
-        snprintf(quoted[0], sizeof *quoted, "'%s'", chat__efforts[i]);
-        snprintf(quoted[1], sizeof *quoted, "\"%s\"", chat__efforts[i]);
-        if (chat__holds(f->source, quoted[0]) || chat__holds(f->source, quoted[1])) break;
-    }
+    while (i < N - 1 && !chat__quotes(f, chat__efforts[i])) i++;
     return chat__efforts[i];
 }
 
@@ -527,6 +533,14 @@ static val chat__content(val_env *env, val text, bool typed) {
     return list;
 }
 
+/* Sets the content of a message that has calls and no text. */
+static void chat__put_no_content(val_env *env, const chat_form *f, val_dict *m) {
+    const char *json = f->calls ? calls_no_content(f->calls) : "\"\"";
+    if (strcmp(json, "\"\"") == 0) val_put(env, m, "content", chat__content(env, val_str_of(env, ""), f->typed));
+    else if (*json) val_put(env, m, "content", chat__own_json(env, json));
+    else val_dict_del(m, val_str_of(env, "content"));
+}
+
 static val chat__known_calls(val_env *env, const chat__known *k, int n) {
     const val list = val_list_new(env);
     for (int i = 0; i < n; i++) {
@@ -548,6 +562,7 @@ static void chat__fill_known(val_env *env, const chat__job *j, val_dict *vars) {
         const val m = val_dict_new(env);
         val_put(env, m.dict, "role", val_str_of(env, k->turn[i].role));
         val_put(env, m.dict, "content", chat__content(env, val_str_of(env, k->turn[i].content), k->typed));
+        if (k->turn[i].calls) chat__put_no_content(env, j->f, m.dict);
         if (k->turn[i].thinking) val_put(env, m.dict, k->think_key, val_str_of(env, k->turn[i].thinking));
         if (k->turn[i].calls) val_put(env, m.dict, "tool_calls", chat__known_calls(env, k, k->turn[i].calls));
         if (k->turn[i].content == chat__result) {
@@ -557,6 +572,7 @@ static void chat__fill_known(val_env *env, const chat__job *j, val_dict *vars) {
         val_list_add(env, messages.list, m);
     }
     if (k->tools) val_put(env, vars, "tools", chat__own_json(env, chat__tool));
+    if (k->tools && j->f->calls) val_put(env, vars, calls_tools_name(j->f->calls), chat__own_json(env, chat__tool));
     val_put(env, vars, "messages", messages);
     val_put(env, vars, "add_generation_prompt", val_bool(k->prompt));
 }
@@ -847,9 +863,20 @@ static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
     return chat__count(l, out, e) && ok;
 }
 
+/* Whether the template prints tools: a question with them becomes another text. */
+static void chat__learn_tools(chat__learner *l) {
+    static const chat__turn turn = {"user", chat__asked, NULL, 0};
+    chat__known             k = {.turn = &turn, .n = 1, .prompt = true, .typed = l->f->typed, .tools = true};
+    str                     with = {0}, without = {0};
+    l->f->hides_tools = chat__try_known(l, &k, &with) && (k.tools = false, chat__try_known(l, &k, &without)) &&
+                        bytes_eq(str_bytes(&with), str_bytes(&without));
+    str_drop_all(&with, &without);
+}
+
 /* Learns what conversations with tools need beside. */
 static void chat__learn_calls(chat__learner *l) {
     l->f->calls = calls_learn(chat__render_given, l);
+    chat__learn_tools(l);
     if (l->f->calls) chat__learn_call_ends(l);
     if (l->f->calls) chat__learn_call_marks(l);
     l->f->learned_calls = !l->e->code;
@@ -915,9 +942,14 @@ typedef struct {
     str              text;                            /* what was rendered */
     str              begin;                           /* its end, where that begins an answer that has to call */
     bool             thinking;                        /* it ends inside the thinking of the answer */
+    bool             thought;                         /* it ends after that thinking */
+    bool             hides_tools;                     /* it has tools, and the template does not print them */
+    bool             continues;                       /* it ends inside the text of the last message */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
-    calls_want       want;                            /* what chat_hold() asked for; */
+    calls_want       want;                            /* what chat_hold() asked for, */
+    bool            *loose;                           /* owned: of `want`; NULL: all schemas are kept, */
+    int              n_eased;                         /* how often less was asked for; */
     const tok_vocab *v;                               /* its vocabulary, */
     str              key;                             /* and all that it depends on */
 } chat_prompt;
@@ -926,9 +958,12 @@ typedef struct {
 static void chat_prompt_drop(chat_prompt *p) {
     tok_ids_drop(&p->ids);
     str_drop_all(&p->text, &p->begin, &p->key);
-    mem_free(p->stops);
+    mem_free_all(p->stops, p->loose);
     *p = (chat_prompt){0};
 }
+
+/* The id of a call of the older form, which has none. Mistral's templates take ids of nine letters and digits alone. */
+static const char chat__function_id[] = "call00000";
 
 /* A dict with the same entries. */
 static val chat__copy(val_env *env, val dict) {
@@ -977,19 +1012,45 @@ static val chat__fit_calls(val_env *env, const chat_form *f, val calls) {
     return list;
 }
 
-/* A message as the template needs it: a copy, where it has to be changed. */
+/* A call of the older form, as the list of calls that templates know. Its id is one that all of them take. */
+static val chat__call_of_function(val_env *env, val function) {
+    const val list = val_list_new(env), call = val_dict_new(env);
+    val_put(env, call.dict, "id", val_str_of(env, chat__function_id));
+    val_put(env, call.dict, "type", val_str_of(env, "function"));
+    val_put(env, call.dict, "function", function);
+    val_list_add(env, list.list, call);
+    return list;
+}
+
+/* A role as the template knows it: developer is system where the template does not name it. */
+static val chat__fit_role(val_env *env, const chat_form *f, val role) {
+    if (val_is_str(role, "developer") && !chat__quotes(f, "developer")) return val_str_of(env, "system");
+    return role;
+}
+
+/* A message as the template needs it; its content is a text, null or missing. The last two are the empty text, since
+ * many templates would write None, or what the template takes beside calls. */
 static val chat__fit_message(val_env *env, const chat_form *f, val m) {
     static const char own[] = "reasoning_content";
-    const val  content = val_get(m, "content"), thought = val_get(m, own), calls = val_get(m, "tool_calls");
-    const bool rename = f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR &&
-                        val_get(m, f->think_key).kind == VAL_UNDEF;
-    const bool wrap = f->typed && content.kind == VAL_STR;
-    const bool fit = f->calls && calls.kind == VAL_LIST;
-    if (!rename && !wrap && !fit) return m;
-    const val copy = chat__copy(env, m);
-    if (rename) val_put(env, copy.dict, f->think_key, thought);
-    if (wrap) val_put(env, copy.dict, "content", chat__content(env, content, true));
-    if (fit) val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
+    const val copy = chat__copy(env, m), thought = val_get(m, own), function = val_get(m, "function_call");
+    val       content = val_get(m, "content"), calls = val_get(m, "tool_calls");
+    if (content.kind != VAL_STR) content = val_str_of(env, "");
+    val_put(env, copy.dict, "role", chat__fit_role(env, f, val_get(m, "role")));
+    val_put(env, copy.dict, "content", chat__content(env, content, f->typed));
+    if (f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR && val_get(m, f->think_key).kind == VAL_UNDEF)
+        val_put(env, copy.dict, f->think_key, thought);
+    if (f->calls && calls.kind != VAL_LIST && function.kind == VAL_DICT) {
+        calls = chat__call_of_function(env, function);
+        val_dict_del(copy.dict, val_str_of(env, "function_call"));
+    }
+    if (f->calls && calls.kind == VAL_LIST && calls.list->n) {
+        val_put(env, copy.dict, "tool_calls", chat__fit_calls(env, f, calls));
+        if (!content.s.n) chat__put_no_content(env, f, copy.dict);
+    }
+    if (val_is_str(val_get(m, "role"), "function")) {  /* what gives back the result of a call of the older form */
+        val_put(env, copy.dict, "role", val_str_of(env, "tool"));
+        chat__default(env, copy.dict, "tool_call_id", val_str_of(env, chat__function_id));
+    }
     return copy;
 }
 
@@ -1012,7 +1073,7 @@ static void chat__fill_prompt(val_env *env, const chat__job *j, val_dict *vars) 
     for (size_t i = 0; i < given.list->n; i++)
         val_list_add(env, messages.list, chat__fit_message(env, j->f, given.list->at[i]));
     val_put(env, vars, "messages", messages);
-    chat__default(env, vars, "add_generation_prompt", val_bool(true));
+    chat__default(env, vars, "add_generation_prompt", val_bool(!j->in->continues));
     if (j->in->choice == CHAT_CALL_NONE) val_dict_del(vars, val_str_of(env, "tools"));
     else if (j->f->calls && chat__tools(j->in).kind == VAL_LIST)
         chat__default(env, vars, calls_tools_name(j->f->calls), chat__tools(j->in));
@@ -1041,11 +1102,22 @@ static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
     return open.n && n && !text->from.at[n - 1].input && bytes_ends(seen, open) && seen.n - open.n >= own;
 }
 
+/* Whether the template ends its text with a mark that closes thinking, and perhaps what begins an answer after it. */
+static bool chat__ends_behind(const chat_form *f, const jinja_text *text) {
+    const size_t n = text->from.n;
+    const bytes  seen = chat__trim_end(str_bytes(&text->text)), marks[] = {str_bytes(&f->end), chat__trim(str_bytes(&f->close))};
+    bool         behind = false;
+    for (size_t i = 0; i < 2; i++) behind |= marks[i].n && bytes_ends(seen, marks[i]);
+    return behind && n && !text->from.at[n - 1].input;
+}
+
 /* Whether a conversation has tools or calls. */
 static bool chat__has_calls(const chat_input *in) {
     const val messages = val_get(in->vars, "messages");
     bool      any = chat__tools(in).kind == VAL_LIST;
-    for (size_t i = 0; !any && i < messages.list->n; i++) any = val_get(messages.list->at[i], "tool_calls").kind == VAL_LIST;
+    for (size_t i = 0; !any && i < messages.list->n; i++)
+        any = val_get(messages.list->at[i], "tool_calls").kind == VAL_LIST ||
+              val_get(messages.list->at[i], "function_call").kind == VAL_DICT;
     return any;
 }
 
@@ -1063,6 +1135,72 @@ static bool chat__begin_call(const chat_input *in, chat_prompt *p, jinja_text *t
     return true;
 }
 
+/* Whether the tools of a conversation are nowhere in its text, which is then the same without them. */
+static bool chat__hides_tools(const chat__job *j, const jinja_text *text) {
+    chat_input bare = *j->in;
+    chat__job  without = {.c = j->c, .f = j->f, .in = &bare, .fill = j->fill};
+    jinja_text other = {0};
+    err_t      none = {0};
+    if (chat__tools(j->in).kind != VAL_LIST || !j->f->hides_tools) return false;
+    bare.choice = CHAT_CALL_NONE;
+    const bool hides = chat__run_template(&without, &other, &none) && bytes_eq(str_bytes(&other.text), str_bytes(&text->text));
+    jinja_text_drop(&other);
+    return hides;
+}
+
+/* What a person should know of a prompt; NULL: nothing. */
+static const char *chat_warning(const chat_prompt *p) {
+    return p->hides_tools ? "tools: the template of this model does not print them, so the model does not know of them" : NULL;
+}
+
+static void chat__reversed(bytes b, str *out) {
+    str_clear(out);
+    for (size_t i = b.n; i > 0; i--) str_add(out, &b.p[i - 1], 1);
+}
+
+/* Where the last `what` begins in a run of bytes of messages; SIZE_MAX: nowhere. The texts are searched reversed, in a time
+ * in proportion. */
+static size_t chat__last_input(const jinja_text *text, bytes what) {
+    str    back = {0}, run = {0};
+    size_t found = SIZE_MAX;
+    chat__reversed(what, &back);
+    for (size_t i = text->from.n; i > 0 && found == SIZE_MAX; i--) {
+        const size_t from = i > 1 ? text->from.at[i - 2].end : 0, to = text->from.at[i - 1].end;
+        if (!text->from.at[i - 1].input || to - from < what.n) continue;
+        chat__reversed(chat__range(&text->text, from, to), &run);
+        const size_t at = bytes_find(str_bytes(&run), 0, str_bytes(&back));
+        if (at != SIZE_MAX) found = to - at - what.n;
+    }
+    str_drop_all(&back, &run);
+    return found;
+}
+
+/* Cuts a rendering after the text of the last message. The white space at that text's end stays where the template
+ * keeps it. */
+static bool chat__cut(const chat_input *in, chat_prompt *p, jinja_text *text, err_t *e) {
+    const val_list *messages = val_get(in->vars, "messages").list;
+    const val       content = val_get(messages->at[messages->n - 1], "content");
+    str             own = {0};
+    str_put(&own, "");
+    if (content.kind == VAL_STR) val_utf8(content.s, &own);
+    const bytes all = chat__trim_start(str_bytes(&own)), ink = chat__trim_end(all);
+    const size_t at = ink.n ? chat__last_input(text, ink) : SIZE_MAX;
+    const bool   whole = at != SIZE_MAX && bytes_begins(chat__range(&text->text, at, text->text.n), all);
+    const char  *open = p->form->open.p, *end = p->form->end.p;
+    if (!ink.n) err_set(e, EXIT_INPUT, "continue_final_message: the last message has no text");
+    else if (at == SIZE_MAX)
+        err_set(e, EXIT_INPUT, "continue_final_message: %s does not write the last message as it is", p->form->name);
+    else {
+        text->text.n = at + (whole ? all.n : ink.n);
+        for (size_t i = 0; i < text->from.n; i++) text->from.at[i].end = min_size(text->from.at[i].end, text->text.n);
+        const size_t begun = p->form->open.n ? chat__last(&own, open) : own.n, ended = begun < own.n ? chat__last(&own, end) : 0;
+        p->thinking = begun < own.n && (ended == own.n || ended < begun);
+        p->continues = true;
+    }
+    str_drop(&own);
+    return !e->code;
+}
+
 /* The prompt for an input that chat_input_check() has passed: rendered, with what begins an answer. */
 static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *out, err_t *e) {
     chat_form *f = chat__form(c, in);
@@ -1071,6 +1209,9 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     *out = (chat_prompt){.form = f};
     bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
+    out->thought = ok && chat__ends_behind(f, &text);
+    out->hides_tools = ok && chat__hides_tools(&j, &text);
+    ok = ok && (!in->continues || chat__cut(in, out, &text, e));
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
     if (ok) out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
@@ -1089,12 +1230,12 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     for (int i = 0; i < f->n_stops; i++) p->stops[n + i] = f->stops[i];
     o->stop = p->stops;
     o->n_stop = n + f->n_stops;
+    o->n_late = n;
     o->ends = &f->ends;
     o->shown = &f->shown;
-    if (c->o.think_budget < 0 || !f->closing.n) return;
     o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking,
                            .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
-                           .end = str_bytes(&f->end), .close = &f->closing};
+                           .end = str_bytes(&f->end), .close = c->o.think_budget < 0 || !f->closing.n ? NULL : &f->closing};
 }
 
 /* --- constraints --- */
@@ -1112,13 +1253,33 @@ static bytes *chat__end_texts(const chat_prompt *p, size_t *n) {
 }
 
 static bool chat__fill_calls(void *ctx, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
-    const chat_prompt *p = ctx;
-    calls_want         w = p->want;
-    bytes             *ends = chat__end_texts(p, &w.n_ends);
+    chat_prompt *p = ctx;
+    calls_want   w = p->want;
+    bytes       *ends = chat__end_texts(p, &w.n_ends);
     w.ends = ends;
     const bool ok = calls_hold(p->form->calls, &w, c, g, from, to, e);
+    p->want.failed = w.failed;
     mem_free(ends);
     return ok;
+}
+
+enum { CHAT_EASED = 64 };                             /* tools of which a schema is not kept, before none is */
+
+/* A tool whose schema cannot be kept takes any object where no call is required; in the end all tools do. */
+static bool chat__ease(void *ctx, const err_t *why, str *notes) {
+    chat_prompt  *p = ctx;
+    const size_t  n = p->want.tools.list->n, from = notes->n, bad = p->want.failed;
+    const bool    one = bad < n && p->n_eased < CHAT_EASED && !(p->loose && p->loose[bad]);
+    if (p->want.required || p->n_eased > CHAT_EASED) return false;
+    if (!p->loose) p->want.loose = p->loose = mem_new(n, sizeof *p->loose);
+    for (size_t i = 0; i < n; i++) p->loose[i] = p->loose[i] || !one || i == bad;
+    p->n_eased = one ? p->n_eased + 1 : CHAT_EASED + 1;
+    str_fmt(notes, "%s: the arguments of %s are any JSON object", why->text + (strncmp(why->text, "tools: ", 7) == 0 ? 7 : 0),
+            one ? "this tool" : "all tools");
+    for (size_t i = from; i < notes->n; i++)
+        if (notes->p[i] == '\n') notes->p[i] = ' ';
+    str_put(notes, "\n");
+    return true;
 }
 
 static void chat__write_tools(val_env *env, void *arg) {
@@ -1132,7 +1293,7 @@ static void chat__write_tools(val_env *env, void *arg) {
 static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     val_env env;
     p->v = c->v;
-    p->want = (calls_want){.tools = chat__tools(in), .only = in->call_name,
+    p->want = (calls_want){.tools = in->allowed.kind == VAL_LIST ? in->allowed : chat__tools(in), .only = in->call_name,
                            .required = in->choice == CHAT_CALL_REQUIRED, .many = !in->one_call, .json = o->form};
     str_clear(&p->key);
     str_fmt(&p->key, "%p %d %d %zu ", (const void *)p->form, p->want.required, p->want.many, p->want.only.n);
@@ -1144,6 +1305,7 @@ static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p
     o->text = str_bytes(&p->key);
     o->path = "tools";
     o->fill = chat__fill_calls;
+    o->ease = chat__ease;
     o->ctx = p;
     return ok;
 }
@@ -1155,16 +1317,28 @@ static bytes chat__think_tail(const chat_form *f) {
     return at ? chat__trim((bytes){at + end.n, (size_t)(close.p + close.n - at) - end.n}) : (bytes){0};
 }
 
-/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and
- * *o is none, calls become one. p and in live until it is compiled. */
+/* Whether an answer may not think: the prompt ends behind thinking, or it is switched off, or there are no tokens for it. */
+static bool chat__silent(const chat *c, const chat_input *in, const chat_prompt *p) {
+    if (p->thinking) return false;
+    if (p->thought || c->o.think_budget == 0) return true;
+    for (size_t i = 0; i < sizeof chat__switches / sizeof *chat__switches; i++) {
+        const val v = val_get(in->vars, chat__switches[i].name);
+        if (v.kind != VAL_UNDEF) return !val_truth(v);
+    }
+    return c->o.think == 0;
+}
+
+/* Completes the constraint of the answer to a prompt: it begins after the thinking, at once where there is none; where
+ * tools may be called and *o is none, calls become one. p and in live until it is compiled. */
 static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     const chat_form *f = p->form;
     const bool       calls = f->calls && chat__tools(in).kind == VAL_LIST &&
                              (o->kind == CONSTRAIN_NONE || in->choice == CHAT_CALL_REQUIRED);
     if (calls && !chat__hold_calls(c, in, p, o, e)) return false;
     o->think = (constrain_think){0};
+    if (p->continues && !p->thinking) return true;
     if (o->kind == CONSTRAIN_NONE || (calls && in->choice == CHAT_CALL_REQUIRED)) return true;
-    if (f->open.n && f->end.n)
+    if (f->open.n && f->end.n && !chat__silent(c, in, p))
         o->think = (constrain_think){.open = str_bytes(&f->open), .end = str_bytes(&f->end), .inside = p->thinking};
     if (!calls) o->think.lead = chat__trim(str_bytes(&f->lead)), o->think.tail = chat__think_tail(f);
     return true;
@@ -1191,6 +1365,16 @@ static const char *chat_finish_name(const chat_answer *a, gen_finish finish) {
     return name && a->calls.n && strcmp(name, "stop") == 0 ? "tool_calls" : name;
 }
 
+static void chat__put_call(const calls_call *call, const char *key, jw *w) {
+    jw_open(w, key, '{');
+    jw_text(w, "name", call->name);
+    jw_text(w, "arguments", call->arguments);
+    jw_close(w, '}');
+}
+
+/* The first call in OpenAI's older form: as a function. There is one at least. */
+static void chat_put_function(const call_list *l, const char *key, jw *w) { chat__put_call(l->at, key, w); }
+
 /* Calls as a list in OpenAI's form. */
 static void chat_put_calls(const call_list *l, const char *key, jw *w) {
     jw_open(w, key, '[');
@@ -1198,10 +1382,7 @@ static void chat_put_calls(const call_list *l, const char *key, jw *w) {
         jw_open(w, NULL, '{');
         jw_text(w, "id", l->at[i].id);
         jw_str(w, "type", "function");
-        jw_open(w, "function", '{');
-        jw_text(w, "name", l->at[i].name);
-        jw_text(w, "arguments", l->at[i].arguments);
-        jw_close(w, '}');
+        chat__put_call(&l->at[i], "function", w);
         jw_close(w, '}');
     }
     jw_close(w, ']');
@@ -1228,7 +1409,8 @@ typedef struct {
  * the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
-    *r = (chat_reader){.f = p->form, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
+    *r = (chat_reader){.f = p->form, .tools = tools,
+                       .at = p->thinking ? CHAT_IN_THINKING : p->continues ? CHAT_IN_BODY : CHAT_AT_START};
     if (tools.kind == VAL_LIST && tools.list->n) r->calls = p->form->calls;
     str_add(&r->text, p->begin.p, p->begin.n);
     str_put(&r->body, "");

@@ -7,7 +7,7 @@
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_or,
  * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name,
- * cli_effective, cli_lacks, cli_typed, cli_commit, cli_build.
+ * cli_effective, cli_lacks, cli_instead, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
 #define CLI_VERSION "0.1.0"
@@ -32,7 +32,7 @@ typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
     ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
-    ACT_BENCH, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
+    ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
 
@@ -42,12 +42,14 @@ enum {
     ON_BATCH = ON(BATCH),
     ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
     ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
-    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
+    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE) | ON(QUALITY),
+    ON_TYPES = ON_QUANTIZE | ON(QUALITY),           /* that choose types of tensors */
     ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                            /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
     ON_FIT = ON(MATCH) | ON(MASK),                  /* that compare a text with it */
-    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) |
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(QUALITY) |
+              ON(IMATRIX) |
               ON(EMBED),                                                                         /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED, /* that run the model */
     ON_RUN = ON_STEPS | ON_QUANTIZE,                                                             /* or calibrate with it */
@@ -60,7 +62,8 @@ typedef struct {
 } cli_list;
 
 typedef struct {
-    const char *model, *prompt, *file;                /* "" is a prompt, NULL is none */
+    const char *model, *prompt;                       /* "" is a prompt, NULL is none */
+    cli_list    files;                                /* of -f, in order; "-" is standard input */
     int         action;                               /* cli_act */
     const char *what;                                 /* value of the action: a tensor, a file, a list */
     const char *output, *format, *cpu, *pre;          /* NULL: not given */
@@ -68,7 +71,10 @@ typedef struct {
     bool        echo;                                 /* the prompt is written before the answer */
     char        own_shard[48];                        /* I/N of --shard auto */
     str         own_output;                           /* output, {shard} replaced */
-    bool        json, bos, escape, blas, no_stdin;
+    const char *system_file;                          /* NULL: not given */
+    str         own_system;                           /* its text */
+    bool        json, escape, blas, no_stdin;
+    int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
     int64_t     seed;                                 /* -1: draw one */
@@ -95,16 +101,19 @@ typedef struct {
     embed_opts  embed;
     const char *pooling;                              /* of embed, as a word; NULL: not given */
     bool        raw;                                  /* the vector is written as floats */
-    bool        resume;
+    bool        resume, retry_errors;
+    bool        print0;                               /* a NUL ends each text of a batch */
     cli_list    models;                               /* of --bench, instead of model */
     bench_opts  bench;
     const char *given[CLI_OPTS_MAX];                  /* [row of cli_opts] the argument with its name, NULL: not given */
     cli_list    idle;                                 /* options of llama.cpp that have no effect here, as given */
+    cli_list    again;                                /* options that replace another use, as given: that one and they */
 } config;
 
 /* A config in which nothing is given. */
 static config cli_defaults(void) {
-    return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults, .fwd = engine_defaults,
+    return (config){.cpu = "auto", .bos = -1, .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults,
+                    .fwd = engine_defaults,
                     .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults,
                     .samp = samp_defaults, .spec = spec_defaults, .eval = eval_defaults, .chunks = -1,
                     .batch = batch_defaults, .embed = embed_defaults,
@@ -117,7 +126,7 @@ typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
     OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
-    OPT_LAYERS,                                       /* such an int; auto is -1, all is INT_MAX */
+    OPT_LAYERS,                                       /* such an int; off is 0, auto is -1, all is INT_MAX */
     OPT_SAMP,                                         /* an int or float of samp_opts; bounds and help are those of samp_params */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
@@ -162,7 +171,7 @@ static const struct {
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -171,7 +180,7 @@ static const struct {
 } cli_partners[N_PARTNERS] = {
     [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
-    [BESIDE_BASE] = {"--kl-divergence-base", ON_ALL},
+    [BESIDE_BASE] = {"--kl-divergence-base", ON(PERPLEXITY)},
     [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
     [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
     [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
@@ -185,6 +194,8 @@ static const struct {
                      ON(GENERATE) | ON(TALK)},                                                  /* the same */
     [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)}, /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
+    [BESIDE_RESUME] = {"--resume", ON_LINES},
+    [BESIDE_PROMPTS] = {"--prompt-template", ON_LINES},
 };
 
 typedef struct {
@@ -212,7 +223,7 @@ typedef struct {
 static const cli_opt cli_opts[] = {
     /* names                            argument      kind      where                lo hi group, actions that it serves
      * help */
-    {"-i --interactive -cnv --conversation", NULL,         OPT_ACT,  AT(what),            ACT_TALK, 0, GROUP_ACT, ON_ALL,
+    {"-i --interactive",                NULL,         OPT_ACT,  AT(what),            ACT_TALK, 0, GROUP_ACT, ON_ALL,
      .help = "talk with the model: in a terminal with line editing and history (/help lists commands), else each "
              "line of standard input is a message; a model with a chat template begins to talk where neither an "
              "action nor a prompt is given in a terminal"},
@@ -244,16 +255,21 @@ static const cli_opt cli_opts[] = {
      .help = "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
     {"--merge",                         "FILE",       OPT_ACT,  AT(what),            ACT_MERGE, 1, GROUP_ACT, ON_ALL,
      .help = "join the batch results of FILE and of all files after it in the order of the input; two records of "
-             "one line that do not agree are refused; needs no model"},
+             "one line that do not agree are refused; -o FILE.csv, .tsv, .txt and .json or --format write them in that form; "
+             "needs no model"},
     {"--inspect",                       NULL,         OPT_ACT,  AT(what),            ACT_INSPECT, 0, GROUP_ACT, ON_ALL,
      .help = "check the whole model file and print its metadata and tensors; runs nothing"},
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what),            ACT_DUMP, 0, GROUP_ACT, ON_ALL,
      .help = "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what),            ACT_QUANTIZE, 0, GROUP_ACT, ON_ALL,
      .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
+    {"--quality",                       "TYPE,TYPE",  OPT_ACT,  AT(what),            ACT_QUALITY, 0, GROUP_ACT, ON_ALL,
+     .help = "make a temporary file of each type, in TMPDIR or /tmp, and compare it with -m on the text of -f: size, "
+             "perplexity, KL divergence, as a table (--format md, csv, json) and a picture (--plot FILE)"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what),            ACT_BATCH, 1, GROUP_ACT, ON_ALL,
      .help = "answer every line of FILE (- is standard input) and of all files after it, patterns such as "
-             "'*.jsonl' too: OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
+             "'*.jsonl' too: OpenAI batch lines, bare bodies, or plain text, in which each line is a prompt as that of "
+             "-p is; results to -o or stdout as they come"},
     {"--embed --embedding --embeddings", NULL,         OPT_ACT,  AT(what),            ACT_EMBED, 0, GROUP_ACT, ON_ALL,
      .help = "print the vector of the prompt, numbers on a line; -o FILE: raw float32, little-endian; --format "
              "json: as OpenAI's /v1/embeddings; with --batch: a record for each line, which is a text or an "
@@ -263,7 +279,8 @@ static const cli_opt cli_opts[] = {
      .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
              "this machine; -v: time of each stage"},
     {"--list", "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
-     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
+     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize with the bits per "
+             "weight of a file of 8 billion weights (Llama 3.1), forms of tool calls, options"},
     {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,
      .help = "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
     {"--version",                       NULL,         OPT_ACT,  AT(what),            ACT_VERSION, 0, GROUP_ACT, ON_ALL,
@@ -274,24 +291,28 @@ static const cli_opt cli_opts[] = {
      .help = "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
 
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0, 0, GROUP_PROMPT, ON_ALL,
-     .help = "model file (GGUF); for a split model its first part", .env = "LLMRUN_MODEL"},
+     .help = "model file (GGUF); for a split model its first part; a key that changes the text counts for every architecture, "
+             "and a line names one that llama.cpp does not read for the model's", .env = "LLMRUN_MODEL"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),
-     .help = "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0, 0,
+     .help = "prompt: a message to a model with a chat template, else a text to continue (--raw: always); standard input is "
+             "appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
+    {"-f --file",                       "FILE",       OPT_LIST, AT(files),           0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER),
      .help = "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and "
-             "-f are absent"},
+             "-f are absent; may be given several times: -p TEXT, then the files, a blank line between"},
     {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_LINES,
      .help = "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
-    {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1, 0, GROUP_CHAT, ON_CHAT,
-     .help = "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a "
-             "chat template, and where an option of this group says what the chat is; a prompt from a pipe is raw"},
-    {"--no-chat",                       NULL,         OPT_SET,  AT(chat.on),         0, 0, GROUP_CHAT, ON_CHAT,
-     .help = "the prompt is raw, also in a terminal"},
+    {"--chat -cnv --conversation -st --single-turn --jinja", NULL, OPT_SET, AT(chat.on), 1, 0, GROUP_CHAT, ON_CHAT,
+     .help = "the prompt is a user's message, and a model without a chat template is an error; without this option it is a "
+             "message where the model has a template or an option of this group gives one"},
+    {"--raw --no-chat -no-cnv --no-conversation", NULL, OPT_SET, AT(chat.on),         0, 0, GROUP_CHAT, ON_CHAT | ON_TEXT,
+     .help = "the prompt is a text to continue, without the chat template; actions that only read a text are always so"},
     {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0, 0, GROUP_CHAT, ON_CHAT,
      .help = "system message, where the messages have none"},
+    {"-sysf --system-prompt-file",      "FILE",       OPT_STR,  AT(system_file),     0, 0, GROUP_CHAT, ON_CHAT,
+     .help = "the same with the text of FILE, without a newline at its end"},
     {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0, 0, GROUP_CHAT, ON(GENERATE) | ON(TALK),
      .help = "messages in JSON: a list, or an object with messages, tools and other variables of the template; the "
              "prompt, if there is one, is one more message"},
@@ -309,18 +330,23 @@ static const cli_opt cli_opts[] = {
      .help = "most tokens of thinking, after which it is closed; -1 is no bound"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
-     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
+     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default; files "
+             "and texts of --perplexity and --imatrix-out stay as they are"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
      .help = "take these texts as exact bytes; the default"},
-    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0, 0,
-     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES,
-     .help = "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
+    {"--bos",                           NULL,         OPT_SET,  AT(bos),             1, 0,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES | ON_QUANTIZE,
+     .help = "begin a raw prompt with the start token even where the model file does not ask for it (--tokenize adds none by "
+             "default); a prompt that is written with it gets no second one", .beside = BESIDE_TEXT},
+    {"--no-bos",                        NULL,         OPT_SET,  AT(bos),             0, 0,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES | ON_QUANTIZE,
+     .help = "add no start token to a raw prompt, whatever the model file says", .beside = BESIDE_TEXT},
     {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1, 1,
      GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
      .help = "control tokens: --tokenize parses them, --detokenize and the answer print their names",
      .beside = BESIDE_TEXT},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0, 0,
+    {"--no-special --no-parse-special", NULL,         OPT_SET,  AT(special),         0, 0,
      GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
      .help = "do not parse control tokens in the prompt; they are parsed by default when the model runs",
      .beside = BESIDE_TEXT},
@@ -344,12 +370,17 @@ static const cli_opt cli_opts[] = {
     {"--kl-divergence-base --save-all-logits", "FILE",       OPT_STR,  AT(eval.base),       0, 0, GROUP_EVAL, ON(PERPLEXITY),
      .help = "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for "
              "--kl-divergence"},
-    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG, GROUP_EVAL, ON(PERPLEXITY),
-     .help = "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 "
-             "is all", .beside = BESIDE_BASE},
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG,
+     GROUP_EVAL, ON(PERPLEXITY) | ON(QUALITY),
+     .help = "--kl-divergence-base and --quality keep the N most probable tokens of each position and the sum of the others; "
+             "0 is all", .beside = BESIDE_BASE},
     {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
      .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's "
              "classifier; the default is the model file's, else the mean in an encoder and the last one in other models"},
+    {"--truncate",                      NULL,         OPT_ON,   AT(embed.truncate),  0, 0, GROUP_RUN, ON_EMBED,
+     .help = "cut texts longer than the context, or than the file's ARCH.max_seq_length; their end token stays"},
+    {"--embed-prefix",                  "TEXT",       OPT_STR,  AT(embed.prefix),    0, 0, GROUP_RUN, ON_EMBED,
+     .help = "text before each text to embed, such as 'query: '"},
     {"--embd-normalize --embd-normalise", "N",          OPT_INT,  AT(embed.norm),      -1, 1000, GROUP_RUN, ON_EMBED,
      .help = "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of "
              "magnitudes, 2 by the Euclidean norm, P by the P-norm"},
@@ -374,6 +405,9 @@ static const cli_opt cli_opts[] = {
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
+    {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,
+     .help = "end the answer where N tokens in a row are each the same as the one P tokens before, for a P of at most 64; "
+             "auto: 512 where neither -n nor max_tokens bounds the answer, else off"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0, 0, GROUP_RUN, ON_ANSWER,
      .help = "never choose an end token"},
 
@@ -426,15 +460,21 @@ static const cli_opt cli_opts[] = {
     {"-jf --json-schema-file",          "FILE",       OPT_STR,  AT(hold.schema_file), 0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the same with the schema of FILE"},
     {"--regex",                         "PATTERN",    OPT_STR,  AT(hold.regex),      0, 0, GROUP_HOLD, ON_HOLD,
-     .help = "the answer as a whole matches this regular expression, as Python writes them, without backreferences "
-             "and lookaround"},
+     .help = "the answer as a whole matches this regular expression, as Python writes them (\\w, \\d, \\s are "
+             "Unicode's), without backreferences and lookaround"},
     {"--choice",                        "A|B",        OPT_STR,  AT(hold.choice),     0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the answer is one of these texts, which bars separate; \\| is a bar in a text, \\\\ a backslash"},
     {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0, 0, GROUP_HOLD, ON_HOLD,
      .help = "the constraint begins after the first TEXT of the answer", .beside = BESIDE_HOLD},
     {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
-     .help = "choose only tokens from which a valid answer can be finished within -n, where that is possible",
+     .help = "choose only tokens from which a valid answer can be finished within -n and the context, where that is "
+             "possible; on by default",
      .beside = BESIDE_HOLD},
+    {"--no-close",                      NULL,         OPT_OFF,  AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
+     .help = "choose any token that the constraint allows, although -n may then cut the answer", .beside = BESIDE_HOLD},
+    {"--schema-loose",                  NULL,         OPT_ON,   AT(hold.lax),        0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
+     .help = "drop uniqueItems where it cannot be kept while generating, with a note, in place of refusing the schema",
+     .beside = BESIDE_SCHEMA},
     {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
      .help = "order of the keys that are written: as the schema declares them, or any", .beside = BESIDE_SCHEMA},
     {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
@@ -517,32 +557,46 @@ static const cli_opt cli_opts[] = {
     {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6, GROUP_ROPE, ON_RUN,
      .help = "pairs with fewer rotations than X are fully scaled; -1 is the model's own", .beside = BESIDE_TEXT},
 
-    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_TYPES,
      .help = "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as "
              "many chunks as 4 GiB hold"},
-    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_TYPES,
      .help = "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
-    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_TYPES,
      .help = "TYPE for the tensors whose names match a regular expression; the first matching option counts; may "
-             "be given several times"},
-    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+             "be given several times; one that gives no tensor its type is refused"},
+    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the output matrix"},
-    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "type of the token embeddings"},
-    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "keep the type of the output matrix"},
-    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_TYPES,
      .help = "give every matrix the base type, without a mixture"},
-    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_TYPES,
      .help = "accept weights that are quantised already, which lose quality twice"},
-    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE,
-     .help = "print the new type of each tensor and the sizes; write nothing"},
+    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE | ON_LINES,
+     .help = "write nothing; --quantize prints the new type of each tensor and the sizes; --batch names the wrong lines, counts "
+             "tokens, and estimates time and price from a sample that it runs"},
 
+    {"--prompt-template",               "TEXT",       OPT_STR,  AT(batch.prompt),    0, 0, GROUP_BATCH, ON_LINES,
+     .help = "make a prompt of each row of CSV or TSV, or of each JSON object: {COLUMN} is its value, {{ and }} are braces; a "
+             "message where the model has a chat template"},
+    {"--input-format",                  "jsonl|csv|tsv|text", OPT_WORD, AT(batch.input), 0, 0, GROUP_BATCH, ON_LINES,
+     .help = "form of the files; without it by the name (.csv, .tsv) or the first line; the first row of CSV and TSV names "
+             "the columns, a line of text is the column text"},
+    {"--id-column",                     "NAME",       OPT_STR,  AT(batch.id_column), 0, 0, GROUP_BATCH, ON_LINES,
+     .help = "with --prompt-template, the column whose value is the custom_id of the record (custom_id)",
+     .beside = BESIDE_PROMPTS},
     {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024, GROUP_BATCH, ON_LINES,
      .help = "most sequences that run at the same time; fewer run when the cache is full"},
     {"--resume",                        NULL,         OPT_ON,   AT(resume),          0, 0, GROUP_BATCH, ON_LINES,
      .help = "continue the results in the -o file: lines that it answers are not run again; records that answer no "
              "line of the input are moved to FILE.stale"},
+    {"--retry-errors",                  NULL,         OPT_ON,   AT(retry_errors),    0, 0, GROUP_BATCH, ON_LINES,
+     .help = "with --resume: run the lines again whose record is an error", .beside = BESIDE_RESUME},
+    {"--print0",                        NULL,         OPT_ON,   AT(print0),          0, 0, GROUP_BATCH, ON_BATCH | ON(MERGE),
+     .help = "with --format text: a NUL ends each answer, not a newline"},
     {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0, 0, GROUP_BATCH, ON_LINES,
      .help = "plan: prompts with the same beginning run one after the other, so that it is computed once; input: "
              "the order of the file"},
@@ -551,7 +605,8 @@ static const cli_opt cli_opts[] = {
              "up to --batch-window results wait for earlier ones"},
     {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0, 0, GROUP_BATCH, ON_LINES,
      .help = "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), "
-             "times (seconds until its turn, its first and its last token)"},
+             "times (seconds until its turn, its first and its last token); with --prompt-template also columns by their "
+             "names, or all"},
     {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20, GROUP_BATCH, ON_LINES,
      .help = "lines that are read ahead and planned together"},
     {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32, GROUP_BATCH, ON_LINES,
@@ -605,22 +660,25 @@ static const cli_opt cli_opts[] = {
      .help = "times that each test runs"},
     {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0, 0, GROUP_BENCH, ON_BENCH,
      .help = "do not run one step before each test"},
-    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH,
-     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
+    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH | ON(QUALITY),
+     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary; --quality: sizes and "
+             "divergences"},
 
     {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0, 0,
      GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)),
-     .help = "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or "
-             "jsonl, alone or as the file's extension, is the form"},
+     .help = "write the answer to FILE in place of stdout; --quantize: the new model; the extension says the form: --bench md, "
+             "csv, json or jsonl, which may stand alone; vectors f32, npy or txt; --batch csv, tsv, txt or json (a list), which "
+             "is made when the run ends, from the records that stay in FILE.csv.jsonl for --resume and --merge"},
     {"--ids",                           NULL,         OPT_ON,   AT(text.ids),        0, 0, GROUP_OUT, ON(GENERATE),
      .help = "print token ids on one line in place of text"},
     {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0, 0, GROUP_OUT, ON(GENERATE),
      .help = "print the prompt before the answer; with --ids, its token ids"},
-    {"--format", "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
+    {"--format", "text|json|jsonl|csv|tsv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
      .help = "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for "
-             "--show-statistics; csv for the answers of --batch, a row for each completion; json for generation, "
-             "--score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for "
-             "--list; md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
+             "--show-statistics; text, csv, tsv or jsonl for the answers of --batch: the answers alone in the order of the "
+             "input, a row for each completion, records; json for generation, --score, --tokenize, --inspect, "
+             "--perplexity, --kl-divergence and the summary of --batch; md for --list; md, man, bash, "
+             "zsh or fish for --help: a man page or the completions of a shell"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0, 0, GROUP_OUT, ON_ALL,
      .help = "the same as --format json"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL,
@@ -667,7 +725,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "N", CLI_IDLE, NULL},
     {"-sm --split-mode", "MODE", CLI_IDLE, NULL},
     {"-ts --tensor-split", "LIST", CLI_IDLE, NULL},
-    {"-fit --fit --fitp --fit-print", CLI_SWITCH, CLI_IDLE, NULL},
+    {"-fit --fit", CLI_SWITCH, CLI_IDLE, NULL},
     {"-fitt --fit-target", "LIST", CLI_IDLE, NULL},
     {"-fitc --fit-ctx", "N", CLI_IDLE, NULL},
     {"-ot --override-tensor -otd --override-tensor-draft --spec-draft-override-tensor", "LIST", CLI_IDLE, NULL},
@@ -681,8 +739,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step -cram --cache-ram", "N", CLI_IDLE, NULL},
     {"-dt --defrag-thold", "X", CLI_IDLE, NULL},
     {"--warmup --no-warmup --perf --no-perf --show-timings --no-show-timings --check-tensors", NULL, CLI_IDLE, NULL},
-    {"-no-cnv --no-conversation -st --single-turn --jinja --no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE,
-     NULL},
+    {"--no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE, NULL},
     {"-co --color --log-colors", CLI_SWITCH, CLI_IDLE, NULL},
     {"--log-disable --log-prefix --no-log-prefix --log-timestamps --no-log-timestamps --verbose-prompt --progress", NULL,
      CLI_IDLE, NULL},
@@ -690,10 +747,8 @@ static const cli_foreign cli_foreigners[] = {
     {"-lv --verbosity --log-verbosity", "N", CLI_IDLE, NULL},
     {"-ptc --print-token-count", "N", CLI_IDLE, NULL},
     {"-ofreq --output-frequency --save-frequency", "N", CLI_IDLE, NULL},
-    {"--ppl --no-bos --no-parse-special --keep-split", NULL, CLI_IDLE, NULL},
 
     {"-if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
-    {"-sysf --system-prompt-file", "FILE", CLI_MISSING, "-sys TEXT"},
     {"--chat-template", "TEXT", CLI_MISSING, "--chat-template-file FILE"},
     {"--reasoning-budget", "N", CLI_MISSING, "--think-budget N"},
     {"-rea --reasoning", "TEXT", CLI_MISSING, "--think on or off"},
@@ -719,6 +774,9 @@ static const cli_foreign cli_foreigners[] = {
     {"--stdin", NULL, CLI_MISSING, "standard input is read where -p and -f are absent"},
     {"--show-count", NULL, CLI_MISSING, NULL},
     {"--parse-special", NULL, CLI_MISSING, "--special"},
+    {"--ppl", NULL, CLI_MISSING, "--perplexity"},
+    {"-fitp --fit-print", CLI_SWITCH, CLI_MISSING, NULL},
+    {"--keep-split", NULL, CLI_MISSING, NULL},
     {"--chunk --from-chunk --ppl-output-type", "N", CLI_MISSING, NULL},
     {"--no-ppl --hellaswag --winogrande --multiple-choice --save-logits --check", NULL, CLI_MISSING, NULL},
     {"--hellaswag-tasks --winogrande-tasks --multiple-choice-tasks", "N", CLI_MISSING, NULL},
@@ -734,6 +792,60 @@ static const cli_foreign cli_foreigners[] = {
      "there is no server"},
 };
 enum { N_CLI_FOREIGN = sizeof cli_foreigners / sizeof *cli_foreigners };
+
+/* What other programs call options of llmrun, in names or sub-commands. An error about one of them says what to write here. */
+static const struct {
+    const char *names, *use;                          /* names: separated by spaces; `use` begins with an option of llmrun */
+} cli_others[] = {
+    {"--max-tokens --max-new-tokens --max-completion-tokens --num-predict --num-tokens --n-tokens --tokens --max-length", "-n N"},
+    {"--num-ctx --n-ctx --context --context-size --context-length --max-model-len --max-seq-len", "-c N"},
+    {"--num-threads --n-threads --num-thread --cores --cpus", "-t N"},
+    {"--gpu --gpus --n-gpu --num-gpu --use-gpu --cuda --ngl", "-ngl N, with --device N to choose a GPU"},
+    {"--cpu-only --no-gpu", "-ngl 0"},
+    {"--system --system-message", "-sys TEXT"},
+    {"--schema --json-mode --guided-json --response-format", "--json-schema JSON"},
+    {"--guided-regex --pattern", "--regex PATTERN"},
+    {"--guided-choice --choices", "--choice \"A|B\""},
+    {"--guided-grammar --gbnf", "--grammar GRAMMAR"},
+    {"--repetition-penalty", "--repeat-penalty X"},
+    {"--stop-sequence --stop-sequences --stop-token", "--stop TEXT"},
+    {"--model-path --model-file --path-to-model --gguf", "-m FILE"},
+    {"--prompt-file --input --input-file --infile", "-f FILE"},
+    {"--out --outfile --output-file --save", "-o FILE"},
+    {"--batch-file --input-jsonl --prompts", "--batch FILE"},
+    {"--draft-model --speculative-model", "-md FILE"},
+    {"--kv-cache-type --kv-cache-dtype --cache-type", "-ctk TYPE and -ctv TYPE"},
+    {"--quant --quantization --outtype --ftype", "--quantize TYPE"},
+    {"--reasoning-effort --thinking --enable-thinking", "--think on"},
+    {"--no-think --no-thinking --nothink", "--think off"},
+    {"--info --show --show-info --metadata", "--inspect"},
+    {"--benchmark", "--bench"},
+    {"--csv", "--format csv"},
+    {"--jsonl", "--format jsonl"},
+    {"--silent --no-log", "-q"},
+};
+enum { N_CLI_OTHERS = sizeof cli_others / sizeof *cli_others };
+
+static const struct {
+    const char *words, *use;                          /* words: separated by spaces */
+} cli_subcommands[] = {
+    {"chat run interactive", "llmrun -m FILE talks with a model in a terminal, llmrun -m FILE -p TEXT answers once"},
+    {"list ls ps models", "there is no store of models, -m takes the path of a GGUF file"},
+    {"serve server start", "there is no server, --batch FILE answers many requests"},
+    {"pull download get install", "-m takes a GGUF file of this machine, --help models says where such files come from"},
+    {"rm cp create push stop", "there is no store of models, -m takes the path of a GGUF file"},
+    {"generate complete completion prompt", "llmrun -m FILE -p TEXT answers TEXT"},
+    {"embed embedding embeddings", "llmrun -m FILE --embed -p TEXT prints a vector"},
+    {"batch", "llmrun -m FILE --batch IN -o OUT answers every line of IN"},
+    {"bench benchmark", "llmrun -m FILE --bench measures the speed"},
+    {"quantize convert", "llmrun -m FILE --quantize TYPE -o OUT writes a smaller model"},
+    {"perplexity eval", "llmrun -m FILE --perplexity -f TEXT measures it"},
+    {"show inspect info", "llmrun -m FILE --inspect prints what is in the file"},
+    {"tokenize", "llmrun -m FILE --tokenize -p TEXT prints the ids"},
+    {"help", "llmrun --help lists all options, llmrun -h the most used ones"},
+    {"version", "llmrun --version prints it"},
+};
+enum { N_CLI_SUBCOMMANDS = sizeof cli_subcommands / sizeof *cli_subcommands };
 
 /* The next word of a list separated by `sep`; false at the end. */
 static bool cli_word(const char **list, char sep, bytes *out) {
@@ -763,6 +875,34 @@ static const cli_opt *cli_find(bool bench, bytes name) {
             for (bytes w; cli_word(&names, ' ', &w);)
                 if (bytes_eq(w, name)) return &cli_opts[i];
         }
+    return NULL;
+}
+
+/* Whether two names are alike, a dash being the same as an underscore. */
+static bool cli__alike(bytes a, bytes b) {
+    if (a.n != b.n) return false;
+    for (size_t i = 0; i < a.n; i++)
+        if ((a.p[i] == '_' ? '-' : a.p[i]) != b.p[i]) return false;
+    return true;
+}
+
+/* What to write in place of an option of another program; NULL: it is not known. */
+static const char *cli_instead(bytes name) {
+    for (int i = 0; i < N_CLI_OTHERS; i++) {
+        const char *names = cli_others[i].names;
+        for (bytes w; cli_word(&names, ' ', &w);)
+            if (cli__alike(name, w)) return cli_others[i].use;
+    }
+    return NULL;
+}
+
+/* The same for the first word of a command line. */
+static const char *cli__subcommand(const char *word) {
+    for (int i = 0; i < N_CLI_SUBCOMMANDS; i++) {
+        const char *words = cli_subcommands[i].words;
+        for (bytes w; cli_word(&words, ' ', &w);)
+            if (bytes_is(w, word)) return cli_subcommands[i].use;
+    }
     return NULL;
 }
 
@@ -1017,7 +1157,7 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_
 }
 
 static bool cli__layers(const cli_opt *o, const char *name, const char *value, int *to, err_t *e) {
-    int64_t n = strcmp(value, "auto") == 0 ? -1 : INT_MAX;
+    int64_t n = strcmp(value, "off") == 0 ? 0 : strcmp(value, "auto") == 0 ? -1 : INT_MAX;
     if (isdigit((unsigned char)*value) || *value == '-' ? !cli__int(o, name, value, &n, e) : !cli__choose(o, name, value, e))
         return false;
     *to = (int)n;
@@ -1082,6 +1222,64 @@ static bool cli_set(config *c, const cli_opt *o, const char *name, const char *v
     return false;
 }
 
+/* The values of a list as on the command line. */
+static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
+    const char *names[16];
+    k_levels_list(names, NULL);
+    for (int i = 0; i < l->n; i++) {
+        if (i) str_put(out, ",");
+        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
+        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
+        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
+        else str_fmt(out, "%d", l->v[i]);
+    }
+}
+
+/* The words of the argument column whose bits are set. */
+static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
+    const char *words = o->arg;
+    bool        any = false;
+    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
+        if (!(bits & 1)) continue;
+        if (any) str_put(out, " ");
+        str_add(out, w.p, w.n);
+        any = true;
+    }
+}
+
+static void cli__spell_layers(int n, str *out) {
+    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
+    else str_fmt(out, "%d", n);
+}
+
+/* The value of an option; "" where it has none. */
+static void cli_value(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    char        num[32] = "";
+    const char *text = num;
+    switch (cli_full(o).kind) {
+    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
+    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
+    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
+    case OPT_FLT:
+        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
+        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
+        break;
+    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case OPT_STR:
+    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
+    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
+    case OPT_NUMS:
+    case OPT_PAIR:
+    case OPT_TYPES:
+    case OPT_LEVELS:
+    case OPT_WORDS: cli__spell_list(o, field, out); break;
+    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
+    default: break;
+    }
+    str_put(out, text);
+}
+
 /* --- parsing --- */
 
 /* Options from the environment. The command line is read later and replaces them. */
@@ -1094,8 +1292,10 @@ static bool cli_environment(config *c, err_t *e) {
 }
 
 static bool cli__unknown(bytes name, int action, err_t *e) {
-    bytes near = cli__near(name, action);
-    int   n = name.n < 100 ? (int)name.n : 100;
+    bytes       near = cli__near(name, action);
+    const char *use = cli_instead(name);
+    int         n = name.n < 100 ? (int)name.n : 100;
+    if (use) return err_set(e, EXIT_INPUT, "unknown option %.*s, expected %s", n, name.p, use);
     if (near.n) return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
     return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
 }
@@ -1197,6 +1397,37 @@ static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_
     return true;
 }
 
+/* Whether each use of an option replaces the one before. */
+static bool cli__replaces(const cli_opt *o) {
+    switch (o->kind) {
+    case OPT_LIST: case OPT_BITS: case OPT_ACT: case OPT_NUMS: case OPT_PAIR: case OPT_TYPES: case OPT_LEVELS: case OPT_WORDS:
+        return false;
+    default: return true;
+    }
+}
+
+/* Notes a use that replaces another one of the same field with another value. */
+static void cli__note_again(config *c, const cli_opt *o, const char *arg, const str *was, const str *is) {
+    if (!cli__replaces(o) || strcmp(was->p, is->p) == 0) return;
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        if (!c->given[i] || cli_opts[i].at != o->at || cli_opts[i].kind == OPT_ACT) continue;
+        for (int k = 1; k < c->again.n; k += 2)
+            if (bytes_eq(cli_typed(c->again.v[k]), cli_typed(arg))) return;
+        cli_push(&c->again, c->given[i]);
+        cli_push(&c->again, arg);
+        return;
+    }
+}
+
+/* The value of the option's field as text, for a comparison. */
+static void cli__field(const cli_opt *o, const config *c, str *out) {
+    const void *field = (const char *)c + o->at;
+    str_put(out, "");
+    if (o->kind == OPT_ON || o->kind == OPT_OFF) str_fmt(out, "%d", *(const bool *)field);
+    else if (o->kind == OPT_SET) str_fmt(out, "%d", *(const int *)field);
+    else if (cli__replaces(o)) cli_value(o, c, out);
+}
+
 /* An option of llmrun with its value in the same argument (value) or in the next one. */
 static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, const char *value, err_t *e) {
     char as_typed[64];
@@ -1207,9 +1438,14 @@ static bool cli__take(config *c, cli_line *l, const cli_opt *o, bytes name, cons
         if (l->at == l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", as_typed, o->arg);
         value = l->arg[l->at++];
     }
-    if (!cli_set(c, o, as_typed, value, e)) return false;
-    c->given[o - cli_opts] = arg;
-    return true;
+    str was = {0}, is = {0};
+    cli__field(o, c, &was);
+    const bool ok = cli_set(c, o, as_typed, value, e);
+    if (ok) cli__field(o, c, &is);
+    if (ok) cli__note_again(c, o, arg, &was, &is);
+    if (ok) c->given[o - cli_opts] = arg;
+    str_drop_all(&was, &is);
+    return ok;
 }
 
 /* The argument before arg[at], which begins with a dash. A name that has no effect on the action may be an idle option of
@@ -1225,10 +1461,14 @@ static bool cli__option(config *c, cli_line *l, err_t *e) {
 }
 
 /* An argument that is not an option: one more file of an action that takes several. */
-static bool cli__operand(config *c, const char *arg, err_t *e) {
+static bool cli__operand(config *c, const cli_line *l, err_t *e) {
+    const char    *arg = l->arg[l->at - 1], *use = l->at == 1 ? cli__subcommand(arg) : NULL;
     const cli_opt *o = cli__action_opt(c->action);
+    if (use) return err_set(e, EXIT_INPUT, "unexpected argument '%s': llmrun has options in place of commands, %s", arg, use);
     if (!o || !o->hi)
-        return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
+        return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a %s goes after %s)", arg,
+                       bytes_ends(bytes_of(arg), bytes_of(".gguf")) ? "model" : "prompt",
+                       bytes_ends(bytes_of(arg), bytes_of(".gguf")) ? "-m" : "-p");
     cli_push(&c->inputs, arg);
     return true;
 }
@@ -1240,7 +1480,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     while (l.at < n) {
         const char *a = arg[l.at++];
         if (options && strcmp(a, "--") == 0) options = false;
-        else if (!(options && a[0] == '-' && a[1] ? cli__option(c, &l, e) : cli__operand(c, a, e))) return false;
+        else if (!(options && a[0] == '-' && a[1] ? cli__option(c, &l, e) : cli__operand(c, &l, e))) return false;
     }
     return true;
 }
@@ -1360,7 +1600,10 @@ static bool cli_given(const config *c, const char *name) { return c->given[cli_f
 
 /* Checks texts and replaces their escapes. */
 static bool cli__finish_texts(config *c, err_t *e) {
-    if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
+    int n_stdin = 0;
+    for (int i = 0; i < c->files.n; i++) n_stdin += strcmp(c->files.v[i], "-") == 0;
+    if (n_stdin && c->no_stdin) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
+    if (n_stdin > 1) return err_set(e, EXIT_INPUT, "--file -: given %d times, standard input can be read once", n_stdin);
     for (int i = 0; i < c->stop.n; i++)
         if (!*c->stop.v[i]) return err_set(e, EXIT_INPUT, "--stop: found an empty text, expected at least one byte");
     return !c->escape ||
@@ -1376,7 +1619,9 @@ static bool cli__finish_chat(config *c, err_t *e) {
                        bits & THINK_ON && bits & THINK_OFF ? "on and off" : "show and hide");
     if (bits & (THINK_ON | THINK_OFF)) c->chat.think = bits & THINK_ON ? 1 : 0;
     c->chat.think_show = bits & THINK_SHOW;
-    return !c->chat.messages || c->chat.on || err_set(e, EXIT_INPUT, "--no-chat and --messages disagree");
+    if (c->chat.system && c->system_file)
+        return err_set(e, EXIT_INPUT, "--system-prompt and --system-prompt-file both give a system message, expected one");
+    return !c->chat.messages || c->chat.on || err_set(e, EXIT_INPUT, "--raw and --messages disagree");
 }
 
 static bool cli__finish_rope(config *c, err_t *e) {
@@ -1398,7 +1643,6 @@ static bool cli__finish_blas(config *c, err_t *e) {
 
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
-    if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
     if (!constrain_check(&c->hold, e)) return false;
     if (c->spec.least > c->spec.most)
@@ -1406,6 +1650,7 @@ static bool cli_finish(config *c, err_t *e) {
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
+    c->calib.bos = c->bos;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
     if (!cli__biases(c, e)) return false;
     samp_opts so = c->samp;
@@ -1426,69 +1671,13 @@ static void cli_drop(config *c) {
     cli_list_drop(&c->breakers);
     cli_list_drop(&c->in_files);
     cli_list_drop(&c->inputs);
+    cli_list_drop(&c->files);
     cli_list_drop(&c->tensor_types);
     cli_list_drop(&c->models);
     cli_list_drop(&c->idle);
+    cli_list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
-    str_drop(&c->own_output);
-}
-
-/* The values of a list as on the command line. */
-static void cli__spell_list(const cli_opt *o, const bench_list *l, str *out) {
-    const char *names[16];
-    k_levels_list(names, NULL);
-    for (int i = 0; i < l->n; i++) {
-        if (i) str_put(out, ",");
-        if (o->kind == OPT_TYPES) str_put(out, k_types[l->v[i]].name);
-        else if (o->kind == OPT_LEVELS) str_put(out, l->v[i] < 0 ? "auto" : names[l->v[i]]);
-        else if (o->kind == OPT_WORDS) str_put(out, bench_repacks[l->v[i]]);
-        else str_fmt(out, "%d", l->v[i]);
-    }
-}
-
-/* The words of the argument column whose bits are set. */
-static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
-    const char *words = o->arg;
-    bool        any = false;
-    for (bytes w; cli_word(&words, '|', &w); bits >>= 1) {
-        if (!(bits & 1)) continue;
-        if (any) str_put(out, " ");
-        str_add(out, w.p, w.n);
-        any = true;
-    }
-}
-
-static void cli__spell_layers(int n, str *out) {
-    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
-    else str_fmt(out, "%d", n);
-}
-
-/* The value of an option; "" where it has none. */
-static void cli_value(const cli_opt *o, const config *c, str *out) {
-    const void *field = (const char *)c + o->at;
-    char        num[32] = "";
-    const char *text = num;
-    switch (cli_full(o).kind) {
-    case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
-    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
-    case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
-    case OPT_FLT:
-        snprintf(num, sizeof num, "%g", (double)*(const float *)field);
-        if (strtof(num, NULL) != *(const float *)field) snprintf(num, sizeof num, "%.9g", (double)*(const float *)field);
-        break;
-    case OPT_SIZE: snprintf(num, sizeof num, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    case OPT_STR:
-    case OPT_WORD: text = *(const char *const *)field ? *(const char *const *)field : ""; break;
-    case OPT_TYPE: text = k_types[*(const uint32_t *)field].name; break;
-    case OPT_NUMS:
-    case OPT_PAIR:
-    case OPT_TYPES:
-    case OPT_LEVELS:
-    case OPT_WORDS: cli__spell_list(o, field, out); break;
-    case OPT_BITS: cli__spell_bits(o, *(const int *)field, out); break;
-    default: break;
-    }
-    str_put(out, text);
+    str_drop_all(&c->own_output, &c->own_system);
 }
 
 /* The default of an option. */

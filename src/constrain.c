@@ -14,13 +14,14 @@
  *   4. Tests: its row in tests/constraint.h, its rows in HELD and FITS of tests/structure.py, the message of --match in
  *      tests/cli.py. A notation of its own has an interpreter in tests/oracle.py and a part in tests/rule.py.
  *   5. A row in the README's table of constraints.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_langs,
- * constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_warn, constrain_match,
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_rules,
+ * constrain_langs, constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_notes, constrain_warn,
+ * constrain_match,
  * constrain_check, constrain_given, constrain_from, constrain_cache_new, constrain_cache_free, constrain_get,
  * constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_strips,
  * constrain_seq_free, constrain_seq_copy, constrain_complete, constrain_closed, constrain_mask, constrain_bits,
  * constrain_accept, constrain_feed, constrain_forced.
- * Opens: constrain_spec, constrain_think, constrain_opts. */
+ * Opens: constrain_spec, constrain_think, constrain_opts, constrain_rules. */
 
 enum {
     CONSTRAIN_MAX = 64 << 20,                         /* bytes of a text at most */
@@ -53,6 +54,8 @@ typedef struct constrain_spec {
     bool            close;                            /* an answer ends whole within its length, where that is possible */
     json_form       form;
     bool          (*fill)(void *ctx, constrain *c, gram *g, int32_t from, int32_t to, err_t *e);   /* of calls */
+    bool          (*ease)(void *ctx, const err_t *why, str *notes);     /* of calls, after a failure: asks for less and adds a
+                                                       * line to the notes; false: it cannot. NULL: never */
     void           *ctx;
 } constrain_spec;
 
@@ -62,13 +65,36 @@ typedef struct {
     const char *grammar, *grammar_file, *schema, *schema_file, *regex, *choice;
     const char *after;                                /* constrain_spec.after; NULL: at once */
     const char *order, *space;                        /* words of constrain__orders, constrain__spaces */
-    bool        close;
+    bool        close, lax;                           /* json_form.lax */
 } constrain_opts;
 
-static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines"};
+static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines", .close = true};
 
 static const char *const constrain__orders[] = {"schema", "any", NULL},
                   *const constrain__spaces[] = {"none", "one", "lines", NULL};
+
+/* What holds for all constraints of a kind, for --help structure; --match takes more than is generated. */
+static const struct {
+    const char *what, *rule;
+} constrain_rules[] = {
+    {"numbers", "generated with at most 18 digits, with a point 17, and an exponent of three digits up to 289; more digits "
+                "where bounds of up to 40 digits or an enum ask for them. --match takes any number of digits"},
+    {"times, durations", "generated with at most nine digits in a fraction of a second and in each count of a duration"},
+    {"long strings", "beside a pattern or a format, a maxLength above 4096 is generated shorter; --match takes all of it"},
+    {"unique items", "strings, numbers and up to 256 other values differ as values do; objects differ in one string or number, "
+                     "which is always written; objects without it, and arrays, come once. Beside items by place or contains: "
+                     "only as many items as differ whatever they are, else the array is left out where a word, a string "
+                     "or a number may come in its place, or the schema is refused"},
+    {"oneOf", "where too many alternatives overlap, objects are generated with the key that tells them apart"},
+    {"--regex", "as Python's re.fullmatch: \\d \\w \\s \\b and (?i) are Unicode's, under the flag a ASCII's"},
+    {"pattern", "as ECMA-262 has it, found anywhere: \\d and \\w are ASCII's, \\s its white space; \\p{...} takes general "
+                "categories. No backreference, no lookbehind; lookahead outside of groups"},
+    {"format", "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri, uri-reference, json-pointer and "
+               "relative-json-pointer are kept; regex is any string; others have no effect and are named"},
+    {"$ref", "within the schema, and to the meta-schemas of drafts 4, 6 and 7; nothing is fetched"},
+    {"thinking", "comes before the constraint; it is left out where it is off, its budget is 0 or the prompt ends behind it"},
+};
+enum { N_CONSTRAIN_RULES = sizeof constrain_rules / sizeof *constrain_rules };
 
 struct constrain {
     int              users;                           /* the cache is one of them */
@@ -76,7 +102,7 @@ struct constrain {
     uint64_t         used;                            /* when it was asked for last, counted in requests */
     str              key;                             /* all that it depends on */
     err_t            err;                             /* why it could not be compiled */
-    str              notes;                           /* words of a schema without effect, a line each */
+    str              notes;                           /* words of a schema without effect, schemas that are not kept; lines */
     gram            *g;
     mask_cache      *m;                               /* NULL: for matching alone */
     lang_pool       *langs;                           /* NULL: not asked for yet */
@@ -184,7 +210,7 @@ static int32_t constrain__id_of(void *ctx, bytes name) {
 static bool constrain__gbnf(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
     const gbnf_words words = {(void *)(uintptr_t)c->v, constrain__id_of, c->v ? tok_count(c->v) : 0};
     int32_t          root = 0;
-    if (!gbnf_build(c->g, o->text, c->v ? &words : NULL, &root, e)) return false;
+    if (!gbnf_build(c->g, bytes_unmarked(o->text), c->v ? &words : NULL, &root, e)) return false;
     gram_call(c->g, from, root, to);
     return true;
 }
@@ -270,9 +296,8 @@ static void constrain_close(constrain *c) {
     mem_free(c);
 }
 
-/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e
- * says why not. */
-static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
+/* As constrain_open(), once. */
+static constrain *constrain__try(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
     constrain *c = mem_new(1, sizeof *c);
     err_t      why = {0};
     *c = (constrain){.users = 1, .close = o->close, .v = v, .g = gram_new()};
@@ -291,15 +316,26 @@ static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, co
     return NULL;
 }
 
-/* Words of a schema that have no effect, a warning each. path: as in its spec. */
+/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e
+ * says why not. */
+static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
+    str        notes = {0};
+    err_t      why = {0};
+    constrain *c;
+    while (!(c = constrain__try(o, v, w, &why)) && o->ease && o->ease(o->ctx, &why, &notes)) why = (err_t){0};
+    if (c) str_cat(&c->notes, str_bytes(&notes));
+    else *e = why;
+    str_drop(&notes);
+    return c;
+}
+
+/* What the constraint leaves out, a line each: words of a schema without effect, schemas that are not kept. NULL: nothing. */
+static bytes constrain_notes(const constrain *c) { return c ? str_bytes(&c->notes) : (bytes){0}; }
+
+/* The same as warnings. path: as in its spec. */
 static void constrain_warn(const constrain *c, const char *path) {
-    bytes notes = str_bytes(&c->notes);
-    while (notes.n) {
-        const uint8_t *end = memchr(notes.p, '\n', notes.n);
-        const size_t   n = end ? (size_t)(end - notes.p) : notes.n;
-        log_warn("%s: %.*s", path, (int)min_size(n, 400), (const char *)notes.p);
-        notes = (bytes){notes.p + n + (end != NULL), notes.n - n - (end != NULL)};
-    }
+    bytes notes = constrain_notes(c), one;
+    while (bytes_cut_line(&notes, &one)) log_warn("%s: %.*s", path, (int)min_size(one.n, 400), (const char *)one.p);
 }
 
 /* Whether the text is a whole match. False with e unset: *at is the first byte that cannot be there, or the length of
@@ -358,7 +394,7 @@ static bool constrain_from(const constrain_opts *o, str *own, constrain_spec *ou
     const int i = constrain__source(o);
     *out = (constrain_spec){.close = o->close, .after = o->after ? bytes_of(o->after) : (bytes){0},
                             .form = {.order = constrain__word(constrain__orders, o->order),
-                                     .space = constrain__word(constrain__spaces, o->space)}};
+                                     .space = constrain__word(constrain__spaces, o->space), .lax = o->lax}};
     if (i < 0) return true;
     const char *text = constrain__text_of(o, i);
     out->kind = constrain__sources[i].kind;
@@ -403,7 +439,8 @@ static void constrain__key_text(str *key, bytes b) {
 /* All that a constraint depends on, as bytes. */
 static str constrain__key(const constrain_spec *o) {
     str key = {0};
-    str_fmt(&key, "%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space);
+    str_fmt(&key, "%d,%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space,
+            o->form.lax);
     const bytes texts[] = {o->think.open, o->think.end, o->think.lead, o->think.tail, o->after, o->text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) constrain__key_text(&key, texts[i]);
     return key;

@@ -2,8 +2,9 @@
  * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows
  * come in rising position, as many at a time as a step has; sums are in double precision and in this order, so
  * that a vector has the same bits however its text was read.
- * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new,
- * embed_free, embed_wants, embed_restart, embed_add, embed_end, embed_put_text, embed_put_object.
+ * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_limit, embed_cut, embed_new,
+ * embed_free, embed_wants, embed_restart, embed_add, embed_end, embed_put_text, embed_put_object,
+ * embed_put_npy.
  * Opens: embed, embed_opts. */
 
 enum { EMBED_WIDTH = ARCH_MAX_WIDTH };                /* values of a vector at most */
@@ -12,6 +13,9 @@ typedef struct {
     int pooling;                                      /* arch_pooling; -1: the file's */
     int norm;                                         /* -1: none; 0: the largest magnitude becomes 32760; P: the P-norm is 1 */
     int dims;                                         /* first values that are kept, normalised again; 0: all */
+    const char *prefix;                               /* before each text; NULL: nothing */
+    bool truncate;                                    /* texts are cut to so many tokens as the model takes, */
+    int  limit;                                       /* which embed_limit() finds; 0: they are not */
 } embed_opts;
 
 /* Whether each token of a text has a vector. */
@@ -25,6 +29,26 @@ static int embed_pooling_of(const char *name) {
     int i = POOLINGS - 1;
     while (i >= 0 && strcmp(name, names[i]) != 0) i--;
     return i;
+}
+
+/* Tokens of a text that is cut: what the context holds, or fewer where the file has a key ARCH.max_seq_length, which is the limit
+ * that sentence-transformers cuts texts to. 0: e is set. */
+static int embed_limit(const model *m, int n_ctx, err_t *e) {
+    str      key = {0};
+    uint64_t most = (uint64_t)n_ctx;
+    str_fmt(&key, "%s.max_seq_length", m->hp.desc->name);
+    const int got = gguf_get_u64(m->g, key.p, 1, UINT32_MAX, &most, e);
+    str_drop(&key);
+    return got < 0 ? 0 : (int)min_u64(most, (uint64_t)n_ctx);
+}
+
+/* Cuts the tokens of a text to o->limit. ends: the last one ends the text, and stays the last one. True: some were cut. */
+static bool embed_cut(const embed_opts *o, tok_ids *ids, bool ends) {
+    const size_t most = (size_t)o->limit;
+    if (!most || ids->n <= most) return false;
+    if (ends) ids->id[most - 1] = ids->id[ids->n - 1];
+    ids->n = most;
+    return true;
 }
 
 /* A text that is being read. */
@@ -214,4 +238,14 @@ static void embed_put_object(const float *v, int n, int width, bool several, boo
     }
     if (several && !base64) jw_close(w, ']');
     jw_close(w, '}');
+}
+
+/* Appends the 128 bytes before the floats of NumPy's file (.npy, version 1.0) with so many rows. */
+static void embed_put_npy(long long n, int width, str *out) {
+    enum { HEAD = 128 };
+    const size_t begin = out->n;
+    str_add(out, "\x93NUMPY\x01\x00\x76\x00", 10);   /* 118 bytes follow */
+    str_fmt(out, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }", n, width);
+    while (out->n < begin + HEAD - 1) str_put(out, " ");
+    str_put(out, "\n");
 }

@@ -568,6 +568,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
+    model_say_own_keys(&eng->m);
     engine__log(eng, fo);
     if (plan.pack == ENGINE_PACK_NOW) engine__plan_pack(eng);
     if (plan.pack == ENGINE_PACK_NOW && engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);

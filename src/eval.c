@@ -12,8 +12,9 @@
  * vocabulary the log p are in the order of ids, and the ids are left out. The mass outside the k counts as one outcome of a
  * divergence. The divergence inside it is lost: the figure is a lower bound, and exact with --kl-top-k 0. f32 values have a
  * relative error of up to 6e-8, which limits a mean divergence to about 1e-8; a model against itself gives 0.
- * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base, eval_divergence.
- * Opens: eval_opts. */
+ * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base, eval_measure,
+ * eval_divergence.
+ * Opens: eval_opts, eval_result, eval_base, eval_plan. */
 
 typedef struct {
     int         n_chunks;                             /* windows at most; -1: all */
@@ -62,7 +63,7 @@ typedef struct {
     size_t bytes;
 } eval_form;
 
-enum { EVAL_LOGP = 12, EVAL_VERSION = 1 };            /* where the k values begin in a record */
+enum { EVAL_LOGP = 12, EVAL_VERSION = 1, EVAL_TOKENS = 1 << 28 };  /* where the k values begin in a record; tokens of a base */
 
 static eval_form eval__form(int n_vocab, int k) {
     eval_form f = {n_vocab, min_int(k, n_vocab), n_vocab > 65536 ? 4 : 2, 0};
@@ -96,6 +97,7 @@ static float eval__f32(const uint8_t *rec, size_t at) {
 typedef struct {                                      /* one thread's */
     int32_t *heap;                                    /* [k] */
     uint8_t *mark;                                    /* [V] 1: among the k; zeros between rows */
+    uint8_t *rec;                                     /* [form.bytes] a copy: what is checked is what is used */
 } eval_scratch;
 
 static double eval__lse(const float *x, int n) {
@@ -197,10 +199,11 @@ typedef struct {                                      /* what one row gives */
 } eval_score;
 
 /* Compares a row of logits with a record. Both sides are rounded to f32 in the same way. */
-static void eval__compare(const eval_form *f, const float *x, double lse, const uint8_t *rec, eval_scratch *s,
+static void eval__compare(const eval_form *f, const float *x, double lse, const uint8_t *mapped, eval_scratch *s,
                           eval_score *out) {
-    int      top = 0;
-    uint32_t top_base;
+    const uint8_t *rec = memcpy(s->rec, mapped, f->bytes);
+    int            top = 0;
+    uint32_t       top_base;
     out->kld = 0;
     out->wrong = eval__check(f, rec, s);
     for (int i = 0; !out->wrong && i < f->k; i++) {
@@ -262,6 +265,8 @@ static const gguf_tensor *eval__tensor(const eval_base *b, const char *name, uin
 }
 
 static bool eval__base_tokens(eval_base *b, const gguf_tensor *t, err_t *e) {
+    if (t->n_bytes / 4 > EVAL_TOKENS)
+        return err_set(e, EXIT_INPUT, "%s: more than %d tokens, expected those of a text", b->g.path, EVAL_TOKENS);
     for (uint64_t i = 0; i < t->n_bytes / 4; i++) {
         int32_t id;
         memcpy(&id, t->data + 4 * i, 4);
@@ -530,12 +535,13 @@ static void eval__print_rate(const eval_run *r) {
 static void eval__scratch_new(eval_run *r, size_t threads) {
     r->scratch = mem_new(threads, sizeof *r->scratch);
     for (size_t i = 0; i < threads; i++)
-        r->scratch[i] = (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
+        r->scratch[i] = (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1),
+                                       mem_new(r->form.bytes, 1)};
 }
 
 static void eval__drop(eval_run *r) {
     for (int i = 0; r->scratch && i < r->eng->p->n; i++) {
-        mem_free_all(r->scratch[i].heap, r->scratch[i].mark);
+        mem_free_all(r->scratch[i].heap, r->scratch[i].mark, r->scratch[i].rec);
     }
     mem_free_all(r->scratch, r->next, r->score, r->rec, r->klds, r->dps);
 }
@@ -592,8 +598,8 @@ static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
     str_put(s, "\n");
 }
 
-/* Prints the perplexity and its standard error, as a line of text or one JSON object. Writes o->base, if there is one. On failure
- * e is set, unless it was an interrupt. */
+/* Prints the perplexity and its standard error, as a line of text or one JSON object (out NULL: nothing). Writes o->base, if
+ * there is one. On failure e is set, unless it was an interrupt. */
 static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts *o, bool json, out_t *out, err_t *e) {
     gguf_writer w = {.fd = -1};
     eval_run    r = {.eng = eng, .plan = plan, .to = o->base ? &w : NULL};
@@ -601,7 +607,7 @@ static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts 
     bool ok = (!o->base || eval__base_start(&w, o->base, plan, &r.form, eng->g, e)) && eval__run(&r, e);
     if (o->base && ok) ok = gguf_write_finish(&w, e);
     else if (o->base) gguf_write_drop(&w);
-    if (ok) {
+    if (ok && out) {
         str s = {0};
         eval__put_perplexity(&r, json, &s);
         out_put(out, s.p, s.n);
@@ -716,18 +722,46 @@ static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
     str_put(s, "\n");
 }
 
-/* Compares the model with a base over the windows of eval_plan_base() and prints the figures. */
+/* Figures of a model beside a base. */
+typedef struct {
+    double ppl, ppl_error;                            /* perplexity and its standard error */
+    double base, base_error;                          /* those of the base */
+    double kld, kld_error, kld_p99;                   /* divergence of a position: mean, its standard error, 99th percentile */
+    double same;                                      /* part of the positions with the same most likely token */
+} eval_result;
+
+/* Runs the windows of eval_plan_base(). On success the divergences in r are sorted; eval__drop() must follow. */
+static bool eval__against(eval_run *r, err_t *e) {
+    const int  n_vocab = r->eng->m.hp.n_vocab;
+    const bool ok = r->form.n_vocab == n_vocab || err_set(e, EXIT_INPUT, "%s: a vocabulary of %d tokens, expected the model's %d",
+                                                          r->base->g.path, r->form.n_vocab, n_vocab);
+    if (!ok || !eval__run(r, e)) return false;
+    qsort(r->klds, (size_t)r->at, sizeof *r->klds, eval__ascending);
+    qsort(r->dps, (size_t)r->at, sizeof *r->dps, eval__ascending);
+    return true;
+}
+
+/* Compares the model with a base over the windows of eval_plan_base(). False: e is set, or an interrupt. */
+static bool eval_measure(engine *eng, const eval_base *b, const eval_plan *plan, eval_result *x, err_t *e) {
+    eval_run   r = {.eng = eng, .plan = plan, .base = b, .form = b->form};
+    const bool ok = eval__against(&r, e);
+    if (ok) {
+        const eval_figures f = eval__figures(&r);
+        *x = (eval_result){.ppl = f.ppl, .ppl_error = f.ppl_error, .base = f.base, .base_error = f.base_error,
+                           .kld = r.kld.mean, .kld_error = eval__error(&r.kld),
+                           .kld_p99 = eval__percentile(r.klds, r.at, 99), .same = f.same};
+    }
+    eval__drop(&r);
+    return ok;
+}
+
+/* The same, and prints the figures as text or JSON. */
 static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *plan, bool json, out_t *out, err_t *e) {
-    eval_run r = {.eng = eng, .plan = plan, .base = b, .form = b->form};
-    bool     ok = b->form.n_vocab == eng->m.hp.n_vocab ||
-              err_set(e, EXIT_INPUT, "%s: a vocabulary of %d tokens, expected the model's %d", b->g.path,
-                      b->form.n_vocab, eng->m.hp.n_vocab);
-    ok = ok && eval__run(&r, e);
+    eval_run   r = {.eng = eng, .plan = plan, .base = b, .form = b->form};
+    const bool ok = eval__against(&r, e);
     if (ok) {
         const eval_figures f = eval__figures(&r);
         str                s = {0};
-        qsort(r.klds, (size_t)r.at, sizeof *r.klds, eval__ascending);
-        qsort(r.dps, (size_t)r.at, sizeof *r.dps, eval__ascending);
         if (json) eval__put_json(&r, &f, &s);
         else eval__put_text(&r, &f, &s);
         out_put(out, s.p, s.n);

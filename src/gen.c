@@ -9,16 +9,21 @@
  * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys,
  * its use in [sched].
  * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token,
- * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought,
- * gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned, gen_fits, gen_logprob, gen_exp_sum.
+ * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_may_end, gen_loop,
+ * gen_loop_stop, gen_loop_add, gen_thought, gen_thought_end, gen_thought_new, gen_thought_add, gen_thought_forces,
+ * gen_banned, gen_fits, gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
 
-enum { GEN_MARK = 64 };                               /* bytes of a mark at most */
+enum {
+    GEN_MARK = 64,                                    /* bytes of a mark at most */
+    GEN_PERIOD = 64,                                  /* tokens in the longest passage that repeats in a loop */
+    GEN_LOOP_STOP = 512,                              /* tokens of a loop that end an answer without a bound */
+};
 
 /* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of
  * them the tokens of `close` are the next ones of the answer, whatever the logits say. */
 typedef struct {
-    int64_t        most;                              /* tokens */
+    int64_t        most;                              /* tokens, where `close` is there */
     bool           inside;                            /* the prompt ends inside the thinking */
     bool           anywhere;                          /* thinking may begin anywhere in the answer, else only where it begins */
     bytes          open;                              /* the mark before it, at most GEN_MARK bytes */
@@ -28,18 +33,23 @@ typedef struct {
 
 typedef struct {                                      /* when an answer ends */
     int64_t      n_predict;                           /* tokens at most; -1: until an end token or a full context */
-    bool         ignore_eos;                          /* end tokens are never picked */
+    int          loop_stop;                           /* it ends where so many tokens are a loop, see gen_loop; 0: never;
+                                                       * -1: GEN_LOOP_STOP where n_predict is -1, else never */
+    int          n_least;                             /* until so many tokens no end token is picked, no stop text counts */
+    bool         ignore_eos;                          /* end tokens are never picked, but for stop_ids */
     bool         context_shift;                       /* a full context drops its older tokens, and the answer goes on */
     bool         special_out;                         /* control tokens are part of the text */
     int64_t      n_keep;                              /* first tokens that a context shift keeps; -1: the prompt */
     const bytes *stop;                                /* [n_stop] the answer ends before the first of these texts */
     int          n_stop;
+    int          n_late;                              /* the first n_late of them are not looked for in thinking */
     const tok_ids *ends;                              /* more end tokens; NULL: none */
+    const tok_ids *stop_ids;                          /* the same of the caller; NULL: none */
     const tok_ids *shown;                             /* control tokens that are part of the text; NULL: none */
     gen_think    think;
 } gen_opts;
 
-static const gen_opts gen_defaults = {.n_predict = -1};
+static const gen_opts gen_defaults = {.n_predict = -1, .loop_stop = -1};
 
 /* What it points to stays the caller's, until all its answers have been taken or the schedule is freed. */
 typedef struct {
@@ -70,6 +80,7 @@ typedef enum {
     GEN_CLOSED,                                       /* its constraint is met and lets nothing follow */
     GEN_LENGTH,                                       /* it is as long as n_predict allows */
     GEN_CONTEXT,                                      /* it is as long as the context allows */
+    GEN_LOOPED,                                       /* it repeats itself, as gen_opts.loop_stop says */
     GEN_EMBEDDED,                                     /* it is a vector */
     GEN_CANCELLED,                                    /* it is not complete: the caller ended it */
     GEN_FAILED,                                       /* an error did */
@@ -79,7 +90,7 @@ typedef enum {
 /* As the field's servers call them; NULL where there is no complete answer. */
 static const char *const gen_finish_names[GEN_FINISHES] = {
     [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_CLOSED] = "stop", [GEN_LENGTH] = "length",
-    [GEN_CONTEXT] = "length",
+    [GEN_CONTEXT] = "length", [GEN_LOOPED] = "length",
 };
 
 typedef struct {                                      /* one token of an answer */
@@ -93,6 +104,7 @@ typedef struct {
     int         index;                                /* number of this completion */
     gen_finish  finish;                               /* why it has ended */
     int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
+    int         period;                               /* of GEN_LOOPED: tokens of the passage that repeats */
     err_t       err;                                  /* of GEN_FAILED */
     bool        unfinished;                           /* it has ended before its constraint was met */
     str         text;                                 /* any bytes; once ended, up to the stop string */
@@ -145,9 +157,54 @@ static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n
     return first;
 }
 
+/* Where the text goes on behind an end mark of thinking that its bytes from `had` on complete, and behind white space. */
+static size_t gen_thought_end(const gen_think *o, const str *text, size_t had) {
+    size_t at = had;
+    for (size_t i = had + 1 > o->end.n ? had + 1 - o->end.n : 0; o->end.n && i + o->end.n <= text->n; i++)
+        if (memcmp(text->p + i, o->end.p, o->end.n) == 0) at = i + o->end.n;
+    while (at < text->n && isspace((uint8_t)text->p[at])) at++;
+    return at;
+}
+
 /* Whether the token ends an answer. */
 static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) {
-    return tok_is_eog(v, id) || tok_ids_has(o->ends, id);
+    return tok_is_eog(v, id) || tok_ids_has(o->ends, id) || tok_ids_has(o->stop_ids, id);
+}
+
+/* Whether a token that ends answers may be the next one of an answer of n tokens. */
+static bool gen_may_end(const gen_opts *o, int n, int32_t id) {
+    return n >= o->n_least && (!o->ignore_eos || tok_ids_has(o->stop_ids, id));
+}
+
+/* Whether an answer repeats itself. For each period p from 1 to GEN_PERIOD it counts how many of the last tokens are each the
+ * same as the one p tokens before; N tokens are a loop where one of the counts has reached N. It depends on the tokens of the
+ * answer alone. Zeros are the beginning of an answer. */
+typedef struct {
+    int32_t last[2 * GEN_PERIOD];                     /* a ring, written twice, so that it is contiguous from any place on */
+    int32_t run[GEN_PERIOD];                          /* [p - 1] tokens so far */
+    int     at;                                       /* place of the newest token; older ones follow it */
+    int     n;                                        /* tokens in the ring */
+} gen_loop;
+
+/* Tokens of a loop that end an answer; 0: none do. */
+static int gen_loop_stop(const gen_opts *o) {
+    return o->loop_stop >= 0 ? o->loop_stop : o->n_predict < 0 ? GEN_LOOP_STOP : 0;
+}
+
+/* The answer has one more token. Returns the shortest period of a loop that ends it, 0: none does. Allocates nothing. */
+static int gen_loop_add(gen_loop *l, const gen_opts *o, int32_t id) {
+    const int      most = gen_loop_stop(o);
+    const int32_t *before = l->last + l->at;
+    int            period = 0;
+    if (!most) return 0;
+    for (int p = l->n; p-- > 0;) {
+        l->run[p] = before[p] == id ? l->run[p] + 1 : 0;
+        if (l->run[p] >= most) period = p + 1;
+    }
+    l->at = (l->at + GEN_PERIOD - 1) % GEN_PERIOD;
+    l->last[l->at] = l->last[l->at + GEN_PERIOD] = id;
+    l->n = min_int(l->n + 1, GEN_PERIOD);
+    return period;
 }
 
 /* How far the thinking of an answer has come. It depends on the tokens of the answer alone. */
@@ -189,7 +246,7 @@ static bool gen__thought_byte(gen_thought *t, const gen_think *o, uint8_t c) {
 static void gen_thought_add(gen_thought *t, const gen_think *o, const tok_vocab *v, int32_t id) {
     const bool  was = t->inside, forced = gen_thought_forces(t, o) >= 0;
     const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
-    if (!o->close) return;
+    if (!o->end.n) return;
     for (size_t i = 0; i < text.n; i++)
         if (gen__thought_byte(t, o, text.p[i]) && !forced) t->inside = !t->inside;
     if (forced && ++t->n_closed == o->close->n) t->inside = false, t->n_closed = 0;
@@ -216,7 +273,7 @@ static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
 /* Whether the prompt is one and fits the context, asked before an answer is begun. */
 static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
     if (prompt->n == 0)
-        return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+        return err_set(e, EXIT_INPUT, "the prompt is empty and no start token is added, expected a text");
     if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
         return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
     return prompt->n <= (size_t)eng->n_ctx ||

@@ -6,7 +6,8 @@
  * Invariants after a good open: keys and tensor names are unique, not empty, UTF-8 without NUL; every string of
  * an array lies inside the file; every tensor has 1 to 4 dimensions of at least 1, a type that k_type_ok accepts,
  * rows of whole blocks, and aligned data inside its file, in the order of the directory and without overlap.
- * Views (bytes, data) point into the mapping and live until gguf_close.
+ * Views (bytes, data) point into the mapping and live until gguf_close. Its beginning, up to the end of the directory, is a
+ * private copy: names, numbers and strings stay what was checked, whatever others write to the file. Tensor data do not.
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python writer
  * never did. The first key of a file shows which of them wrote it.
@@ -23,6 +24,8 @@ enum {
     GGUF_COUNT_MAX = 1 << 22,        /* keys or tensors: thousands of times more than any model has       */
     GGUF_ARR_MAX   = 1 << 30,        /* elements of an array                                              */
     GGUF_ALIGN_MAX = 1 << 20,        /* bytes                                                             */
+    GGUF_HEAD_MAX  = 1 << 28,        /* bytes of keys and directory: ten times more than any model has    */
+    GGUF_HEAD_STEP = 1 << 18,        /* bytes that are read at a time                                     */
     GGUF_PARTS_MAX = 512,            /* parts of a split file: each costs a file descriptor               */
     GGUF_MAPS_MAX  = 2 * GGUF_PARTS_MAX
 };
@@ -53,6 +56,7 @@ typedef struct {                     /* one file on disk, or one in memory (fd -
     char          *path;             /* as given, or made from that of the first part                     */
     const uint8_t *p;                /* [n] the mapping                                                   */
     size_t         n;                /* bytes of the file when it was opened                              */
+    size_t         own;              /* bytes at its beginning that are a private copy                    */
     int            fd;               /* stays open, for gguf_alive()                                      */
     int            map;              /* its place in gguf__maps, -1: none                                 */
 } gguf_part;
@@ -192,24 +196,74 @@ typedef struct {
     uint64_t       at;               /* offset of the next read                                           */
     bool           v1;               /* counts, lengths and dimensions have 32 bits                       */
     bool           nul;              /* strings carry a final NUL                                         */
-    const char    *path;             /* for errors                                                        */
+    gguf_part     *part;             /* whose bytes they are                                              */
     err_t         *e;                /* the first failure                                                 */
 } gguf_cur;
 
 __attribute__((format(printf, 3, 4))) static bool gguf__fail(gguf_cur *c, uint64_t at, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    gguf__set_error(c->e, EXIT_INPUT, c->path, at, fmt, ap);
+    gguf__set_error(c->e, EXIT_INPUT, c->part->path, at, fmt, ap);
     va_end(ap);
     return false;
 }
 
 #define GGUF_U(x) ((unsigned long long)(x))
 
+/* The error of a failed call on a file. */
+static bool gguf__failed(const char *path, const char *call, err_t *e) {
+    int no = errno;
+    return gguf_refuse(e, err_code_of(no), path, "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
+}
+
+/* Copies bytes [own, to) of a mapped file, in place of their pages: views of them stay where they are. */
+static bool gguf__copy(gguf_part *part, size_t to, err_t *e) {
+    uint8_t     *p = (uint8_t *)(uintptr_t)part->p;
+    const size_t from = part->own, end = min_size(to, part->n);
+    if (mmap(p + from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return gguf__failed(part->path, "copy the header", e);
+    for (size_t at = from; at < end;) {
+        const ssize_t got = pread(part->fd, p + at, end - at, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return gguf__failed(part->path, "read", e);
+        if (!got) return gguf_refuse(e, EXIT_RESOURCE, part->path, "the file became shorter while it was read");
+        at += (size_t)got;
+    }
+    mprotect(p + from, to - from, PROT_READ);
+    part->own = to;
+    return true;
+}
+
+/* n up to a multiple of the page. */
+static size_t gguf__pages(size_t n) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (n + page - 1) & ~(page - 1);
+}
+
+/* Makes the first n bytes of the file, and some after them, private. What is in memory already is. */
+static bool gguf__own(gguf_cur *c, uint64_t n) {
+    if (c->part->fd < 0 || n <= c->part->own) return true;
+    if (n > GGUF_HEAD_MAX)
+        return gguf__fail(c, c->at, "keys and directory of more than %d bytes, expected a smaller header", GGUF_HEAD_MAX);
+    const size_t to = max_size(gguf__pages((size_t)n), c->part->own + GGUF_HEAD_STEP);
+    return gguf__copy(c->part, min_size(to, gguf__pages(c->part->n)), c->e);
+}
+
+/* Maps the file again behind the pages of its first n bytes: of tensor data there is no copy. */
+static bool gguf__disown(gguf_part *part, size_t n, err_t *e) {
+    const size_t from = gguf__pages(n);
+    if (part->fd < 0 || from >= part->own) return true;
+    uint8_t *p = (uint8_t *)(uintptr_t)part->p + from;
+    if (mmap(p, part->own - from, PROT_READ, MAP_SHARED | MAP_FIXED, part->fd, (off_t)from) == MAP_FAILED)
+        return gguf__failed(part->path, "map", e);
+    part->own = from;
+    return true;
+}
+
 static bool gguf__need(gguf_cur *c, uint64_t n, const char *what) {
     if (c->e->code) return false;
     uint64_t left = c->n - c->at;
-    if (n <= left) return true;
+    if (n <= left) return gguf__own(c, c->at + n);
     return gguf__fail(c, c->at, "%llu bytes are left of the file, expected %llu of %s", GGUF_U(left), GGUF_U(n), what);
 }
 
@@ -266,12 +320,22 @@ static void gguf__bools(gguf_cur *c, const gguf_kv *kv) {
         }
 }
 
+/* Walks over strings and makes them private. False: one is longer than the file, or c->e is set. */
+static bool gguf__walk(gguf_cur *c, gguf_strs *it) {
+    bytes s;
+    for (uint64_t end = c->at; it->left; end = min_u64(end + GGUF_HEAD_STEP, c->n)) {
+        if (!gguf__own(c, end)) return false;
+        it->end = c->p + end;
+        while (gguf_strs_next(it, &s)) {}
+        if (end == c->n) break;
+    }
+    return !it->left;
+}
+
 static void gguf__str_array(gguf_cur *c, gguf_kv *kv) {
-    gguf_strs it = {.p = c->p + c->at, .end = c->p + c->n, .left = kv->count, .v1 = c->v1, .nul = c->nul};
-    bytes     s;
+    gguf_strs it = {.p = c->p + c->at, .left = kv->count, .v1 = c->v1, .nul = c->nul};
     if (!gguf__need(c, kv->count * (c->v1 ? 4 : 8), "an array of strings")) return;
-    while (gguf_strs_next(&it, &s)) {}
-    if (it.left)
+    if (!gguf__walk(c, &it) && !c->e->code)
         gguf__fail(c, GGUF_U(it.p - c->p), "string %llu of %llu of key %.*s is longer than the file, expected it inside",
                    GGUF_U(kv->count - it.left), GGUF_U(kv->count), GGUF_SHOW(kv->key));
     kv->n_bytes = (uint64_t)(it.p - kv->data);
@@ -614,9 +678,8 @@ static const char *gguf__magic_name(const uint8_t *p) {
 }
 
 static void gguf__version(gguf_cur *c, gguf_file *g) {
-    const bytes    all = {c->p, (size_t)c->n};
-    const char    *kind = gguf__known_kind(all);
     const uint8_t *magic = gguf__take(c, 4, "the magic GGUF");
+    const char    *kind = magic ? gguf__known_kind((bytes){c->p, min_size((size_t)c->n, GGUF_HEAD_STEP)}) : NULL;
     const bool     other = magic && memcmp(magic, "GGUF", 4);
     if (other && kind) gguf__fail(c, 0, "is %s, expected a GGUF file", kind);
     else if (other)
@@ -654,8 +717,8 @@ static void gguf__alignment(gguf_cur *c, gguf_file *g) {
 
 /* Reads the first part, g->part[0]; the index of tensor names is built later. */
 static bool gguf__read(gguf_file *g, err_t *e) {
-    const gguf_part *part = &g->part[0];
-    gguf_cur         c = {.p = part->p, .n = part->n, .path = part->path, .e = e};
+    gguf_part *part = &g->part[0];
+    gguf_cur   c = {.p = part->p, .n = part->n, .part = part, .e = e};
     gguf__version(&c, g);
     c.v1 = g->version == 1;
     uint64_t n_tensor = gguf__entries(&c, "the number of tensors", c.v1 ? 25 : 33);
@@ -663,7 +726,7 @@ static bool gguf__read(gguf_file *g, err_t *e) {
     if (!e->code) gguf__kvs(&c, g, n_kv);
     if (!e->code) gguf__alignment(&c, g);
     if (!e->code) gguf__tensors(&c, g, n_tensor);
-    return !e->code;
+    return !e->code && gguf__disown(part, (size_t)c.at, e);
 }
 
 static bool gguf__name_index(gguf_file *g, err_t *e) {
@@ -730,11 +793,6 @@ static const char *gguf_file_kind(mode_t mode) {
     if (S_ISFIFO(mode)) return "a pipe";
     if (S_ISSOCK(mode)) return "a socket";
     return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "not a file";
-}
-
-static bool gguf__failed(const char *path, const char *call, err_t *e) {
-    int no = errno;
-    return gguf_refuse(e, err_code_of(no), path, "cannot %s: %s, expected a readable GGUF file", call, strerror(no));
 }
 
 /* Maps a part. O_NONBLOCK: a pipe without a writer does not block. */
@@ -933,12 +991,12 @@ static bool gguf_alive(const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* Gives the pages of n bytes of the mapping back to the kernel. A later read loads them again. */
+/* Gives the pages of n bytes of the mapping back to the kernel, unless they are a copy. A later read loads them again. */
 static void gguf_drop_pages(const gguf_file *g, const uint8_t *p, size_t n) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p;
-    const uintptr_t from = (at + page - 1) & ~(page - 1), to = (at + n) & ~(page - 1);
-    for (int i = 0; from < to && i < g->n_parts; i++) {
+    const uintptr_t page = gguf__pages(1), to = ((uintptr_t)p + n) & ~(page - 1), up = gguf__pages((uintptr_t)p);
+    for (int i = 0; i < g->n_parts; i++) {
         const gguf_part *part = &g->part[i];
-        if (part->fd >= 0 && p >= part->p && p < part->p + part->n) madvise((void *)from, to - from, MADV_DONTNEED);
+        const uintptr_t  own = (uintptr_t)part->p + part->own, from = up > own ? up : own;
+        if (part->fd >= 0 && p >= part->p && p < part->p + part->n && from < to) madvise((void *)from, to - from, MADV_DONTNEED);
     }
 }

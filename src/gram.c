@@ -56,6 +56,7 @@ typedef enum {
                                                        * activation */
     GRAM_DISTINCT,                                    /* guard: that text is none of those kept before; keeps it and
                                                        * begins a new one */
+    GRAM_SPARE,                                       /* guard: fewer than a of the texts kept before begin with it */
     GRAM_MARK,                                        /* gram_match only: word[k] = the offset in the input */
     GRAM_CHECK,                                       /* gram_match only, guard: checker a holds for the input from
                                                        * word[k] to here */
@@ -780,6 +781,18 @@ static int32_t gram__distinct(gram *g, int32_t data) {
     return gram__with_texts(g, data, 0, (uint32_t)gram__chain(g, GRAM__KEPT, b->w[1], b->w[0]));
 }
 
+/* A text begins with another one where that is among those before it, whose ids are smaller. */
+static bool gram__spare(gram *g, int32_t data, const gram_op *op) {
+    const gram__blob *b = gram__at(g, data);
+    uint64_t          n = 0;
+    for (uint32_t k = b->w[1]; k && n < op->a; k = gram__at(g, (int32_t)k)->w[0]) {
+        uint32_t text = gram__at(g, (int32_t)k)->w[1];
+        for (; text > b->w[0]; text = gram__at(g, (int32_t)text)->w[0]) g->fuel--;
+        n += text == b->w[0];
+    }
+    return n < op->a;
+}
+
 static bool gram__check(gram *g, int32_t data, const gram_op *op) {
     const uint64_t from = gram_word(g, data, op->k);
     g->textual = true;
@@ -805,6 +818,7 @@ static int32_t gram__do(gram *g, const gram_op *op, int32_t data, uint8_t byte) 
     case GRAM_HAS: return gram__bits(g, data, op) ? data : -1;
     case GRAM_APPEND: return gram__append(g, data, byte);
     case GRAM_DISTINCT: return gram__distinct(g, data);
+    case GRAM_SPARE: return gram__spare(g, data, op) ? data : -1;
     case GRAM_MARK: return gram__set_mark(g, data, op);
     case GRAM_CHECK: return gram__check(g, data, op) ? data : -1;
     }
@@ -1840,7 +1854,7 @@ static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
 }
 
 static bool gram__sees_text(const gram *g, const gram__arc *c) {
-    return gram__is_act(g, c, GRAM_APPEND) || gram__is_act(g, c, GRAM_DISTINCT);
+    return gram__is_act(g, c, GRAM_APPEND) || gram__is_act(g, c, GRAM_DISTINCT) || gram__is_act(g, c, GRAM_SPARE);
 }
 
 /* The state that an edge needs beside its target; -1: none. */
@@ -1877,7 +1891,7 @@ static void gram__twin_edges(gram__seal *s, int32_t state, int32_t end) {
     for (int32_t a = g->head[state]; a >= 0 && !gram_failed(g); a = g->arc[a].next) {
         gram__arc c = g->arc[a];
         if (s->live[c.to]) c.to = s->id[c.to];
-        if (gram__is_act(g, &c, GRAM_DISTINCT)) c = (gram__arc){.to = end, .kind = GRAM__EPS};
+        if (gram__is_act(g, &c, GRAM_DISTINCT) || gram__is_act(g, &c, GRAM_SPARE)) c = (gram__arc){.to = end, .kind = GRAM__EPS};
         else if (gram__is_act(g, &c, GRAM_APPEND)) c.arg = -1;
         gram__arc_add(g, s->id[state], c);
     }

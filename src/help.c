@@ -2,6 +2,43 @@
  * What the program prints about itself, made from the option table and from the tables of the sections below.
  * Public: help_print, help_list, help_version. */
 
+/* --- lists --- */
+
+static void help__list_types(str *out, bool md) {
+    static const char *const use[] = {
+        [K_KIND_FLOAT] = "weights", [K_KIND_INT] = "weights", [K_KIND_SCALE] = "weights", [K_KIND_DATA] = "data"};
+    str_put(out,
+            md ? "| id | type | weights per block | bytes per block | bits per weight | may be |\n|---|---|---|---|---|---|\n"
+               : "  id  type      block  bytes  bits per weight  may be\n");
+    for (uint32_t i = 0; i < K_TYPE_MAX; i++) {
+        const k_type *t = &k_types[i];
+        if (!k_type_ok(i)) continue;
+        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s |\n" : "%4u  %-8s %6u %6u %16.4g  %s\n", i, t->name, t->block,
+                t->bytes, 8.0 * t->bytes / t->block, use[t->kind]);
+    }
+}
+
+static void help__list_cpu(str *out) {
+    const char *name[16];
+    bool        can[16];
+    int         n = k_levels_list(name, can);
+    for (int i = 0; i < n; i++)
+        str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine",
+                strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
+}
+
+/* Appends a list of the sections below. False: it is none of theirs. */
+static bool help__print_list(const char *name, bool md, str *out) {
+    if (strcmp(name, "types") == 0) help__list_types(out, md);
+    else if (strcmp(name, "quants") == 0) quant_list(out);
+    else if (strcmp(name, "archs") == 0) arch_list(out);
+    else if (strcmp(name, "cpu") == 0) help__list_cpu(out);
+    else if (strcmp(name, "pre") == 0) tok_list_pre(out);
+    else if (strcmp(name, "tool-calls") == 0) calls_list(out);
+    else return false;
+    return true;
+}
+
 /* --- help --- */
 
 enum { HELP_WIDTH = 80, HELP_NARROW = 40, HELP_WIDE = 120 };   /* columns: in a file; least and most in a terminal */
@@ -86,6 +123,42 @@ static void help__group(int group, int width, str *out) {
         if ((int)cli_opts[i].group == group) help__row_of(&cli_opts[i], width, out);
 }
 
+/* Lines of a topic are of four kinds. */
+typedef enum { HELP_TEXT, HELP_ROW, HELP_COMMAND, HELP_LIST } help_kind;
+
+static help_kind help__kind(const char *line) {
+    return *line == '@' ? HELP_LIST : *line == '$' ? HELP_COMMAND : strchr(line, '\t') ? HELP_ROW : HELP_TEXT;
+}
+
+/* The two cells of a row or of a command, whose second one may be empty. */
+static void help__cells(const char *line, str *term, const char **text) {
+    const size_t n = strcspn(line, "\t");
+    str_set(term, (bytes){(const uint8_t *)line, n});
+    *text = line + n + (line[n] == '\t');
+}
+
+static void help__topic_line(const char *line, int width, str *out) {
+    str             term = {0};
+    const char     *text;
+    const help_kind kind = help__kind(line);
+    help__cells(line, &term, &text);
+    if (kind == HELP_TEXT) help__paragraph(out, line, width);
+    else if (kind == HELP_LIST) help__print_list(line + 1, false, out);
+    else if (*text) help__row(out, term.p, text, kind == HELP_ROW ? help__indent(width) : 8, width);
+    else str_fmt(out, "  %s\n", line);
+    str_drop(&term);
+}
+
+/* A topic: paragraphs and what stands between them are separated by empty lines. */
+static void help__topic_text(const topic *t, int width, str *out) {
+    help_kind before = HELP_TEXT;
+    str_fmt(out, "%s:\n", t->title);
+    for (int i = 0; t->line[i]; before = help__kind(t->line[i++])) {
+        if (!i || before == HELP_TEXT || help__kind(t->line[i]) != before) str_put(out, "\n");
+        help__topic_line(t->line[i], width, out);
+    }
+}
+
 /* Options of llama.cpp that are accepted and change nothing. */
 static void help__idle(int width, str *out) {
     str names = {0};
@@ -107,7 +180,8 @@ static const char help_syntax[] =
 static const struct {
     const char *command, *does;
 } help_examples[] = {
-    {"llmrun -m MODEL -p TEXT",                              "continue TEXT"},
+    {"llmrun -m MODEL -p TEXT",                              "answer TEXT; a model without a chat template continues it"},
+    {"llmrun -m MODEL --raw -p TEXT",                        "continue TEXT"},
     {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
     {"git diff | llmrun -m MODEL -p \"Explain this diff:\"", "the prompt, then standard input"},
     {"llmrun -m MODEL --batch IN.jsonl -o OUT.jsonl",        "answer every line of a file"},
@@ -119,8 +193,8 @@ static const struct {
     const char *code, *meaning;
 } help_exits[] = {
     {"0", "done"},
-    {"1", "a negative answer: a batch in which some line has an error, --match without a match, -i in a pipe where a message got "
-          "no answer"},
+    {"1", "a negative answer: a batch in which some line has an error, --match without a match, an answer that was cut before "
+          "its constraint was met (in a batch too), -i in a pipe where a message got no answer"},
     {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
     {"3", "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
@@ -134,9 +208,43 @@ static void help__print_examples(int width, str *out) {
         help__row(out, help_examples[i].command, help_examples[i].does, width >= 80 ? 52 : 8, width);
 }
 
+static int help__topic(const char *name) {
+    for (int i = 0; i < N_GROUPS; i++)
+        if (strcmp(cli_groups[i].topic, name) == 0) return i;
+    return -1;
+}
+
+/* The text about a topic; NULL: there is none. */
+static const topic *help__text_of(const char *name) {
+    for (int i = 0; i < TOPICS; i++)
+        if (strcmp(topics_all[i].name, name) == 0) return &topics_all[i];
+    return NULL;
+}
+
+/* Topic number i: groups of options, then the texts that stand behind none. NULL: there are no more. */
+static const char *help__topic_name(int i) {
+    if (i < N_GROUPS) return cli_groups[i].topic;
+    i -= N_GROUPS;
+    for (int k = 0; k < TOPICS; k++)
+        if (help__topic(topics_all[k].name) < 0 && !i--) return topics_all[k].name;
+    return NULL;
+}
+
 /* The names of all topics, as a sentence. */
-static void help__topics(str *out) {
-    for (int i = 0; i < N_GROUPS; i++) str_fmt(out, "%s%s", i ? ", " : "", cli_groups[i].topic);
+static void help__topics(const char *between, str *out) {
+    const char *name;
+    for (int i = 0; (name = help__topic_name(i)); i++) str_fmt(out, "%s%s", i ? between : "", name);
+}
+
+/* The topics that have a text, for the end of --help. */
+static void help__list_topics(int width, str *out) {
+    str names = {0}, line = {0};
+    str_put(out, "Topics:\n");
+    for (int i = 0; i < TOPICS; i++) help__row(out, topics_all[i].name, topics_all[i].title, width >= 60 ? 20 : 8, width);
+    for (int i = 0; i < N_GROUPS; i++) str_fmt(&names, "%s%s", i ? ", " : "", cli_groups[i].topic);
+    str_fmt(&line, "--help TOPIC prints one of them, or the options of one of these groups: %s.", names.p);
+    help__paragraph(out, line.p, width);
+    str_drop_all(&names, &line);
 }
 
 static void help__text(int width, str *out) {
@@ -154,6 +262,8 @@ static void help__text(int width, str *out) {
     str_put(out, "\nExit codes:\n");
     for (int i = 0; i < N_HELP_EXITS; i++) help__row(out, help_exits[i].code, help_exits[i].meaning, 12, width);
     help__paragraph(out, help_streams, width);
+    str_put(out, "\n");
+    help__list_topics(width, out);
 }
 
 /* The most used options, for -h: at most 23 lines of 80 columns. */
@@ -161,15 +271,14 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
-    {"-p",         "prompt; standard input is appended to it"},
-    {"-f",         "prompt from a file, - is standard input"},
+    {"-p",         "message, or text to continue (--raw); stdin is appended"},
+    {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
     {"-c",         "context in tokens; -1: as needed"},
     {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},
     {"--temp",     "sampling temperature; 0: always the likeliest token"},
     {"--seed",     "equal seeds give equal text; -1: draw one"},
     {"-r",         "end the answer before TEXT"},
-    {"-md",        "small model that drafts tokens for the large one to check"},
     {"-i",         "talk with the model; /help lists commands"},
     {"--batch",    "answer every prompt of a file"},
     {"--bench",    "measure the speed"},
@@ -196,17 +305,11 @@ static void help__usage(int width, str *out) {
         help__row(out, what.p, help.p, width >= 60 ? 20 : 8, width);
         str_drop_all(&def, &what, &help);
     }
-    str_put(&topics, "--help prints all options, --help TOPIC those of one topic, --help NAME one option. Topics: ");
-    help__topics(&topics);
+    str_put(&topics, "--help prints all options, --help TOPIC one topic, --help NAME one option. Topics: ");
+    help__topics(", ", &topics);
     str_put(out, "\n");
     help__paragraph(out, topics.p, width);
     str_drop(&topics);
-}
-
-static int help__topic(const char *name) {
-    for (int i = 0; i < N_GROUPS; i++)
-        if (strcmp(cli_groups[i].topic, name) == 0) return i;
-    return -1;
 }
 
 /* A name without its dashes. */
@@ -227,8 +330,8 @@ static bool help__named(const cli_opt *o, bytes bare) {
 static bytes help__near_topic(bytes name) {
     bytes best = {0};
     int   least = bytes_slack(name) + 1;
-    for (int i = 0; i < N_GROUPS; i++) {
-        const bytes w = bytes_of(cli_groups[i].topic);
+    for (int i = 0; help__topic_name(i); i++) {
+        const bytes w = bytes_of(help__topic_name(i));
         const int   d = bytes_distance(name, w);
         if (d < least) least = d, best = w;
     }
@@ -240,12 +343,37 @@ static bytes help__near_topic(bytes name) {
     return best;
 }
 
-/* The options of a topic, or all options with a name: it may have another meaning with --bench. */
-static bool help__about(const char *topic, int width, str *out, err_t *e) {
-    const int   group = help__topic(topic);
-    const bytes bare = help__bare(bytes_of(topic));
+/* The keys of a line of a batch file. */
+static void help__keys(int width, str *out) {
+    str keys = {0}, idle = {0}, text = {0};
+    req_list_keys(false, &keys);
+    req_list_keys(true, &idle);
+    str_fmt(&text, "Keys in the body of a line: %s. Keys that change nothing, as far as they ask for what is done anyway: %s.",
+            keys.p, idle.p);
+    str_put(out, "\n");
+    help__paragraph(out, text.p, width);
+    str_drop_all(&keys, &idle, &text);
+}
+
+/* What constraints keep to. */
+static void help__rules(int width, str *out) {
+    str_put(out, "\n");
+    help__paragraph(out, "What a constraint keeps to:", width);
+    for (int i = 0; i < N_CONSTRAIN_RULES; i++)
+        help__row(out, constrain_rules[i].what, constrain_rules[i].rule, help__indent(width), width);
+}
+
+/* The options of a topic and its text, or all options with a name: it may have another meaning with --bench. */
+static bool help__about(const char *name, int width, str *out, err_t *e) {
+    const int    group = help__topic(name);
+    const topic *text = help__text_of(name);
+    const bytes  bare = help__bare(bytes_of(name));
     if (group >= 0) help__group(group, width, out);
-    for (int i = 0; group < 0 && i < N_CLI_OPTS; i++)
+    if (group == GROUP_BATCH) help__keys(width, out);
+    if (group == GROUP_HOLD) help__rules(width, out);
+    if (group >= 0 && text) str_put(out, "\n");
+    if (text) help__topic_text(text, width, out);
+    for (int i = 0; group < 0 && !text && i < N_CLI_OPTS; i++)
         if (help__named(&cli_opts[i], bare)) {
             if (out->n) str_put(out, "\n");
             help__title((int)cli_opts[i].group, width, out);
@@ -254,9 +382,9 @@ static bool help__about(const char *topic, int width, str *out, err_t *e) {
     if (out->n) return true;
     const bytes near = help__near_topic(bare);
     str         all = {0};
-    help__topics(&all);
-    if (near.n) err_set(e, EXIT_INPUT, "--help: no topic %.60s (did you mean %.*s?)", topic, (int)near.n, near.p);
-    else err_set(e, EXIT_INPUT, "--help: no topic %.60s, expected an option or one of %s", topic, all.p);
+    help__topics(", ", &all);
+    if (near.n) err_set(e, EXIT_INPUT, "--help: no topic %.60s (did you mean %.*s?)", name, (int)near.n, near.p);
+    else err_set(e, EXIT_INPUT, "--help: no topic %.60s, expected an option or one of %s", name, all.p);
     str_drop(&all);
     return false;
 }
@@ -295,11 +423,15 @@ static void help__md(str *out) {
 
 /* --- man page --- */
 
-/* Text for roff: dashes as ASCII, backslashes escaped, no line that begins like a request. */
+/* Text for roff: dashes as ASCII, backslashes escaped, no line that begins like a request, other characters by number. */
 static void help__roff(str *out, const char *text) {
     if (*text == '.' || *text == '\'') str_put(out, "\\&");
     for (; *text; text++) {
-        if (*text == '-') str_put(out, "\\-");
+        const int n = utf8_len((const uint8_t *)text, strlen(text));
+        if (n > 1) {
+            str_fmt(out, "\\[u%04X]", utf8_get((const uint8_t *)text, n));
+            text += n - 1;
+        } else if (*text == '-') str_put(out, "\\-");
         else if (*text == '\\') str_put(out, "\\e");
         else if (*text == '\'') str_put(out, "\\(aq");
         else if (*text == '`') str_put(out, "\\(ga");
@@ -354,14 +486,14 @@ static const struct {
 } help_files[] = {
     {"OUT", "the file that -o names: an answer, the results of --batch, the model that --quantize writes, a table of --bench"},
     {"OUT.llmrun", "the settings of the results in OUT, one on a line; --resume goes on only with equal ones"},
-    {"OUT.stale", "records that --resume moved out of OUT because they answer no line of the input"},
+    {"OUT.stale", "records that --resume moved out of OUT because they answer no line of the input; as private as OUT"},
     {"CACHE", "the file of --prompt-cache: blocks of the KV cache, as GGUF, within --prompt-cache-size"},
     {"LOOKUP", "the file of --lookup-cache: tokens of earlier answers, as GGUF"},
     {"~/.local/state/llmrun/history",
      "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
     {"BASE, MATRIX, PLOT", "the files of --kl-divergence-base, --imatrix-out and --plot"},
     {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
-     "files that are being written; each takes the name of the old file when it is complete. "
+     "files that are being written; each takes the name, the mode and, if it may, the owner of the old file when it is complete. "
      "What a killed run leaves of them can be removed"},
 };
 enum { N_HELP_FILES = sizeof help_files / sizeof *help_files };
@@ -386,14 +518,54 @@ static void help__man_talk(str *out) {
     str_put(out, ".SH CONVERSATIONS\n");
     help__roff(out, "In a conversation (-i) a line that begins with a slash is a command:");
     str_put(out, "\n");
-    for (int i = 0; i < TALK_COMMANDS; i++)
-        help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, talk_commands[i].help);
-    str_put(out, ".PP\n");
-    help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those "
-                    "from \"\"\" to \"\"\". Ctrl-C ends an answer, which stays in the conversation; at an empty prompt it "
-                    "ends the program. Each turn draws with the seed of the run: it is what the same messages give with "
-                    "--messages. Where standard input is no terminal each line is a message.");
-    str_put(out, "\n");
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        str help = {0};
+        talk_describe(&talk_commands[i], &help);
+        help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, help.p);
+        str_drop(&help);
+    }
+}
+
+/* Lines that are not filled. */
+static void help__man_block(const char *lines, str *out) {
+    str_put(out, ".nf\n");
+    while (*lines) {
+        const size_t n = strcspn(lines, "\n");
+        str          line = {0};
+        str_add(&line, lines, n);
+        help__roff(out, line.p);
+        str_put(out, "\n");
+        str_drop(&line);
+        lines += n + (lines[n] == '\n');
+    }
+    str_put(out, ".fi\n");
+}
+
+static void help__man_topic_line(const char *line, bool first, str *out) {
+    str             term = {0}, list = {0};
+    const char     *text;
+    const help_kind kind = help__kind(line);
+    help__cells(line, &term, &text);
+    if (!first && (kind == HELP_TEXT || kind == HELP_LIST || !*text)) str_put(out, ".PP\n");
+    if (kind == HELP_TEXT) {
+        help__roff(out, line);
+        str_put(out, "\n");
+    } else if (kind == HELP_LIST) {
+        help__print_list(line + 1, false, &list);
+        help__man_block(list.p, out);
+    } else if (*text) help__man_item(out, term.p, NULL, text);
+    else help__man_block(line, out);
+    str_drop_all(&term, &list);
+}
+
+static void help__man_topics(str *out) {
+    str_put(out, ".SH TOPICS\n");
+    for (int t = 0; t < TOPICS; t++) {
+        str_put(out, ".SS \"");
+        help__roff(out, topics_all[t].title);
+        str_put(out, "\"\n");
+        for (int i = 0; topics_all[t].line[i]; i++) help__man_topic_line(topics_all[t].line[i], !i, out);
+    }
 }
 
 static void help__man_examples(str *out) {
@@ -413,6 +585,7 @@ static void help__man(str *out) {
     help__man_group(GROUP_ACT, out);
     help__man_options(out);
     help__man_talk(out);
+    help__man_topics(out);
     help__man_environment(out);
     help__man_files(out);
     str_put(out, ".SH \"EXIT STATUS\"\n");
@@ -443,7 +616,7 @@ static void help__choices(const cli_opt *o, str *out) {
     str lines = {0};
     str_put(out, "");
     if (o->kind == OPT_ACT && o->lo >= ACT_USAGE) {
-        for (int i = 0; i < N_GROUPS; i++) str_fmt(out, "%s%s", i ? " " : "", cli_groups[i].topic);
+        help__topics(" ", out);
     } else if (o->kind == OPT_ACT && (int)o->lo == ACT_QUANTIZE) {
         quant_list(&lines);
     } else if (o->at == AT(pre)) {
@@ -605,30 +778,7 @@ static bool help_print(const config *c, str *out, err_t *e) {
     return true;
 }
 
-/* --- lists --- */
-
-static void help__list_types(str *out, bool md) {
-    static const char *const use[] = {
-        [K_KIND_FLOAT] = "weights", [K_KIND_INT] = "weights", [K_KIND_SCALE] = "weights", [K_KIND_DATA] = "data"};
-    str_put(out,
-            md ? "| id | type | weights per block | bytes per block | bits per weight | may be |\n|---|---|---|---|---|---|\n"
-               : "  id  type      block  bytes  bits per weight  may be\n");
-    for (uint32_t i = 0; i < K_TYPE_MAX; i++) {
-        const k_type *t = &k_types[i];
-        if (!k_type_ok(i)) continue;
-        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s |\n" : "%4u  %-8s %6u %6u %16.4g  %s\n", i, t->name, t->block,
-                t->bytes, 8.0 * t->bytes / t->block, use[t->kind]);
-    }
-}
-
-static void help__list_cpu(str *out) {
-    const char *name[16];
-    bool        can[16];
-    int         n = k_levels_list(name, can);
-    for (int i = 0; i < n; i++)
-        str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine",
-                strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
-}
+/* --- lists and the version --- */
 
 /* Every spelling once, those of an option on one line. */
 static void help__list_options(str *out) {
@@ -639,14 +789,9 @@ static void help__list_options(str *out) {
 
 /* Appends the list that --list asks for, as text or Markdown. */
 static void help_list(const config *c, str *out) {
-    bool md = strcmp(c->format, "md") == 0;
-    if (strcmp(c->what, "types") == 0) help__list_types(out, md);
-    else if (strcmp(c->what, "quants") == 0) quant_list(out);
-    else if (strcmp(c->what, "archs") == 0) arch_list(out);
-    else if (strcmp(c->what, "cpu") == 0) help__list_cpu(out);
-    else if (strcmp(c->what, "pre") == 0) tok_list_pre(out);
-    else if (strcmp(c->what, "tool-calls") == 0) calls_list(out);
-    else if (md) help__md(out);
+    const bool md = strcmp(c->format, "md") == 0;
+    if (help__print_list(c->what, md, out)) return;
+    if (md) help__md(out);
     else help__list_options(out);
 }
 

@@ -3,7 +3,8 @@
  *   Loose (--match): white space wherever JSON allows it, each spelling of a string and of a number, members in any order.
  *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a
  * string that the schema restricts is written in one way, in other strings every escape may come (halves of surrogate
- * pairs only as pairs); integers have no fraction; exponents come where every number may. White space: `space` 0
+ * pairs only as pairs); integers have no fraction; exponents come where every number may; numbers
+ * have an end. Items that must differ are told apart by less than their whole values, see there. White space: `space` 0
  * none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64 blanks after '{', '[' and ','
  * and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
  * Public: json_any, json_rules_new, json_rules_free, json_rules_value, json_build.
@@ -13,11 +14,17 @@ typedef struct {
     bool loose;                                       /* any order, any blanks, any spelling */
     int  order;                                       /* 0: keys as the schema has them; 1: in any order */
     int  space;                                       /* 0: no blanks; 1: at most one; 2: or a line with indentation */
+    bool lax;                                         /* what generation cannot keep is dropped, with a note */
 } json_form;
 
 typedef struct json_rules json_rules;                 /* values of one document in one automaton */
 
-enum { JSON_BLANKS = 64 };                            /* of the indentation of a line */
+enum {
+    JSON_BLANKS = 64,                                 /* of the indentation of a line */
+    JSON_WHOLE = 18,                                  /* digits of a number without a point that is generated */
+    JSON_DIGITS = 17,                                 /* and of one with a point: a double has no more */
+    JSON_WIDE = 40,                                   /* and of one whose bounds are that long */
+};
 
 /* Rules that every value shares: made when they are first called. */
 typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE,
@@ -42,7 +49,7 @@ struct json_rules {
     uint32_t          *todo;                          /* nodes whose rules are to be filled */
     size_t             n_todo;
     bool               solved;                        /* json__node.can is final */
-    const lang        *decimal;                       /* numbers in one form each; NULL: not made yet */
+    bool               others;                        /* the value that is filled may be a word, a string or a number, too */
 };
 
 /* --- blanks and words --- */
@@ -178,7 +185,55 @@ static int32_t json__exponent(json_rules *d, int32_t from) {
     return sign;
 }
 
+/* At most three digits after the sign of an exponent: up to 289, so that a double holds JSON_WHOLE digits with it. */
+static void json__short_exponent(json_rules *d, int32_t from, int32_t to) {
+    const int32_t two = gram_state(d->g), one = gram_state(d->g), last = gram_state(d->g), after = gram_state(d->g);
+    const int32_t at = json__exponent(d, from);
+    json__digits(d, at, "01", two);
+    json__digits(d, at, "22", one);
+    json__digits(d, at, "39", last);
+    json__digits(d, two, "09", last);
+    json__digits(d, one, "08", last);
+    json__digits(d, one, "99", after);
+    json__digits(d, last, "09", after);
+    const int32_t ends[] = {two, one, last, after};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) gram_eps(d->g, ends[i], to);
+}
+
+/* A number that ends: the bounds are those of num_short(). */
+static void json__short_number(json_rules *d, int32_t from, int32_t to) {
+    gram         *g = d->g;
+    const int32_t sign = gram_state(g), over = gram_state(g);
+    int32_t       point[JSON_DIGITS], part = 0, whole = sign;
+    gram_eps(g, from, sign);
+    gram_byte(g, from, '-', '-', sign);
+    for (int i = JSON_DIGITS - 1; i >= 0; i--) {      /* after i digits and the point */
+        const int32_t next = gram_state(g);
+        point[i] = gram_state(g);
+        gram_byte(g, point[i], '0', '9', next);
+        if (i + 1 < JSON_DIGITS) gram_byte(g, next, '0', '9', part);
+        gram_eps(g, next, over);
+        part = next;
+    }
+    const int32_t zero = json__byte(d, sign, '0');
+    gram_byte(g, zero, '.', '.', point[0]);
+    gram_eps(g, zero, over);
+    for (int i = 1; i <= JSON_WHOLE; i++) {
+        const int32_t next = gram_state(g);
+        gram_byte(g, whole, i == 1 ? '1' : '0', '9', next);
+        if (i < JSON_DIGITS) gram_byte(g, next, '.', '.', point[i]);
+        gram_eps(g, next, over);
+        whole = next;
+    }
+    gram_eps(g, over, to);
+    json__short_exponent(d, over, to);
+}
+
 static void json__number_rule(json_rules *d, int32_t from, int32_t to) {
+    if (!d->f.loose) {
+        json__short_number(d, from, to);
+        return;
+    }
     const int32_t end = json__plain_number(d, from), digits = gram_state(d->g);
     gram_eps(d->g, end, to);
     gram_byte(d->g, json__exponent(d, end), '0', '9', digits);
@@ -249,7 +304,7 @@ static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int
  * equal --- */
 
 enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object
-                                                       * differ. Others: the language of a number */
+                                                       * differ. Others: the language of a number or of a string */
 
 typedef struct {
     uint64_t hash;                                    /* of an item, or of the key of a member */
@@ -337,17 +392,25 @@ static bool json__distinct(bytes text, bool keys) {
 static bool json__check(void *ctx, uint64_t which, bytes text) {
     (void)ctx;
     if (which == JSON_UNIQUE || which == JSON_KEYS) return json__distinct(text, which == JSON_KEYS);
-    return num_in((const lang *)(uintptr_t)which, text);
+    const lang *l = (const lang *)(uintptr_t)which;
+    if (*text.p != '"') return num_in(l, text);
+    str        own = {0};
+    const bool in = str_unquote(&own, text, true) && lang_has(l, str_bytes(&own));
+    str_drop(&own);
+    return in;
 }
 
 /* --- what a schema's values are made of --- */
 
 enum {
-    JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value */
+    JSON_NEEDS = 8,                                   /* kinds of items or members that are counted, in one value */
     JSON_WAYS = 1 << JSON_NEEDS,                      /* ways in which one item counts for some of them and not for others */
     JSON_GRID = 20000,                                /* states of counts times places that are written out */
     JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one */
+    JSON_BUT = 2048,                                  /* words that keys are not */
+    JSON_ZEROS = 64,                                  /* texts of 0 at most among short numbers */
+    JSON_LIST = 1 << 16,                              /* numbers of a list that are generated whatever their digits are */
     JSON_BLOCK = 16,                                  /* members that are tried one by one */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted */
     JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those
@@ -489,7 +552,7 @@ static void json__words_first(json__object *o) {
 
 static bool json__object_read(json_rules *d, const schema_object *from, json__object *o) {
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
-    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
+    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 8 kinds of members are counted in one object");
     for (size_t j = 0; j < from->n_some; j++)
         o->need[j] = (json__need){.value = from->some[j].value, .min = from->some[j].min, .max = from->some[j].max};
     o->named = mem_new(from->n_prop, sizeof *o->named);
@@ -585,7 +648,7 @@ static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const j
 }
 
 static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
-    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
+    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 8 kinds of items are counted in one array");
     const uint64_t places = json__places(a);
     uint32_t       done = UINT32_MAX;                 /* the mask with which `rest` was read last */
     for (uint64_t i = 0; i <= places && i < a->max; i++) {
@@ -745,23 +808,51 @@ static uint64_t json__array_last(const schema_array *a) {
     return a->max != UINT64_MAX ? a->max : last ? last : 1;
 }
 
-/* Numbers in one form each: two that are equal have equal texts. */
-static const lang *json__decimal(json_rules *d) {
-    err_t e = {0};
-    if (!d->decimal) {
-        const lang *all = lang_regex(d->langs, bytes_of("-?(0|[1-9][0-9]*)([.][0-9]*[1-9])?"), false, &e);
-        d->decimal = lang_and(d->langs, all, lang_not(d->langs, lang_word(d->langs, bytes_of("-0"))));
-    }
-    return d->decimal;
+/* The numbers of a language that have so few digits that all of them end: fewer where many remainders are counted, more
+ * where all but 0 have more. NULL: over the budget. */
+static const lang *json__ended(json_rules *d, const lang *l) {
+    static const uint32_t digits[] = {JSON_WHOLE, 12, 9};
+    size_t                i = 0;
+    while (i < 3 && lang_depth(l, digits[i] + 2, JSON_GRID) == JSON_GRID) i++;
+    if (!l || i == 3) return l;
+    const lang *few = lang_and(d->langs, l, num_short(d->langs, digits[i], digits[i] - 1));
+    if (lang_count(few, JSON_ZEROS + 1) > JSON_ZEROS) return few;
+    const bytes zero = bytes_of("0");
+    const lang *some = lang_and(d->langs, l, lang_not(d->langs, num_values(d->langs, &zero, 1)));
+    if (lang_empty(some)) return lang_and(d->langs, l, lang_word(d->langs, zero));
+    for (uint32_t k = JSON_WIDE; lang_empty(lang_and(d->langs, few, some)) && k <= NUM_DIGITS; k *= 2)
+        few = lang_depth(l, k, JSON_GRID) == JSON_GRID ? l : lang_and(d->langs, l, num_short(d->langs, k, k));
+    return few;
 }
 
-/* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages in which
- * every prefix has infinitely many continuations. */
+/* Whether the numbers of a language, which is of one form each, are a short list, or have few digits. */
+static bool json__ends(json_rules *d, const lang *one) {
+    if (!lang_is_finite(one)) return false;
+    if (lang_states(one) <= JSON_WIDE || lang_count(one, JSON_LIST) < JSON_LIST) return true;
+    return lang_empty(lang_and(d->langs, one, lang_not(d->langs, num_short(d->langs, JSON_WIDE, JSON_WIDE))));
+}
+
+/* The part of a language of numbers that is generated: integers without a point, and nothing without an end. Values of
+ * a short list are all in it, and numbers between bounds of up to JSON_WIDE digits. NULL: over the budget. */
+static const lang *json__written(json_rules *d, const lang *l) {
+    const lang *whole = num_integer(d->langs, false), *plain = num_integer(d->langs, true);
+    if (l == whole) return num_short(d->langs, JSON_WHOLE, 0);
+    const lang *fractions = lang_and(d->langs, l, lang_not(d->langs, whole));
+    if (lang_empty(fractions)) {
+        const lang *one = lang_and(d->langs, l, plain);
+        return json__ends(d, one) ? one : json__ended(d, one);
+    }
+    const lang *one = lang_and(d->langs, l, num_decimal(d->langs)), *few = json__ended(d, l);
+    return json__ends(d, one) ? lang_or(d->langs, few, one) : few;
+}
+
+/* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages. Objects and
+ * arrays are not among them. */
 typedef struct {
     str        *text;
     size_t      n;
     const lang *string, *number;                      /* NULL: none */
-    bool        held;                                 /* false: there are other values, too */
+    bool        parts;                                /* there are objects or arrays, too */
 } json__values;
 
 static void json__values_drop(json__values *v) {
@@ -777,11 +868,30 @@ static str *json__values_add(json__values *v) {
 
 static void json__values_word(json__values *v, const char *word) { str_put(json__values_add(v), word); }
 
-static void json__values_strings(json__values *v, const schema_shape *s) {
+/* The words of a language whose characters are one byte each in a JSON string. */
+static const lang *json__one_byte(json_rules *d, const lang *l) {
+    err_t e = {0};
+    return lang_and(d->langs, l, lang_regex(d->langs, bytes_of("[ !#-\\[\\]-~]*"), false, &e));
+}
+
+/* The strings of a language that can be kept apart: all, where each goes on without an end, else those of characters
+ * that are one byte. NULL: none. */
+static const lang *json__apart_strings(json_rules *d, const lang *l) {
+    const lang *plain = !l || lang_endless(l) ? l : json__one_byte(d, l);
+    return plain && lang_empty(plain) ? NULL : plain;
+}
+
+/* The numbers, each in one form. NULL: none. */
+static const lang *json__apart_numbers(json_rules *d, const schema_shape *s) {
+    if (!s->any_number && !s->number) return NULL;
+    const lang *l = lang_and(d->langs, json__written(d, s->any_number ? num_all(d->langs) : s->number), num_decimal(d->langs));
+    return l && lang_empty(l) ? NULL : l;
+}
+
+static void json__values_strings(json_rules *d, json__values *v, const schema_shape *s) {
     const uint64_t n = s->string ? lang_count(s->string, JSON_WORDS + 1) : 0;
     str            word = {0};
-    if (n > JSON_WORDS && lang_endless(s->string)) v->string = s->string;
-    else if (n > JSON_WORDS) v->held = false;
+    if (n > JSON_WORDS) v->string = json__apart_strings(d, s->string);
     else
         for (uint64_t i = 0; i < n; i++) {
             str_clear(&word);
@@ -792,26 +902,19 @@ static void json__values_strings(json__values *v, const schema_shape *s) {
 }
 
 static void json__values_numbers(json_rules *d, json__values *v, const schema_shape *s) {
-    if (!s->any_number && !s->number) return;
-    const lang    *one = json__decimal(d), *l = s->any_number ? one : lang_and(d->langs, s->number, one);
-    const lang    *rest = lang_and(d->langs, l, lang_not(d->langs, lang_word(d->langs, bytes_of("0"))));
-    const uint64_t n = l ? lang_count(l, JSON_WORDS + 1) : UINT64_MAX;
-    if (!l || !rest) v->held = false;
-    else if (n <= JSON_WORDS)
+    const lang    *l = json__apart_numbers(d, s);
+    const uint64_t n = lang_count(l, JSON_WORDS + 1);
+    if (n > JSON_WORDS) v->number = l;
+    else
         for (uint64_t i = 0; i < n; i++) lang_nth(l, i, json__values_add(v));
-    else if (lang_endless(l)) v->number = l;
-    else if (lang_endless(rest)) {                    /* after 0 nothing comes where numbers are integers */
-        v->number = rest;
-        if (lang_has(l, bytes_of("0"))) json__values_word(v, "0");
-    } else v->held = false;
 }
 
 static json__values json__values_of(json_rules *d, const schema_shape *s) {
-    json__values v = {.held = !s->n_array && !s->n_object};
+    json__values v = {.parts = s->n_array || s->n_object};
     if (s->null) json__values_word(&v, "null");
     if (s->no) json__values_word(&v, "false");
     if (s->yes) json__values_word(&v, "true");
-    json__values_strings(&v, s);
+    json__values_strings(d, &v, s);
     json__values_numbers(d, &v, s);
     return v;
 }
@@ -820,8 +923,9 @@ static json__values json__values_of(json_rules *d, const schema_shape *s) {
 static bool json__unique_can(json_rules *d, const schema_array *a) {
     if (!a->unique || a->min < 2 || a->n_prefix || a->n_contains || a->rest == SCHEMA_TRUE || a->rest == SCHEMA_FALSE)
         return true;
-    json__values v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
-    const bool   can = !v.held || v.string || v.number || v.n >= a->min;
+    const schema_shape *s = d->node[json__node_of(d, a->rest)].shape;
+    json__values        v = json__values_of(d, s);
+    const bool          can = v.parts || lang_count(s->string, JSON_WORDS + 1) > JSON_WORDS || v.number || v.n >= a->min;
     json__values_drop(&v);
     return can;
 }
@@ -905,19 +1009,31 @@ static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t
     return to;
 }
 
-/* The place for 1 + the rule of a language of strings (kind 0) or of numbers (1), or of the escapes of a character
- * (2), which all values share. */
-static hmap_entry *json__part(json_rules *d, uint64_t of, unsigned kind) { return hmap_add(&d->part, (of << 2 | kind) + 1, 0); }
+/* Rules that all values share, by what they are made of: a language of strings, of numbers, of keys; the escapes of a
+ * character; see json__halves_of(); what comes once of a node. */
+typedef enum { JSON_OF_STRINGS, JSON_OF_NUMBERS, JSON_OF_KEYS, JSON_OF_ESCAPES, JSON_OF_HALVES, JSON_OF_ONCE } json_part;
+
+/* The place for 1 + such a rule. */
+static hmap_entry *json__part(json_rules *d, uint64_t of, json_part kind) { return hmap_add(&d->part, (of << 3 | kind) + 1, 0); }
 
 static int32_t json__string(json_rules *d, const schema_shape *s) {
     gram *g = d->g;
     if (lang_is_all(s->string)) return json__rule(d, JSON_STRING);
-    hmap_entry *en = json__part(d, (uintptr_t)s->string, 0);
+    hmap_entry *en = json__part(d, (uintptr_t)s->string, JSON_OF_STRINGS);
     if (en->b) return (int32_t)(en->b - 1);
-    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
+    const int32_t rule = gram_rule(g, "string");
     en->b = (uint64_t)rule + 1;
+    if (d->f.loose && lang_is_tall(s->string)) {      /* read whole, then compared */
+        const int32_t mark = json__op(d, gram_begin(g, rule), GRAM_MARK, 0, 0, 0), at = gram_state(g);
+        gram_call(g, mark, json__rule(d, JSON_STRING), at);
+        gram_op_edge(g, at, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)s->string, 0}, gram_end(g, rule));
+        return rule;
+    }
+    const int32_t end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     gram_byte(g, end, '"', '"', gram_end(g, rule));
-    lang_emit_json(g, from, s->string, d->f.loose, false, end);
+    const lang *l = d->f.loose ? s->string : schema_brief(d->s, s->string);
+    if (l) lang_emit_json(g, from, l, d->f.loose, false, end);
+    else json__over(d, s->at, "the strings");
     return rule;
 }
 
@@ -937,13 +1053,11 @@ static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t 
 static int32_t json__number(json_rules *d, const schema_shape *s) {
     gram *g = d->g;
     if (s->any_number) return json__rule(d, JSON_NUMBER);
-    hmap_entry *en = json__part(d, (uintptr_t)s->number, 1);
+    hmap_entry *en = json__part(d, (uintptr_t)s->number, JSON_OF_NUMBERS);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
-    const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
-    const bool  all = d->f.loose || !lang_empty(fractions);
-    const lang *plain = all ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
+    const lang *plain = d->f.loose ? s->number : json__written(d, s->number);
     if (plain) lang_emit(g, from, plain, to);
     else json__over(d, s->at, "the numbers");
     if (d->f.loose) json__exponents(d, from, s->number, to);
@@ -966,7 +1080,7 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     gram             *g = d->g;
-    hmap_entry       *en = json__part(d, c, 2);
+    hmap_entry       *en = json__part(d, c, JSON_OF_ESCAPES);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule),
                   u = json__byte(d, from, 'u'), low = gram_state(g);
@@ -1079,41 +1193,81 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
     }
 }
 
-/* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules
- * that all keys share. */
-static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
-    json__sorted *name = mem_new(o->n_named, sizeof *name);
-    const int32_t to = gram_state(d->g), rest = gram_state(d->g);
-    for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
-    qsort(name, o->n_named, sizeof *name, json__name_order);
-    json__tree tree = json__tree_of(d, from, name, o->n_named);
+static bool json__plain_name(bytes name) {
+    for (size_t k = 0; k < name.n; k++)
+        if (name.p[k] < 0x20 || name.p[k] > 0x7e || name.p[k] == '"' || name.p[k] == '\\') return false;
+    return true;
+}
+
+/* Every key but n names (generation), which are printable ASCII: a tree of the names, and after a character that leaves
+ * it, rules that all keys share. */
+static void json__undeclared(json_rules *d, int32_t from, const bytes *names, size_t n, int32_t to) {
+    json__sorted *name = mem_new(n, sizeof *name);
+    const int32_t rest = gram_state(d->g);
+    for (size_t i = 0; i < n; i++) name[i].name = names[i];
+    qsort(name, n, sizeof *name, json__name_order);
+    json__tree tree = json__tree_of(d, from, name, n);
     gram_call(d->g, rest, json__rule(d, JSON_REST), to);
     for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
     mem_free(tree.at), mem_free(name);
-    return to;
 }
 
 /* Whether keys are all but the declared names, which are printable ASCII. */
 static bool json__all_but_named(json_rules *d, const json__object *o, const lang *keys) {
     for (size_t i = 0; i < o->n_named; i++)
-        for (size_t k = 0; k < o->named[i].n; k++)
-            if (o->named[i].p[k] < 0x20 || o->named[i].p[k] > 0x7e || o->named[i].p[k] == '"' || o->named[i].p[k] == '\\')
-                return false;
+        if (!json__plain_name(o->named[i])) return false;
     return o->n_named && keys == lang_not(d->langs, lang_words(d->langs, o->named, o->n_named));
 }
 
-/* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones. */
-static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
-    gram *g = d->g;
-    if (!once && !d->f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
-    const int32_t to = gram_state(g), end = gram_state(g);
-    if (!once && lang_is_all(keys)) {
-        gram_call(g, from, json__rule(d, JSON_STRING), to);
-        return to;
+/* Keys that are all but a few words (generation). False: they are not. */
+static bool json__all_but_words(json_rules *d, int32_t from, const lang *keys, int32_t to) {
+    const lang    *words = lang_not(d->langs, keys);
+    const uint64_t n = d->f.loose ? 0 : lang_count(words, JSON_BUT + 1);
+    bool           plain = n > 0 && n <= JSON_BUT;
+    if (!plain) return false;
+    str   *own = mem_new(n, sizeof *own);
+    bytes *name = mem_new(n, sizeof *name);
+    for (uint64_t i = 0; i < n; i++) {
+        str_put(&own[i], "");
+        lang_nth(words, i, &own[i]);
+        name[i] = str_bytes(&own[i]);
+        plain &= json__plain_name(name[i]);
     }
-    lang_emit_json(g, json__byte(d, from, '"'), keys, d->f.loose, once, end);
+    if (plain) json__undeclared(d, from, name, n, to);
+    for (uint64_t i = 0; i < n; i++) str_drop(&own[i]);
+    mem_free(own), mem_free(name);
+    return plain;
+}
+
+/* The rule of the keys of a language in quotes. */
+static int32_t json__key_rule(json_rules *d, const lang *keys) {
+    gram       *g = d->g;
+    hmap_entry *en = json__part(d, (uintptr_t)keys, JSON_OF_KEYS);
+    if (en->b) return (int32_t)(en->b - 1);
+    const int32_t rule = gram_rule(g, "key"), from = gram_begin(g, rule), to = gram_end(g, rule);
+    en->b = (uint64_t)rule + 1;
+    if (json__all_but_words(d, from, keys, to)) return rule;
+    const int32_t end = gram_state(g);
+    lang_emit_json(g, json__byte(d, from, '"'), keys, d->f.loose, false, end);
     gram_byte(g, end, '"', '"', to);
-    return once ? json__op(d, to, GRAM_DISTINCT, 0, 0, 0) : to;
+    return rule;
+}
+
+/* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones, and its characters are
+ * one byte each where that leaves keys without an end. */
+static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
+    gram         *g = d->g;
+    const int32_t to = gram_state(g), end = once ? gram_state(g) : to;
+    if (once) {
+        const lang *few = json__one_byte(d, keys);
+        lang_emit_apart(g, json__byte(d, from, '"'), lang_endless(keys) && !lang_endless(few) ? keys : few, end);
+        gram_byte(g, end, '"', '"', to);
+        return json__op(d, to, GRAM_DISTINCT, 0, 0, 0);
+    }
+    if (lang_is_all(keys)) gram_call(g, from, json__rule(d, JSON_STRING), to);
+    else if (!d->f.loose && json__all_but_named(d, o, keys)) json__undeclared(d, from, o->named, o->n_named, to);
+    else gram_call(g, from, json__key_rule(d, keys), to);
+    return to;
 }
 
 /* --- objects --- */
@@ -1136,11 +1290,15 @@ static uint64_t json__required(const json__object *o, size_t from) {
     return n;
 }
 
-/* Whether the keys of every further language can be told from each other for ever. */
-static bool json__keys_endless(const json__object *o) {
-    for (size_t i = o->n_prop; i < o->n; i++)
-        if (!lang_endless(o->m[i].keys)) return false;
-    return o->n > o->n_prop;
+/* Whether there are always further keys that did not come yet, and of those that are counted. */
+static bool json__keys_many(json_rules *d, const json__object *o) {
+    bool any = false;
+    for (size_t i = o->n_prop; i < o->n; i++) {
+        const bool many = lang_endless(o->m[i].keys) || lang_count(json__one_byte(d, o->m[i].keys), LANG_FEW) == LANG_FEW;
+        if (!many && o->m[i].needs) return false;
+        any |= many;
+    }
+    return any;
 }
 
 #define JSON_NOT_APART "a number of properties whose keys cannot be kept apart while generating"
@@ -1156,6 +1314,8 @@ typedef struct {
     bool          extra;                              /* there are further keys */
     bool          low, high, once;                    /* word 0 and word 1 are counted; further keys differ */
     int32_t       close, end;
+    size_t        split;                              /* 1 + a member whose value is written elsewhere, 0: none; */
+    int32_t       before, behind;                     /* the states in front of its colon and after its value */
 } json__chain;
 
 static int32_t json__chain_count(json__chain *x, int32_t from, bool differs) {
@@ -1196,7 +1356,7 @@ static bool json__chain_counts(json__chain *x) {
     x->extra = o->n > o->n_prop;
     x->low = o->min > 1 && o->min > required;
     x->high = o->max < o->n_prop || (x->extra && o->max != UINT64_MAX);
-    x->once = x->low && json__keys_endless(o);
+    x->once = x->low && json__keys_many(x->d, o);
     if (x->low && !x->once && o->n_prop < o->min) return json__refuse(x->d, o->at, JSON_NOT_APART);
     x->more[o->n_prop] = x->once ? UINT64_MAX : 0;
     x->need[o->n_prop] = 0;
@@ -1218,8 +1378,8 @@ static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_
     size_t              block = JSON_BLOCK;
     while (block * block < n) block++;
     for (size_t i = 0; i < n; i++) {
-        key[i] = gram_state(d->g);
-        json__value(d, json__colon(d, key[i]), o->m[i].value, after[i + 1]);
+        key[i] = i + 1 == x->split ? x->before : gram_state(d->g);
+        if (i + 1 != x->split) json__value(d, json__colon(d, key[i]), o->m[i].value, after[i + 1]);
     }
     for (size_t i = 0; i < n; i++) {
         const size_t most = i % block ? 1 : block < n - i ? block : n - i;
@@ -1239,6 +1399,7 @@ static void json__chain_build(json__chain *x, int32_t from) {
     const size_t  n = x->o->n_prop;
     int32_t      *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
     for (size_t i = 0; i <= n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
+    if (x->split) after[x->split] = x->behind;
     gram_eps(g, json__brackets(d, from, "{}", !x->o->min && !x->need[0], x->close, x->end), next[0]);
     if (!x->low && !x->high) json__chain_blocks(x, next, after);
     else
@@ -1297,7 +1458,7 @@ static bool json__object_grid_build(json_rules *d, const json__object *o, int32_
     const size_t     n = (o->n_prop + 1) * grid.size;
     const bool       extra = o->n > o->n_prop, once = extra && json__object_least(o, json__required(o, 0));
     if (grid.size > JSON_GRID || n > JSON_GRID) return json__over(d, o->at, "the members that are counted");
-    if (once && !json__keys_endless(o)) return json__refuse(d, o->at, JSON_NOT_APART);
+    if (once && !json__keys_many(d, o)) return json__refuse(d, o->at, JSON_NOT_APART);
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
     const int32_t close = gram_state(g);
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
@@ -1339,7 +1500,7 @@ static bool json__any_counts(json__any *x) {
     const bool          loose = x->d->f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
                         high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
     x->words = (o->n_prop + JSON_WORD_BITS - 1) / JSON_WORD_BITS;
-    x->once = !loose && low && o->min > 1 && json__keys_endless(o);
+    x->once = !loose && low && o->min > 1 && json__keys_many(x->d, o);
     if (!loose && low && extra && !x->once && o->min > 1 && (high || o->n_prop < o->min))
         return json__refuse(x->d, o->at, JSON_NOT_APART);
     if (low) x->low = ++x->words;
@@ -1517,59 +1678,6 @@ static bool json__array_loop(json_rules *d, const schema_array *a, const json__l
     return true;
 }
 
-/* Items that all differ (generation). Values of a short list are bits, others are kept as texts; register n after the
- * bits counts. */
-typedef struct {
-    json_rules   *d;
-    json__values v;
-    uint64_t     n;                                   /* 1 + the register, 0: none */
-    uint64_t     min, max;
-    int32_t      next, after;
-} json__unique;
-
-static void json__unique_texts(json__unique *x, const lang *l, bool quoted) {
-    gram *g = x->d->g;
-    if (!l) return;
-    const int32_t from = quoted ? gram_state(g) : x->next, end = gram_state(g);
-    if (quoted) gram_byte_op(g, x->next, '"', '"', (gram_op){GRAM_APPEND, 0, 0, 0}, from);
-    lang_emit_json(g, from, l, false, true, end);
-    const int32_t once = json__op(x->d, quoted ? json__byte(x->d, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
-    gram_eps(g, json__count(x->d, once, x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
-}
-
-static void json__unique_items(json__unique *x) {
-    gram *g = x->d->g;
-    for (size_t i = 0; i < x->v.n; i++) {
-        const int32_t end = gram_state(g);
-        gram_text(g, json__op(x->d, x->next, GRAM_LACKS, 0, i, 0), str_bytes(&x->v.text[i]), end);
-        gram_eps(g, json__count(x->d, json__op(x->d, end, GRAM_TAKE, 0, i, 0), x->n,
-                                x->max == UINT64_MAX ? x->min : x->max), x->after);
-    }
-    json__unique_texts(x, x->v.string, true);
-    json__unique_texts(x, x->v.number, false);
-}
-
-static bool json__array_unique(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
-    gram        *g = d->g;
-    const bool   plain = !a->n_prefix && !a->n_contains && a->rest != SCHEMA_TRUE && a->rest != SCHEMA_FALSE;
-    json__unique x = {.d = d, .min = a->min, .max = a->max, .next = gram_state(g), .after = gram_state(g)};
-    if (plain) x.v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
-    if (!x.v.held) {
-        json__values_drop(&x.v);
-        return json__refuse(d, a->at, "uniqueItems over these values cannot be kept while generating: expected strings, "
-                                      "numbers or at most 256 values");
-    }
-    if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
-    if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
-    const int32_t close = gram_state(g);
-    gram_eps(g, json__brackets(d, from, "[]", !x.min, close, to), x.next);
-    json__unique_items(&x);
-    const int32_t comma = x.max == UINT64_MAX ? x.after : x.max > 1 ? json__within(d, x.after, x.n, 0, x.max - 1) : -1;
-    json__array_after(d, x.min > 1 ? json__within(d, x.after, x.n, x.min, UINT64_MAX) : x.after, close, comma, x.next);
-    json__values_drop(&x.v);
-    return true;
-}
-
 static bool json__array_items(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
     const json__grid grid = json__grid_of(a->contains, a->n_contains);
     const uint64_t   last = json__array_last(a);
@@ -1579,6 +1687,307 @@ static bool json__array_items(json_rules *d, const schema_array *a, int32_t from
     if (small) return json__array_grid(d, a, &grid, last, from, to);
     if (json__loop_of(d, a, &l)) return json__array_loop(d, a, &l, from, to);
     return json__over(d, a->at, "the items that are counted");
+}
+
+/* --- items that all differ (generation) ---
+ * The text of an item would have to be compared where it ends, on whatever stack. So items are made apart by less:
+ *   Words of a short list are bits. Strings and numbers are texts, each in one spelling, which are kept (GRAM_DISTINCT);
+ *   where few words go on as a text does, it goes on as long as one of them is left (GRAM_SPARE).
+ *   Objects differ in the value of one member, a string or a number that is always written. Those alternatives of
+ *   objects that cannot have it come once in all, without this member; so do arrays.
+ *   Where the schema has items by their place, or counts some, there are as many as differ whatever they are.
+ * Whatever is written then differs; and there is always a next item as long as fewer than `max` are there. */
+
+/* An alternative of objects in two rules: up to the key of the member, and from after its value on. */
+typedef struct { int32_t before, behind; } json__halves;
+
+typedef struct {
+    json_rules  *d;
+    json__values v;
+    uint32_t     node;                                /* of the items */
+    bytes        name;                                /* of the member in which objects differ; n 0: none */
+    int32_t      once[2];                             /* rules of the other objects and of arrays, -1: none */
+    uint64_t     texts;                               /* the most words of a language: LANG_FEW where they have no end */
+    uint64_t     n;                                   /* 1 + the register, 0: none */
+    uint64_t     min, max;
+    int32_t      next, after;
+} json__unique;
+
+static json__member *json__member_of(const json__object *o, bytes name) {
+    for (size_t i = 0; i < o->n_prop; i++)
+        if (bytes_eq(o->m[i].name, name)) return &o->m[i];
+    return NULL;
+}
+
+/* The shape of a conjunction; NULL: it was not read, because its values are counted and so it appears in parts. */
+static const schema_shape *json__shape(const json_rules *d, schema_conj c) {
+    const hmap_entry *en = hmap_find(&d->of, (uint64_t)(uint32_t)c + 1, 0);
+    return en->a ? d->node[en->b - 1].shape : NULL;
+}
+
+/* The strings and the numbers of a member that can be kept apart. */
+static void json__apart_of(json_rules *d, schema_conj c, const lang **string, const lang **number) {
+    const schema_shape *s = c == SCHEMA_TRUE ? NULL : json__shape(d, c);
+    *string = s ? json__apart_strings(d, s->string) : c == SCHEMA_TRUE ? lang_all(d->langs) : NULL;
+    *number = s ? json__apart_numbers(d, s) : NULL;
+}
+
+/* How well the objects of an alternative differ in a member: 0: not at all. Where members are counted they are not told
+ * apart. */
+static int json__apart_score(json_rules *d, const json__object *o, bytes name) {
+    const json__member *m = json__member_of(o, name);
+    const lang         *string, *number;
+    if (!m || o->none || o->n_need || (o->min > 1 && o->min > json__required(o, 0)) || o->max < o->n_prop ||
+        (o->n > o->n_prop && o->max != UINT64_MAX))
+        return 0;
+    json__apart_of(d, m->value, &string, &number);
+    const uint64_t n = max_u64(lang_count(string, LANG_FEW), lang_count(number, LANG_FEW));
+    return n < 2 ? 0 : 2 * (n == LANG_FEW ? string ? 3 : 2 : 1) + m->required;
+}
+
+enum { JSON_TRIED = 8 };                              /* alternatives whose members are tried */
+
+/* The member in which objects differ; n 0: there is none. */
+static bytes json__apart_name(json_rules *d, const json__object *o, size_t n) {
+    bytes best = {0};
+    int   most = 0;
+    for (size_t i = 0; i < n && i < JSON_TRIED; i++)
+        for (size_t k = 0; k < o[i].n_prop; k++) {
+            int all = 0;
+            for (size_t j = 0; j < n && o[i].m[k].name.n; j++) all += json__apart_score(d, &o[j], o[i].m[k].name);
+            if (all > most) most = all, best = o[i].m[k].name;
+        }
+    return best;
+}
+
+/* A copy with members of its own. */
+static json__object json__object_copy(const json__object *o) {
+    json__object c = *o;
+    c.m = mem_new(o->n, sizeof *c.m);
+    if (o->n) memcpy(c.m, o->m, o->n * sizeof *c.m);
+    return c;
+}
+
+/* The halves of an alternative, which are made once. */
+static json__halves json__halves_of(json_rules *d, const json__object *from, bytes name) {
+    gram       *g = d->g;
+    hmap_entry *en = json__part(d, (uintptr_t)from, JSON_OF_HALVES);
+    if (en->b) return (json__halves){(int32_t)(en->b & INT32_MAX), (int32_t)(en->b >> 32)};
+    const json__halves h = {gram_rule(g, "object before its key"), gram_rule(g, "object behind its key")};
+    en->b = (uint64_t)(uint32_t)h.behind << 32 | (uint32_t)h.before;
+    json__object  o = json__object_copy(from);
+    json__member *m = json__member_of(&o, name);
+    json__chain   x = {.d = d, .o = &o, .close = gram_state(g), .end = gram_end(g, h.behind), .split = (size_t)(m - o.m) + 1,
+                       .before = gram_end(g, h.before), .behind = gram_begin(g, h.behind),
+                       .more = mem_new(o.n_prop + 1, sizeof *x.more), .need = mem_new(o.n_prop + 1, sizeof *x.need)};
+    m->required = true;
+    json__chain_counts(&x);
+    json__chain_build(&x, gram_begin(g, h.before));
+    mem_free(x.more), mem_free(x.need), mem_free(o.m);
+    return h;
+}
+
+/* After an item. */
+static void json__unique_over(json__unique *x, int32_t at) {
+    gram_eps(x->d->g, json__count(x->d, at, x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
+}
+
+/* The words of a language as a text that none of those before is equal to; returns the state after it. */
+static int32_t json__unique_text(json__unique *x, int32_t from, const lang *l, bool quoted) {
+    gram         *g = x->d->g;
+    const int32_t open = quoted ? gram_state(g) : from, end = gram_state(g);
+    if (quoted) gram_byte_op(g, from, '"', '"', (gram_op){GRAM_APPEND, 0, 0, 0}, open);
+    lang_emit_apart(g, open, l, end);
+    return json__op(x->d, quoted ? json__byte(x->d, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
+}
+
+/* What comes once, as bit `bit`. */
+static void json__unique_once(json__unique *x, int32_t rule, uint64_t bit) {
+    const int32_t end = gram_state(x->d->g);
+    gram_call(x->d->g, json__op(x->d, x->next, GRAM_LACKS, 0, bit, 0), rule, end);
+    json__unique_over(x, json__op(x->d, end, GRAM_TAKE, 0, bit, 0));
+}
+
+/* An object that differs from others in a member. */
+static void json__unique_object(json__unique *x, const json__object *o, bytes name) {
+    gram              *g = x->d->g;
+    const json__halves h = json__halves_of(x->d, o, name);
+    const int32_t      key = gram_state(g), value = gram_state(g), end = gram_state(g);
+    const lang        *string, *number;
+    gram_call(g, x->next, h.before, key);
+    const int32_t at = json__colon(x->d, key);
+    json__apart_of(x->d, json__member_of(o, name)->value, &string, &number);
+    if (string) gram_eps(g, json__unique_text(x, at, string, true), value);
+    if (number) gram_eps(g, json__unique_text(x, at, number, false), value);
+    gram_call(g, value, h.behind, end);
+    json__unique_over(x, end);
+}
+
+/* An alternative of objects without a member. False: it needs it. */
+static bool json__object_lacks(json_rules *d, json__object *o, bytes name) {
+    size_t n = 0, n_prop = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        json__member m = o->m[i];
+        if (!m.keys && bytes_eq(m.name, name)) {
+            if (m.required) return false;
+            continue;
+        }
+        if (m.keys) m.keys = lang_and(d->langs, m.keys, lang_not(d->langs, lang_word(d->langs, name)));
+        if (m.keys && lang_empty(m.keys)) continue;
+        o->m[n++] = m;
+        n_prop += !m.keys;
+    }
+    o->n = n, o->n_prop = n_prop;
+    return true;
+}
+
+static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to);      /* may have such arrays */
+static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to);  /* may be such arrays */
+
+/* Fills a rule with the arrays of a node, or with its objects that are not told apart by a member, without it. False:
+ * there are none, or e is set. */
+static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes name, int32_t rule) {
+    const schema_shape *s = d->node[node].shape;
+    json__object       *object = d->node[node].object;
+    const int32_t       from = gram_begin(d->g, rule), to = gram_end(d->g, rule);
+    bool                any = false;
+    for (size_t i = 0; arrays && i < s->n_array; i++) {
+        any |= json__array_can(d, &s->array[i]);
+        d->others = false;
+        if (!json__arrays(d, &s->array[i], from, to)) return false;
+    }
+    for (size_t i = 0; !arrays && i < s->n_object; i++) {
+        if (object[i].none || (name.n && json__apart_score(d, &object[i], name))) continue;
+        json__object o = json__object_copy(&object[i]);
+        const bool   there = (!name.n || json__object_lacks(d, &o, name)) && json__object_live(d, &o);
+        const bool   held = !there || json__objects(d, &o, from, to);
+        any |= there;
+        mem_free(o.m);
+        if (!held) return false;
+    }
+    return any;
+}
+
+/* That rule, made once; -1: there is none. */
+static int32_t json__once_rule(json_rules *d, uint32_t node, bool arrays, bytes name) {
+    const uint64_t of = 2 * (uint64_t)node + arrays;
+    hmap_entry    *en = json__part(d, of, JSON_OF_ONCE);
+    if (en->b) return (int32_t)(en->b & INT32_MAX) - 1;
+    const int32_t rule = gram_rule(d->g, "once");
+    en->b = (uint64_t)rule + 1;                       /* it may be asked for while it is filled */
+    const bool any = json__once_fill(d, node, arrays, name, rule);
+    if (!any) json__part(d, of, JSON_OF_ONCE)->b = UINT64_C(1) << 32;
+    return any ? rule : -1;
+}
+
+/* What a node's objects and arrays are kept apart by. */
+static void json__unique_parts(json__unique *x) {
+    json_rules         *d = x->d;
+    const schema_shape *s = d->node[x->node].shape;
+    json__object       *o = d->node[x->node].object;
+    const lang         *string, *number;
+    for (size_t i = 0; i < s->n_object; i++) o[i].none = !json__object_live(d, &o[i]);
+    x->name = json__apart_name(d, o, s->n_object);
+    for (size_t i = 0; x->name.n && i < s->n_object; i++) {
+        if (!json__apart_score(d, &o[i], x->name)) continue;
+        json__apart_of(d, json__member_of(&o[i], x->name)->value, &string, &number);
+        x->texts = max_u64(x->texts, max_u64(lang_count(string, LANG_FEW), lang_count(number, LANG_FEW)));
+    }
+    for (int arrays = 0; arrays < 2; arrays++) x->once[arrays] = json__once_rule(d, x->node, arrays, x->name);
+}
+
+/* The kinds of values that an item may be. */
+static void json__unique_kinds(json__unique *x, schema_conj item) {
+    json_rules *d = x->d;
+    x->once[0] = x->once[1] = -1;
+    if (item == SCHEMA_TRUE) {
+        for (int i = 0; i < 3; i++) json__values_word(&x->v, (const char *[]){"null", "false", "true"}[i]);
+        x->v.string = lang_all(d->langs);
+        x->v.number = lang_and(d->langs, json__written(d, num_all(d->langs)), num_decimal(d->langs));
+        x->once[0] = json__rule(d, JSON_OBJECT), x->once[1] = json__rule(d, JSON_ARRAY);
+    } else {
+        x->node = json__node_of(d, item);
+        x->v = json__values_of(d, d->node[x->node].shape);
+        if (x->v.parts) json__unique_parts(x);
+    }
+    x->texts = max_u64(x->texts, max_u64(lang_count(x->v.string, LANG_FEW), lang_count(x->v.number, LANG_FEW)));
+}
+
+static void json__unique_items(json__unique *x) {
+    gram    *g = x->d->g;
+    uint64_t bit = 0;
+    for (; bit < x->v.n; bit++) {
+        const int32_t end = gram_state(g);
+        gram_text(g, json__op(x->d, x->next, GRAM_LACKS, 0, bit, 0), str_bytes(&x->v.text[bit]), end);
+        json__unique_over(x, json__op(x->d, end, GRAM_TAKE, 0, bit, 0));
+    }
+    if (x->v.string) json__unique_over(x, json__unique_text(x, x->next, x->v.string, true));
+    if (x->v.number) json__unique_over(x, json__unique_text(x, x->next, x->v.number, false));
+    for (size_t i = 0; x->name.n && i < x->d->node[x->node].shape->n_object; i++) {
+        const json__object *o = &x->d->node[x->node].object[i];
+        if (json__apart_score(x->d, o, x->name)) json__unique_object(x, o, x->name);
+    }
+    for (int i = 0; i < 2; i++)
+        if (x->once[i] >= 0) json__unique_once(x, x->once[i], bit++);
+}
+
+/* Whether no value satisfies both conjunctions, as far as their types and their strings and numbers say. */
+static bool json__types_apart(json_rules *d, schema_conj a, schema_conj b) {
+    const bool none = a == SCHEMA_FALSE || b == SCHEMA_FALSE;
+    if (none || a == SCHEMA_TRUE || b == SCHEMA_TRUE) return none;
+    const schema_shape *x = json__shape(d, a), *y = json__shape(d, b);
+    if (!x || !y) return false;
+    if ((x->null && y->null) || (x->no && y->no) || (x->yes && y->yes)) return false;
+    if ((x->n_array && y->n_array) || (x->n_object && y->n_object)) return false;
+    return !(x->string && y->string && !lang_empty(lang_and(d->langs, x->string, y->string))) &&
+           !(x->number && y->number && !lang_empty(lang_and(d->langs, x->number, y->number)));
+}
+
+/* How many items from the first one on differ whatever they are. */
+static uint64_t json__apart_places(json_rules *d, const schema_array *a) {
+    uint64_t n = 1;
+    for (; n <= a->n_prefix && n < a->max; n++)
+        for (uint64_t i = 0; i < n; i++)
+            if (!json__types_apart(d, json__item_at(a, i), json__item_at(a, n))) return n;
+    return n;
+}
+
+/* The array is given up: it is left out where values of other types may come in its place, else refused, or with its items
+ * as they are where that is asked for. */
+static bool json__unique_not(json_rules *d, const schema_array *a, int32_t from, int32_t to, const char *why) {
+    if (!d->f.lax && !d->e->code && d->others) return true;
+    if (!d->f.lax) return d->e->code ? false : json__refuse(d, a->at, why);
+    schema_drop_note(d->s, a->at, "uniqueItems is dropped");
+    return json__array_items(d, a, from, to);
+}
+
+static bool json__array_unique(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
+    gram        *g = d->g;
+    json__unique x = {.d = d, .min = a->min, .max = a->max};
+    if (a->n_prefix || a->n_contains || a->rest == SCHEMA_FALSE) {
+        schema_array few = *a;
+        few.unique = false, few.max = min_u64(a->max, json__apart_places(d, a));
+        if (!d->f.lax && few.min <= few.max && json__array_can(d, &few)) return json__array_items(d, &few, from, to);
+        return json__unique_not(d, a, from, to, "uniqueItems beside items by their place, or beside contains, cannot be kept "
+                                                "while generating (--schema-loose drops it)");
+    }
+    json__unique_kinds(&x, a->rest);
+    const uint64_t words = x.v.n + (x.once[0] >= 0) + (x.once[1] >= 0);
+    if (x.texts < LANG_FEW) x.max = min_u64(x.max, max_u64(x.texts, words));
+    if (x.max != UINT64_MAX || x.min > 1) x.n = (words + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
+    if (d->e->code || x.min > x.max) {
+        json__values_drop(&x.v);
+        return json__unique_not(d, a, from, to, "uniqueItems cannot be kept while generating: fewer items can be told apart than "
+                                                "have to come (--schema-loose drops it)");
+    }
+    x.next = gram_state(g), x.after = gram_state(g);
+    const int32_t close = gram_state(g);
+    gram_eps(g, json__brackets(d, from, "[]", !x.min, close, to), x.next);
+    json__unique_items(&x);
+    const int32_t comma = x.max == UINT64_MAX ? x.after : x.max > 1 ? json__within(d, x.after, x.n, 0, x.max - 1) : -1;
+    json__array_after(d, x.min > 1 ? json__within(d, x.after, x.n, x.min, UINT64_MAX) : x.after, close, comma, x.next);
+    json__values_drop(&x.v);
+    return true;
 }
 
 static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
@@ -1638,6 +2047,7 @@ static bool json__fill(json_rules *d, uint32_t at) {
     if (s->yes) gram_text(g, from, bytes_of("true"), to);
     if (s->string) gram_call(g, from, json__string(d, s), to);
     if (s->any_number || s->number) gram_call(g, from, json__number(d, s), to);
+    d->others = s->null || s->no || s->yes || s->string || s->any_number || s->number;
     for (size_t i = 0; i < s->n_array; i++)
         if (!json__arrays(d, &s->array[i], from, to)) return false;
     for (size_t i = 0; i < s->n_object; i++)
@@ -1653,6 +2063,7 @@ static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
     hmap_init(&d->of, 0);
     hmap_init(&d->part, 0);
     if (f->loose) gram_checks(g, json__check, NULL);
+    else schema_allow_part(s);
     return d;
 }
 
@@ -1676,6 +2087,7 @@ static void json_rules_free(json_rules *d) {
 static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t to, err_t *e) {
     d->e = e;
     if (!json__reach_all(d, c)) return false;
+    if (!json__can(d, c) && schema_left_out(d->s)) return json__refuse(d, schema_left_out(d->s), "its negation is not supported");
     if (!json__can(d, c)) return json__refuse(d, "#", "nothing satisfies the schema");
     json__whole(d, from, json__rule_of(d, c), to);
     while (d->n_todo && !gram_failed(d->g) && !e->code)

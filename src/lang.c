@@ -4,12 +4,14 @@
  * languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates cut out of
  * the row. Only states from which a word can still end are kept, so a missing edge means that no word goes on there. All
  * texts of min to max characters of one class are a *span*: two numbers and a class, however large the numbers are; its
- * automaton is made when an operation needs it.
+ * automaton is made when an operation needs it. So is that of a *tall* language: the words of another one that have at most
+ * max characters, where max is large.
  *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
- * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
- * lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
+ * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_states,
+ * lang_is_tall, lang_depth, lang_is_finite, lang_least, lang_endless, lang_count, lang_nth, lang_chars, lang_emit,
+ * lang_emit_json, lang_emit_apart, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -18,6 +20,9 @@ typedef struct lang_pool lang_pool;
 enum {
     LANG_SYMBOLS = 0x110000 - 0x800,                  /* code points without surrogates */
     LANG_STATES = 1 << 19,                            /* a budget for the languages of one constraint */
+    LANG_TALL = 4096,                                 /* characters: above this a bound is kept as a number */
+    LANG_BRIEF = 20000,                               /* states of a tall language that is generated, about */
+    LANG_FEW = 1 << 20,                               /* words: so many are never used up */
     LANG_WORK = 8,                                    /* steps of all operations, and a quarter of that of one, for each
                                                        * unit of the budget */
 };
@@ -36,10 +41,13 @@ struct lang {
     uint32_t    id;
     bool        span;                                 /* the words of min .. max characters of the class `cls` */
     uint64_t    min, max;                             /* max UINT64_MAX: no bound */
+    const lang *base;                                 /* tall: its words of at most max characters; NULL: it is not */
     gram_range *cls;                                  /* symbols, sorted, with gaps between them */
     size_t      n_cls;
     lang_dfa    dfa;                                  /* of a span: empty until it is asked for */
 };
+
+enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
 
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
@@ -155,7 +163,6 @@ struct lang_pool {
     const lang *none, *all;                           /* no text; every text of Unicode scalar values */
 };
 
-enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
 
 static void lang__free(lang *l) {
     lang__dfa_drop(&l->dfa);
@@ -197,7 +204,8 @@ static bool lang__dfa_eq(const lang_dfa *a, const lang_dfa *b) {
 }
 
 static bool lang__eq(const lang *a, const lang *b) {
-    if (a->span != b->span) return false;
+    if (a->span != b->span || a->base != b->base) return false;
+    if (a->base) return a->max == b->max;
     if (!a->span) return lang__dfa_eq(&a->dfa, &b->dfa);
     return a->min == b->min && a->max == b->max && a->n_cls == b->n_cls &&
            (!a->n_cls || memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
@@ -207,6 +215,7 @@ static uint64_t lang__hash(uint64_t seed, const lang *l) {
     const bytes cls = {(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls};
     const bytes edges = {(const uint8_t *)l->dfa.edge, lang__n_edge(&l->dfa) * sizeof *l->dfa.edge};
     if (l->span) return rng_mix(bytes_hash(seed, cls) ^ rng_mix(l->min) ^ l->max);
+    if (l->base) return rng_mix(rng_mix(seed ^ l->base->id) ^ l->max);
     return bytes_hash(seed ^ l->dfa.n, edges) ^ bytes_hash(seed, (bytes){l->dfa.ends, l->dfa.n});
 }
 
@@ -320,9 +329,15 @@ static lang_dfa lang__span_dfa(const lang *l) {
     return b;
 }
 
+static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang *m);   /* asks for automata of operands */
+
 /* The automaton of a language; NULL: the budget does not allow it. */
 static const lang_dfa *lang__dfa(const lang *l) {
     const uint64_t states = l->max == UINT64_MAX ? l->min : l->max;
+    if (l->base) {
+        const lang *whole = lang__combine(l->home, LANG_AND, l->base, lang_length(l->home, 0, l->max));
+        return whole ? lang__dfa(whole) : NULL;
+    }
     if (!l->span || l->dfa.n) return &l->dfa;
     lang *own = l->home->kept[l->id];
     if (states >= l->home->budget || !lang__spend(l->home, ((size_t)states + 1) * (l->n_cls + 1)))
@@ -642,10 +657,49 @@ static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
     return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
 }
 
+static bool lang_is_finite(const lang *l);               /* beside the numbers of words, below; it calls nothing of this */
+
+/* Characters of a shortest word, which is appended to out (NULL: nowhere). */
+static uint64_t lang__shortest(const lang_dfa *d, str *out) {
+    uint32_t *todo = mem_new(d->n, sizeof *todo), n = 1, next = 0;
+    uint32_t *by = mem_new(d->n, sizeof *by);         /* 1 + the edge that led to a state first, 0: not reached */
+    uint32_t *from = mem_new(d->n, sizeof *from), s = 0;
+    uint64_t  length = 0;
+    while (!d->ends[s = todo[next++]])                /* each state has a way to an end */
+        for (uint32_t k = d->first[s]; k < d->first[s + 1]; k++)
+            if (d->edge[k].to && !by[d->edge[k].to])
+                by[d->edge[k].to] = k + 1, from[d->edge[k].to] = s, todo[n++] = d->edge[k].to;
+    for (n = 0; s; s = from[s], length++) todo[n++] = d->edge[by[s] - 1].lo;
+    while (out && n) str_char(out, lang__code(todo[--n]));
+    mem_free(todo), mem_free(by), mem_free(from);
+    return length;
+}
+
+/* The words of a language that have at most max characters. */
+static const lang *lang__tall(lang_pool *p, const lang *base, uint64_t max) {
+    if (!base || base == p->none || max == UINT64_MAX) return base;
+    if (base->base) return lang__tall(p, base->base, min_u64(max, base->max));
+    if (base->span) return lang__span(p, base->cls, base->n_cls, base->min, min_u64(max, base->max));
+    if (max >= base->dfa.n && lang_is_finite(base)) return base;       /* no word is longer */
+    if (max <= LANG_TALL) return lang__combine(p, LANG_AND, base, lang_length(p, 0, max));
+    return lang__shortest(&base->dfa, NULL) > max ? p->none : lang__keep(p, (lang){.base = base, .max = max});
+}
+
+static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
+
+/* Whether it is tall, or a span of all characters that is as long; then *base is the language without its bound. */
+static bool lang__bound(lang_pool *p, const lang *l, const lang **base) {
+    const bool length = l->span && lang__is_every_class(l) && l->max != UINT64_MAX && l->max > LANG_TALL;
+    *base = length ? lang_length(p, l->min, UINT64_MAX) : l->base ? l->base : l;
+    return length || l->base;
+}
+
 /* Whether no text is a word. NULL: false. */
 static bool lang_empty(const lang *l) { return l && l == l->home->none; }
 /* Whether every text is a word. NULL: false. */
 static bool lang_is_all(const lang *l) { return l && l == l->home->all; }
+
+static const lang *lang_and(lang_pool *p, const lang *a, const lang *b);        /* of languages without their bounds */
 
 static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
     if (!a || !b || p->over) return NULL;
@@ -656,6 +710,11 @@ static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b
     if (op == LANG_AND && a->span && b->span) return lang__span_and(p, a, b);
     if (op == LANG_OR && a->span && b->span && ((l = lang__span_or(p, a, b)) || p->over)) return l;
     if (a->id > b->id) return lang__both(p, op, b, a);
+    const lang *x, *y;
+    const bool  high = lang__bound(p, a, &x), low = lang__bound(p, b, &y);
+    if (op == LANG_AND && (high || low))
+        return lang__tall(p, lang_and(p, x, y), min_u64(high ? a->max : UINT64_MAX, low ? b->max : UINT64_MAX));
+    if (op == LANG_OR && x == y && a->base && b->base) return lang__tall(p, x, max_u64(a->max, b->max));
     const uint32_t known = (uint32_t)lang__done(p, (uint64_t)op, a, b)->b;
     if (known) return p->kept[known - 1];
     l = lang__combine(p, op, a, b);
@@ -696,8 +755,6 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
     mem_free(live);
     return lang__intern(p, out);
 }
-
-static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
 
 /* The texts that are no words. */
 static const lang *lang_not(lang_pool *p, const lang *a) {
@@ -836,6 +893,10 @@ static bool lang__in_class(const gram_range *r, size_t n, uint32_t symbol) {
 static bool lang_has(const lang *l, bytes utf8) {
     uint32_t s = 0, symbol;
     uint64_t count = 0;
+    if (l && l->base) {
+        for (size_t i = 0; i < utf8.n; i++) count += (utf8.p[i] & 0xc0) != 0x80;
+        return count <= l->max && lang_has(l->base, utf8);
+    }
     if (!l || (!l->span && !l->dfa.n)) return false;
     for (size_t i = 0, len; i < utf8.n; i += len, count++) {
         if (!(len = (size_t)lang__read(utf8.p + i, utf8.n - i, &symbol))) return false;
@@ -922,9 +983,52 @@ static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) 
     return n;
 }
 
+/* States of its automaton. */
+static uint64_t lang_states(const lang *l) {
+    if (l && l->base) return lang_states(l->base);
+    if (!l || !l->span) return l ? l->dfa.n : 0;
+    return lang__sum(l->max == UINT64_MAX ? l->min : l->max, 1, UINT64_MAX);
+}
+
+/* How many pairs of a state and a number of characters up to `steps` lead to each other, at most `most`: the size of what
+ * counting characters makes of the automaton. */
+static uint64_t lang_depth(const lang *l, uint32_t steps, uint64_t most) {
+    const lang_dfa *d = l ? lang__dfa(l) : NULL;
+    uint64_t        all = 0;
+    if (!d || !d->n) return 0;
+    uint32_t *at = mem_new(d->n, sizeof *at), *next = mem_new(d->n, sizeof *next), *seen = mem_new(d->n, sizeof *seen), n = 1;
+    for (uint32_t step = 1, m = 0; n && all < most && step <= steps; step++, m = 0) {
+        all += n;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = d->first[at[i]]; k < d->first[at[i] + 1]; k++)
+                if (seen[d->edge[k].to] != step) seen[d->edge[k].to] = step, next[m++] = d->edge[k].to;
+        uint32_t *const turn = at;
+        at = next, next = turn, n = m;
+    }
+    mem_free(at), mem_free(next), mem_free(seen);
+    return min_u64(all, most);
+}
+
+/* Whether a bound of its words is kept as a number. NULL: false. */
+static bool lang_is_tall(const lang *l) { return l && l->base; }
+
+/* Whether there are finitely many words. NULL: true. */
+static bool lang_is_finite(const lang *l) {
+    if (!l || l->base || l->span) return !l || l->max != UINT64_MAX;
+    return lang__finite(&l->dfa, NULL, 0) == l->dfa.n;
+}
+
+/* Appends a shortest word of a language that is no span. False: there is none. */
+static bool lang_least(const lang *l, str *out) {
+    const lang *plain = l && l->base ? l->base : l;
+    const bool  any = plain && !plain->span && plain->dfa.n;
+    if (any) lang__shortest(&plain->dfa, out);
+    return any;
+}
+
 /* Whether infinitely many words begin with each beginning of a word. */
 static bool lang_endless(const lang *l) {
-    if (!l) return false;
+    if (!l || l->base) return false;
     if (l->span) return l->max == UINT64_MAX;
     return l->dfa.n && lang__finite(&l->dfa, NULL, 0) == 0;
 }
@@ -943,6 +1047,7 @@ static uint64_t lang__span_count(const lang *l, uint64_t most) {
 
 /* Number of words, at most `most`. */
 static uint64_t lang_count(const lang *l, uint64_t most) {
+    if (l && l->base) return most;                    /* more than anybody counts */
     if (!l || (!l->span && !l->dfa.n)) return 0;
     if (l->span) return lang__span_count(l, most);
     uint64_t *count = mem_new(l->dfa.n, sizeof *count);
@@ -1038,6 +1143,7 @@ typedef struct {
     gram     *g;
     int       when;                                   /* of the forms: LANG_PLAIN ... */
     bool      append;                                 /* each byte is appended to the text of the activation */
+    bool      apart;                                  /* and words are kept apart from those before */
     lang_seqs key;                                    /* (digits, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
 } lang_out;
@@ -1156,8 +1262,8 @@ static int lang__target_order(const void *x, const void *y) {
     return a->to != b->to ? lang__compare(a->to, b->to) : lang__compare(a->lo, b->lo);
 }
 
-/* The edges of one state; those with one target are one class. */
-static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, const int32_t *state) {
+/* The edges of one state; those with one target are one class. to: [d->n]. */
+static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, int32_t from, const int32_t *to) {
     const uint32_t n = d->first[s + 1] - d->first[s];
     lang_edge     *e = mem_new(n, sizeof *e);
     gram_range    *r = mem_new(n, sizeof *r);
@@ -1165,21 +1271,34 @@ static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, const in
     qsort(e, n, sizeof *e, lang__target_order);
     for (uint32_t i = 0, k; i < n; i = k) {
         for (k = i; k < n && e[k].to == e[i].to; k++) r[k - i] = (gram_range){e[k].lo, e[k].hi};
-        lang__out_class(o, state[s], r, k - i, state[e[i].to]);
+        lang__out_class(o, from, r, k - i, to[e[i].to]);
     }
     mem_free(r);
     mem_free(e);
 }
 
+/* In front of each state from which few words go on: one of them is left. gate: [d->n], as the states. */
+static void lang__out_gates(lang_out *o, const lang_dfa *d, int32_t *state, int32_t *gate) {
+    uint64_t *count = mem_new(d->n, sizeof *count);   /* 0: no end */
+    lang__finite(d, count, LANG_FEW);
+    for (uint32_t s = 0; s < d->n; s++) {
+        if (!count[s] || count[s] == LANG_FEW) continue;
+        gate[s] = gram_state(o->g);
+        gram_op_edge(o->g, gate[s], (gram_op){.kind = GRAM_SPARE, .a = count[s]}, state[s]);
+    }
+    mem_free(count);
+}
+
 static void lang__out_dfa(lang_out *o, int32_t from, const lang_dfa *d, int32_t to) {
-    int32_t *state = mem_new(d->n, sizeof *state);
-    for (uint32_t s = 0; s < d->n; s++) state[s] = gram_state(o->g);
-    if (d->n) gram_eps(o->g, from, state[0]);
+    int32_t *state = mem_new(d->n, sizeof *state), *gate = mem_new(d->n, sizeof *gate);
+    for (uint32_t s = 0; s < d->n; s++) state[s] = gate[s] = gram_state(o->g);
+    if (o->apart) lang__out_gates(o, d, state, gate);
+    if (d->n) gram_eps(o->g, from, gate[0]);
     for (uint32_t s = 0; s < d->n && !gram_failed(o->g); s++) {
-        lang__out_edges(o, d, s, state);
+        lang__out_edges(o, d, s, state[s], gate);
         if (d->ends[s]) gram_eps(o->g, state[s], to);
     }
-    mem_free(state);
+    mem_free(state), mem_free(gate);
 }
 
 /* Where the body of a count goes: between *from and *to, which are states of a loop or of a rule that is counted. */
@@ -1208,7 +1327,15 @@ static void lang__out_span(lang_out *o, int32_t from, const lang *l, int32_t to)
     lang__out_class(o, body, l->cls, l->n_cls, end);
 }
 
+/* The shorter words of a tall language, so that it has about LANG_BRIEF states. NULL: over the budget. */
+static const lang *lang__brief(const lang *l) {
+    uint64_t    most = max_u64(LANG_BRIEF / lang_states(l->base), lang__shortest(&l->base->dfa, NULL));
+    const lang *one = lang__combine(l->home, LANG_AND, l->base, lang_length(l->home, 0, min_u64(most, l->max)));
+    return one;
+}
+
 static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
+    if (l && l->base && o->when == LANG_STRICT) l = lang__brief(l);
     const bool      count = l && l->span && (!o->append || !l->max);
     const lang_dfa *d = l && !count ? lang__dfa(l) : NULL;
     if (count) lang__out_span(o, from, l, to);
@@ -1233,23 +1360,30 @@ static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) {
     lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to);
 }
 
-/* The words of l as the inside of a JSON string. loose: in every spelling that JSON allows; else each character in
- * one way. append: GRAM_APPEND with every byte. In loose form the language of all texts takes lone surrogates as well
- * (\ud800), which are in no other language. */
+/* The words of l as the inside of a JSON string, of a tall language the shorter ones. loose: in every spelling that JSON
+ * allows; else each character in one way. append: GRAM_APPEND with every byte. In loose form the language of all texts
+ * takes lone surrogates as well (\ud800), which are in no other language. */
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
     const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);
 }
 
+/* The words of l as the inside of a JSON string, each character in one way, with GRAM_APPEND. GRAM_DISTINCT comes after
+ * them: where few words are left that go on as the text does, one of them must not have come yet. So a text that is alive
+ * can be completed, as long as each character from which few go on is one byte. */
+static void lang_emit_apart(gram *g, int32_t from, const lang *l, int32_t to) {
+    lang__out(&(lang_out){.g = g, .when = LANG_STRICT, .append = true, .apart = true}, from, l, to);
+}
+
 /* --- regular expressions: text to nodes. Two kinds are read: those of JSON Schema (ECMA-262), and those of Python's
- * re with re.ASCII. --- */
+ * re. --- */
 
 enum {
     LANG_TEXT_MAX = 1 << 20,                          /* bytes of an expression */
     LANG_LOOKS = 64,                                  /* lookaheads of an expression */
 };
 
-enum { LANG_I = 1, LANG_M = 2, LANG_S = 4, LANG_X = 8 };                /* flags (?imsx) */
+enum { LANG_I = 1, LANG_M = 2, LANG_S = 4, LANG_X = 8, LANG_A = 16, LANG_U = 32 };      /* flags (?imsxau) */
 
 typedef enum { LANG_EMPTY, LANG_CLASS, LANG_CAT, LANG_ALT, LANG_REPEAT, LANG_AT, LANG_LOOK } lang_kind;
 
@@ -1286,6 +1420,7 @@ typedef struct {
     bool       python;
     err_t     *e;
     int        flags;
+    bool       ascii;                                 /* words between places are ASCII's */
     lang_node *node;
     uint32_t   n_node;
     lang_open *open;
@@ -1335,15 +1470,6 @@ static void lang__set_negate(lang_rx *x, size_t first) {
     x->n_set = first + gram_ranges_negate(r, gram_ranges_join(r, x->n_set - 1 - first));
 }
 
-/* Adds the other case of ASCII letters, where the flag says so. */
-static void lang__set_fold(lang_rx *x) {
-    for (size_t i = 0, n = x->n_set; i < n && (x->flags & LANG_I); i++)
-        for (uint32_t c = 'A'; c <= 'Z'; c++) {
-            if (x->set[i].lo <= c && c <= x->set[i].hi) lang__set_add(x, c | 0x20, c | 0x20);
-            if (x->set[i].lo <= (c | 0x20) && (c | 0x20) <= x->set[i].hi) lang__set_add(x, c, c);
-        }
-}
-
 static uint32_t lang__class_of(lang_rx *x, const gram_range *r, size_t n) {
     return lang__seqs_add(&x->classes, (const uint32_t *)r, 2 * n);
 }
@@ -1361,10 +1487,159 @@ static const gram_range *lang__class(const lang_rx *x, uint32_t id, size_t *n) {
     return (const gram_range *)p;
 }
 
+/* Characters by their general category (Unicode 14.0): rows made by tests/gen/unicode.py --categories. Surrogates and
+ * what is not assigned are in none. */
+typedef enum {
+    LANG_LU, LANG_LL, LANG_LT, LANG_LM, LANG_LO, LANG_MN, LANG_MC, LANG_ME, LANG_ND, LANG_NL, LANG_NO, LANG_PC, LANG_PD,
+    LANG_PS, LANG_PE, LANG_PI, LANG_PF, LANG_PO, LANG_SM, LANG_SC, LANG_SK, LANG_SO, LANG_ZS, LANG_ZL, LANG_ZP, LANG_CC,
+    LANG_CF, LANG_CO, LANG_CATEGORIES,
+    LANG_TO_LOWER = LANG_CATEGORIES, LANG_TABLES
+} lang_category;
+
+static const char *const lang__packed[LANG_TABLES] = {
+    [LANG_LU] =
+        "hCyBmDsBCMiB3BDPDvBBFECCDBDBCDGCCCEECCCCFBDDDBDBCCDBAEAIADADADPDRDADDBCC5BICCCDDBECHiJDEAJAHDBCCDBDBeCQkBADEEXGADDBADkD"
+        "xBhBK3BBND/CDqCq6CqCCAGAzWqF7kC0CDEhK1EKhDKOJKLOJOJKMHJOpCGNGNGNIMGnIAFAEEDEDAEIHHBEDGLCGA+BA9zC+CxBDBCDHBECADAJEChDJDF"
+        "AuqetBUboENE9BLFBJFDDDEVBGCICPBECAHAGDdAs5VyBmmBuCpEmC9EUCcCMCCr3BkDu/C+BhsV+BhtZyBbyBbyBbDBADADCDGCObyBbCCGDOCMcCCGCIC"
+        "AEMcyBbyBbyBbyBbyBbyBfwBiBwBiBwBiBwBiBwBiBA2pEiC",
+    [LANG_LL] =
+        "hDyB7BAqBuBCOC3BBRBvBDFBCDDDAECFADAEEDADFDDBDDAEDDCDEHADADRBTBADDE7BBKDADCCAFJBmEC0BiGDEAEETAckCCCEECXBGCADADC0B+CChBK1"
+        "BDNBhDxBwCo6C0CDE5XKjkCQ4D2CgCYCiCnD1EBOChDBOJKLOJOJKLOJOJaDOJOJOJICCHAEECCJGDCJOLECCzIAECEAcAFAFADCJGFA2BAs1C+CCAECCFF"
+        "DBDBIGjDBAIDFANqCCAGA0oetBUboENBCC/BBMCDDJFDDDBCCTGAGPFDHJdAEA2Z0CGQI+Eh6TMNIqhByBumBuCpEmC8EUCcCMCCk4BkDu+C+BhsV+B7sZy"
+        "BbMCiBbyBbGCDBKCUbyBbyBbyBbyBbyBbyBbyBbyBb2BdwBCKbwBCKbwBCKbwBCKbwBCKCA15BSCmBkwCiC",
+    [LANG_LT] = "lOADADAnBA2sHOJOJONAQAwBA",
+    [LANG_LM] =
+        "wViBFWPIIDmEAGA/OAnHAlFCuICFAgBAKAEAhFAoFA1mBAgEA2RA72BAsDAkTAxOKvF8DOAjBoCyVAOARYg/CCyHAgGA2OAsBIGAiDC+CE34bAjnBKvIAzD"
+        "AdC6DQxCAYAqDEEC2OAXAqEAtDAWCoDGKAngVAuBCh/BKCyCCQm8YGwiBYhCCCAtgQGCMCC5pMMugCA",
+    [LANG_LO] =
+        "qFAQAhIAFGxGA8Z0BFGuB+BCSkBCCkGCAZCLEDARDB4BewFMAZgCWqBrBwBIUGuBCKSwC8BqDEATAISRcFODCDqBCMCAEGEARAOCCEPCLAJKFCDqBCMCCCC"
+        "CCgBGCAUERQCECqBCMCCCIEATAQCYAMODCDqBCMCCCIEAfCCEQASDBIEECGECCDBAECEEEWXA1BOCECsBCeEAbEDADCfAFOCECsBCSCIEAgBCCCQCSQCECw"
+        "CDARAGEJEZKGiBEuBCQCADM7B+CCCNK8BCCDBGCuBCDBQCCKADIYGhBAgCOCmCcI0D0CVARKFGEAECIEFYNAyDwUCGDMCDBEDwCCGDgCCGDMCDBEDcCwDCG"
+        "DkEmBeyD2mBDgBCyBG0EHOIiBOkBPiBPYCEQmDpBAkCkCCoDIIDiCCAGqEL8ByB6BDIM2CFyB3BsBKoDxF8CSO3B6BOCL2CbmCqBEL6ByDGCKCCEA7hBG4/"
+        "CuDZsBKMCMCMCMCMCMCMCMoRA2BAFqFJDBwFFAG0CC6FS+BxBehQ+7MhCohpBCsnCkCuCJ2QFeLCjCAyBqEqFAoDAEMCECGCsBemDPiD/BKEDBAM2BLsBa4"
+        "BI8CuBIDQLICwCYECOVeCKEAEiDCAECDIDDZCEUIAPKDKDKKMCMyEkCem6VNsBFgDloI6WDyGkCDBQCYCICDBDBDB0GiB0WT+DDqDpBW1DICsIqDSC4CD8B"
+        "EKDKDKDEkBWCyBCkBCCCcDajB0HmM4BEgDwB+BOmBCOHqCL6BDmCFOhE6EjDuCJmD9EsTKqBLO5EKDDB0CCCEADsBLsBK8BiCkBCCLqBLyBnCuDHChCAQGC"
+        "EC4BrB4BE4BkBOC2BcqDLqBLkBOiBvDwE4FmC9KyCHCvC4BLAJqBrBiBvBoBcsBNoD6BCDAO4ChBwBbmCeADAJkCEAN+CPGWDkBiBCwB1CMCDBECcCSI8Cn"
+        "BODCDqBCMCCCIEATANI/EoDTGVEf+CVCCA5F8CqBGlB+CVA8B0COAoC0BmBM6F2C0GODADOCCCuBQD/CODsCRDdALuCIAWAM6CUATwEoIQCoCSAyB6BxDMC"
+        "CCqCWAaKCCC+BPAoKkB+FAwCy5BnHmMtyCgGQ8iCy+DskB6tIwjBI8BS8ES6BT+C0BoBGkBxb0EGAwFu/LJqtCrBQ43IkSuBESGJ2YloC0GGYEQISxzIA2P"
+        "4CiBAiK6BT2C1nBMCGCCCcCoM8pBGC0BCCCADDBQCGCDHAFHBCCCCADLBDDGCMCGCGCDBQCgBGECICgBlqE+tzChBwjII6NDioLPgzOghD6hBjvB00J",
+    [LANG_MN] =
+        "gY+G0IIqI4CCDBDBDpCUxBoBRAmDMDKDCCGkBAf0B8CU7BQKAZGCQCECIsBE9BOrBuBC+B4BDFOFAEMLCeA7BAFGJAVCbADC6BAFCFCDEEAfCEAMC6BAFIC"
+        "CFAVCXKCA7BADDBEJAICMCfA+BANAzBAEA4BDBCGECGICMCeA7BADAHAGCVCdC6BCFGJAVCeApCAIECA7CADMNOjDADQMKrCCcF4BaCICCGUCmCKAnDGCKC"
+        "CDCaCFERGOADCHAQAgWEzdEeCfCfChCCCMJADUKAuBECA2DCjBA3DEFCKAHE8GCDA7BDBKCDDOHSDAxBaCeyBGxBDBGCAGApBQNChBGDCCE5BDBAEDBC7BO"
+        "DC5EECYCMFAHAECnG+DxWYFAEW//CEuEAhD+BrRGsDC1udAFShBCxCCxIAEAFAaCGA4ECbiBOAnBOaUvBExBADGDCoBAkCKDCDCNAJAwBA0BDBCDCGCCArB"
+        "CJAvHADAFAx5TAiXeReueAjHA2EIn0BECCGGpBEFAmFC+RGkMC6EUyBG8DA3BcqBADCLEyBGDCIA+BElBICO/BANC1BQLGDAgDEDDBAHAhFAEOWC6BCEAmB"
+        "MEIkGODECAYA1CKCAFCCCvHGHCCCcC2CODDBArDDDKCAmDEDGCIkIQCChICCAFAxEGDCFAhBSpBKDGJAKKDEvBYCC3MMCKCAzCqBDMCCCC7DKEDBDBKCApC"
+        "CED8KC8/SI8BM5gBAgCGyCA5lTCizE6CDsBhRESODMfG1EE89BsDFiDJAPAXICcxqBMCgBDMCCCImIM4LA+BGhvBMuDM29lY+O",
+    [LANG_MC] =
+        "joCA4BADEJGCCzBC7BEHCDCLAsBA7BEjCA7BEJDBA2BC7BDHCDCLAnDCCCEECELAqBE+BG+BC7BDBGDCCCKCsBC7BEGECELArBCsCEHOTCrKCgCAsFCFAHA"
+        "DCaCLEDMWCDKDALE5zBAfAiEAIOCC7KGDEFCCKhHC7BDKDBAJKyEAxBAGDBGCC+BAfAFCDA9BADECAECxBOJCsFAWA35EC0/dCDA5CCzBevECwBAxBCFCDE"
+        "vDCDCZAuBDuDADCGAuHCCCCCCA0gZDgEAuBEFC0DAZC8BAxBEKCOA+CEECCArFEgBC7BCCGDCDEKALCyGEJCEArDEHDBEDAuHEHGDAyDEJCCAuDDBAHAqDC"
+        "FAmIEKA4HKCCFADDvEEJGFA1CAeC/BA4MAPArDAIADA2GIFCCA/KC7iUsDpDC0rYCHK",
+    [LANG_ME] = "okBC1xFA/wBGCEsshBE",
+    [LANG_ND] =
+        "wBSnxBSnESnGS9MS3DS3DS3DS3DS3DS3DS3DS3DS3DShDS3DSnCS3ISnCSn6BSnBStJShESnFSHS3FS3CSnESHSnuiBSnVSnBSnGSXS3CS3MS34USnsBSnk"
+        "CStZShES9BSxES3IS3KS3DS3LSnDSnDSnNSnDS3XS3HSnCS3lTS3CSnES1jbiDhqCSnNS3yBS30ES",
+    [LANG_NL] = "u3FEwzCkCDG/zDAaQPEs1dSxyWoDtOAJAnEIrhI8G",
+    [LANG_NO] =
+        "yFCGADE2pCK5LK5DEmEM6GMSQyNS2hBmB0jBShPA20BAEKHSnGeqBA3W2DvCqB3T6BqrBA1kBGrESfOCchBSoBcxrdKymW4CiCGSC2K0BlBG1pBOaMoBQsC"
+        "IXKhFCDeD6ChCQ1BCfEsCIpDOZOqBMrKKhL8B/ESrBGxDMnEmB8LmBmqBCvNQobkB0aoBn8SM/YsBqiZmBtDwBvqFQid0DCECGtC4CCcjeY",
+    [LANG_PC] = "/CAg/HCUA/u3BCZEwHA",
+    [LANG_PD] = "tBA9qBA0BAiyDAmgBAqgCKiwDADAgBCFAdA/NAUAwDAxszBCmBALAqFAg9DA",
+    [LANG_PS] = "oBAzBAgBA/1DD/6BA/rCAEAnBA4BAQA7TDfA/hBNxCAhBJ1MVhCDiBAmhBHaATHtNJEHDAipzBA4GAePEASFrFAzBAgBAEADA",
+    [LANG_PE] = "pBA0BAgBA+1DD/6BAqtCA4BAQA7TDfA/hBNxCAhBJ1MVhCDiBAmhBHtBHtNJEHDC/ozBA6GAePEASFrFA0BAgBADADA",
+    [LANG_PI] = "rFAt7HADCDAaApuDDFADAQAEA",
+    [LANG_PF] = "7FA+6HAEAdApuDDFADAQAEA",
+    [LANG_PO] =
+        "hBECEDFBALCECcAlCAGAPCIA/VAJAzOKqBA3BADADAtBCVCCCODBCrCGnDAsBaqHE3BcgBAmICLAtEA5DA6DAnMANAwLA7CALCpFcCAxDArCIFCwDKsFAlT"
+        "QmYA9DEoCC+EECEmBKCG6JC5GChEMCKtFMdC+DG8BI/BChCOMAjaCJOJQDGDEEUCDBQ7kDGCCxDAwECFEDADQCCCADCLICSDGCDBWDEtNE6BA+FAjgdCuIE"
+        "kDALA0DK9LG3CCpBECAyBCwBAiDYRC9DG/DCRC6HAlxUMDAXAVCDGEECGIEHDBA2EECEDFBALCECcAlBADC7ME9UAxBA/MAoXAoGAgBAxIQnBAxDMjCM6CG"
+        "5dItBG+FMuDCCG/DGxBCwCGFAODBC5CKsDAiNILCCApDA7HsBqDEdYtCAjEE9HApIE8EA9CO0CECI/MIrBCmUCnIAxjBI97CC8zOCmEAiCIJAzaGoKA9lTA"
+        "ovHIz2DC",
+    [LANG_SM] =
+        "rBARE+BDuBAFAmBAgBA/XAwQE8xGAOAoBEOEsEAoBIHAlCIGCFADADAIAgBCDDgB2QhBC7CAfwBpBK2OAKA3BOwDAxKID8BLehIkIX8DF+BDiQxBoBDK9+z"
+        "BA5ZDBClFARE+BDkEAHG121BAaAgBAaAgBAaAgBAaAgBAaAt5FC",
+    [LANG_SC] = "kBA+DGqnBA8DAzPCzPCIA2HAoIAmSA8sCAlmCgC47hBAkuVAtDA7EA8GCEC3/HG/4wBAxtCA",
+    [LANG_SK] = "+CDoCAHAFAEAqQGNaGMCDBe2DAPCjoBA15FDBCMEOEOEOC9kECkzdsBKCoDCxeAPCniUgB8bDjFA4g9BI",
+    [LANG_SO] =
+        "mFADAFDyeArICgECvGALAUC4HAkQA2LAjEKCAlEAwGAqBAoMEQDBCDKVFmEOCKCCGGmGCxXS0WAzWA+EiCiLSKQksBCCGCCLDBAHKCFFAMCPDBD7BCKIDGC"
+        "CCCCMC8BDCCDB6BtIOFmBDMDgFC6BauCHoEaUyC6EXsLCQCqDJ8GCuPtB2ChC+PhQ+CWCHsCD+BCwGmHKmLCvByBCwFNqNbWJAOCNAWCHCxKCFShBmCd8BM"
+        "6BJAQ+BLsCQ+ThuG+Dx0VsDibGLCCA+REn2UegEAuBElPAEAFCOC6JQ6BgBDECYEAwB4C7zBCwSA3jDA2kCOFgBr6SGGA3qUA01EmH9BqPLsCD2DGEXCI6B"
+        "F4DWiEEA7FsFqlB+f4BGzBOCaCCp2BA96CAiEAyW2CFmGNcDcCcCoCYgK5B4BO2CFQICPK7E0PGutBGeEYEmHNwFIWFAQWFuDJSHuCJ6BDCvCmVNaDIEIEM"
+        "K4BEUGKLSHOJMKkJCsD",
+    [LANG_ZS] = "gBAgEAgvFAgsCUlBAwBAh9DA",
+    [LANG_ZL] = "ohIA",
+    [LANG_ZP] = "phIA",
+    [LANG_CC] = "A+BgDgC",
+    [LANG_CF] = "tFAzqBKXAhGAyBAhMCxCAs5DA9/BIbIyBICSw03BA6HEimEAQAj7IQojiBGwmFOn0rYAf+F",
+    [LANG_CO] = "gg4B+vMh4hc6//DD6//D",
+    [LANG_TO_LOWER] =
+        "hCyBgCmDsBgCCMgCiBvBCCAvMCFCDPCDtBCCAzHBFCEAkNBDCCA8MBACCC6MBACDA+EBA0MBA2MBACCA6MBA+MCAmNBAiNBACEAmNBAqNCAsNBFCCA0NBAC"
+        "CA0NDACCA0NBACCCyNBDCCA2NBACEACIAEBACCAEBACCAEBRCDRCDAEBDCCAjGBAxDBnBCCAlICRCIA2iVBACCAnKBAwiVDACCAnMBAqEBAuEBJCiJDCEAC"
+        "JAoHHAsCCEqCCAgECC+DCgBgCCQgCkBAQJXCGA5DDACCAPBACDElIBegFB+BgCxBhBCK1BCCAeBNCD/CCDqCgDq6CqCgmOCAgmOGAgmOzW+Eg9rCBKQ7kC0"
+        "Ch8FDEh8FhK1ECKA/7OC/CCKORJKRLORJORJKRMHRJORZORJORJORJCRBC1EBATMGtFBATMCRBCpGNCRBChHBAPMChIBC9HBATqJA71OEA/rQBAtkQHA4Bu"
+        "BegBUACzZyB0Bx5B+CgDxBACCAv/UBAtuHBAv+UDFCCA5hVBA7/UBA/hVBA9hVCACDACJC/jVBjDCJDCFACuqetBCUbCoENCE9BCLDCCApglCBJCFACCAxy"
+        "yCDDCETCCAp0yCBA/0yCBA30yCBAj0yCBAp0yCCAlxyCBA1yyCBArxyCBAg6BBPCCAhDBAn0yCBAxjlCBDCHACGDCdACs5VyBgCmmBuCwCpEmCwC9EUuCCc"
+        "uCCMuCCCuCr3BkDgEu/C+BgChsV+BgCh1eiCkC",
+};
+
+/* What Python's re takes for equal to a lower-case character without regard to case, beside that itself. */
+static const uint32_t lang__cases[][2] = {
+    {0x69, 0x131}, {0x73, 0x17f}, {0xb5, 0x3bc}, {0x131, 0x69}, {0x17f, 0x73}, {0x345, 0x3b9}, {0x345, 0x1fbe}, {0x390,
+    0x1fd3}, {0x3b0, 0x1fe3}, {0x3b2, 0x3d0}, {0x3b5, 0x3f5}, {0x3b8, 0x3d1}, {0x3b9, 0x345}, {0x3b9, 0x1fbe}, {0x3ba, 0x3f0},
+    {0x3bc, 0xb5}, {0x3c0, 0x3d6}, {0x3c1, 0x3f1}, {0x3c2, 0x3c3}, {0x3c3, 0x3c2}, {0x3c6, 0x3d5}, {0x3d0, 0x3b2}, {0x3d1,
+    0x3b8}, {0x3d5, 0x3c6}, {0x3d6, 0x3c0}, {0x3f0, 0x3ba}, {0x3f1, 0x3c1}, {0x3f5, 0x3b5}, {0x432, 0x1c80}, {0x434, 0x1c81},
+    {0x43e, 0x1c82}, {0x441, 0x1c83}, {0x442, 0x1c84}, {0x442, 0x1c85}, {0x44a, 0x1c86}, {0x463, 0x1c87}, {0x1c80, 0x432},
+    {0x1c81, 0x434}, {0x1c82, 0x43e}, {0x1c83, 0x441}, {0x1c84, 0x442}, {0x1c84, 0x1c85}, {0x1c85, 0x442}, {0x1c85, 0x1c84},
+    {0x1c86, 0x44a}, {0x1c87, 0x463}, {0x1c88, 0xa64b}, {0x1e61, 0x1e9b}, {0x1e9b, 0x1e61}, {0x1fbe, 0x345}, {0x1fbe, 0x3b9},
+    {0x1fd3, 0x390}, {0x1fe3, 0x3b0}, {0xa64b, 0x1c88}, {0xfb05, 0xfb06}, {0xfb06, 0xfb05}
+};
+
+/* Names of \p{...}: a category, or several that follow each other. */
+static const struct { const char *name, *whole; lang_category first, last; } lang__categories[] = {
+    {"L", "Letter", LANG_LU, LANG_LO}, {"LC", "Cased_Letter", LANG_LU, LANG_LT}, {"Lu", "Uppercase_Letter", LANG_LU, LANG_LU},
+    {"Ll", "Lowercase_Letter", LANG_LL, LANG_LL}, {"Lt", "Titlecase_Letter", LANG_LT, LANG_LT},
+    {"Lm", "Modifier_Letter", LANG_LM, LANG_LM}, {"Lo", "Other_Letter", LANG_LO, LANG_LO}, {"M", "Mark", LANG_MN, LANG_ME},
+    {"Mn", "Nonspacing_Mark", LANG_MN, LANG_MN}, {"Mc", "Spacing_Mark", LANG_MC, LANG_MC},
+    {"Me", "Enclosing_Mark", LANG_ME, LANG_ME}, {"N", "Number", LANG_ND, LANG_NO}, {"Nd", "Decimal_Number", LANG_ND, LANG_ND},
+    {"Nl", "Letter_Number", LANG_NL, LANG_NL}, {"No", "Other_Number", LANG_NO, LANG_NO}, {"P", "Punctuation", LANG_PC, LANG_PO},
+    {"Pc", "Connector_Punctuation", LANG_PC, LANG_PC}, {"Pd", "Dash_Punctuation", LANG_PD, LANG_PD},
+    {"Ps", "Open_Punctuation", LANG_PS, LANG_PS}, {"Pe", "Close_Punctuation", LANG_PE, LANG_PE},
+    {"Pi", "Initial_Punctuation", LANG_PI, LANG_PI}, {"Pf", "Final_Punctuation", LANG_PF, LANG_PF},
+    {"Po", "Other_Punctuation", LANG_PO, LANG_PO}, {"S", "Symbol", LANG_SM, LANG_SO}, {"Sm", "Math_Symbol", LANG_SM, LANG_SM},
+    {"Sc", "Currency_Symbol", LANG_SC, LANG_SC}, {"Sk", "Modifier_Symbol", LANG_SK, LANG_SK},
+    {"So", "Other_Symbol", LANG_SO, LANG_SO}, {"Z", "Separator", LANG_ZS, LANG_ZP}, {"Zs", "Space_Separator", LANG_ZS, LANG_ZS},
+    {"Zl", "Line_Separator", LANG_ZL, LANG_ZL}, {"Zp", "Paragraph_Separator", LANG_ZP, LANG_ZP},
+    {"Cc", "Control", LANG_CC, LANG_CC}, {"Cf", "Format", LANG_CF, LANG_CF}, {"Co", "Private_Use", LANG_CO, LANG_CO},
+};
+
+static chars_range    lang__pool[3400];
+static chars_table    lang__set[LANG_TABLES];
+static pthread_once_t lang__unpacked = PTHREAD_ONCE_INIT;
+
+static void lang__unpack(void) {
+    chars_unpack(lang__set, lang__packed, LANG_TABLES, LANG_TO_LOWER, LANG_TABLES, lang__pool,
+                 sizeof lang__pool / sizeof *lang__pool);
+}
+
+/* Adds the characters of some categories. */
+static void lang__set_categories(lang_rx *x, lang_category first, lang_category last) {
+    pthread_once(&lang__unpacked, lang__unpack);
+    for (unsigned i = first; i <= (unsigned)last; i++)
+        for (size_t k = 0; k < lang__set[i].n; k++) {
+            const uint32_t *r = lang__set[i].at[k].at, step = r[2];
+            for (uint32_t c = r[0]; step > 1 && c <= r[1]; c += step) lang__set_add(x, c, c);
+            if (step == 1) lang__set_add(x, r[0], r[1]);
+        }
+}
+
 /* \d \w \s, and what a dot does not take. */
 static const gram_range lang__digits[] = {{'0', '9'}},
                         lang__words_of[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
                         lang__blanks[] = {{9, 13}, {' ', ' '}},
+                        lang__blanks_python[] = {{9, 13}, {28, 32}, {0x85, 0x85}, {0xa0, 0xa0}, {0x1680, 0x1680},
+                                                 {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
+                                                 {0x3000, 0x3000}},
                         lang__blanks_ecma[] = {{9, 13}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a},
                                                {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
                                                {0xfeff, 0xfeff}},
@@ -1378,18 +1653,71 @@ static void lang__set_put(lang_rx *x, const gram_range *r, size_t n, bool negate
     if (negated) lang__set_negate(x, first);
 }
 
-/* The class of an escape's letter. False: the letter has none. */
+/* Adds the other case of ASCII letters. */
+static void lang__fold_ascii(lang_rx *x) {
+    for (size_t i = 0, n = x->n_set; i < n; i++)
+        for (uint32_t c = 'A'; c <= 'Z'; c++) {
+            if (x->set[i].lo <= c && c <= x->set[i].hi) lang__set_add(x, c | 0x20, c | 0x20);
+            if (x->set[i].lo <= (c | 0x20) && (c | 0x20) <= x->set[i].hi) lang__set_add(x, c, c);
+        }
+}
+
+/* Adds what the table of lower case says of the first n ranges, which are sorted: the lower case of what is in them, or
+ * (back) that whose lower case is. */
+static void lang__fold_by(lang_rx *x, size_t n, bool back) {
+    const chars_table *t = &lang__set[LANG_TO_LOWER];
+    for (size_t i = 0; i < t->n; i++)
+        for (uint32_t c = t->at[i].at[0]; c <= t->at[i].at[1]; c += t->at[i].at[2]) {
+            const uint32_t lower = c + t->at[i].at[3];
+            if (lang__in_class(x->set, n, back ? lower : c)) lang__set_add(x, back ? c : lower, back ? c : lower);
+        }
+}
+
+/* Where the flag says so, adds what differs in case alone: in Python, without the flag a, as its re has it. */
+static void lang__set_fold(lang_rx *x) {
+    if (!(x->flags & LANG_I)) return;
+    if (!x->python || (x->flags & LANG_A)) {
+        lang__fold_ascii(x);
+        return;
+    }
+    pthread_once(&lang__unpacked, lang__unpack);
+    lang__fold_by(x, x->n_set = gram_ranges_join(x->set, x->n_set), false);
+    const size_t n = x->n_set = gram_ranges_join(x->set, x->n_set);
+    for (size_t i = 0; i < sizeof lang__cases / sizeof *lang__cases; i++)
+        if (lang__in_class(x->set, n, lang__cases[i][0])) lang__set_add(x, lang__cases[i][1], lang__cases[i][1]);
+    lang__fold_by(x, x->n_set = gram_ranges_join(x->set, x->n_set), true);
+}
+
+/* The word characters of Python: letters, numbers and '_'. */
+static void lang__set_words(lang_rx *x) {
+    lang__set_categories(x, LANG_LU, LANG_LO);
+    lang__set_categories(x, LANG_ND, LANG_NO);
+    lang__set_add(x, '_', '_');
+}
+
+/* The class of an escape's letter: ASCII's in JSON Schema, but for blanks; Unicode's in Python, without the flag a. False:
+ * the letter has none. */
 static bool lang__set_letter(lang_rx *x, uint8_t c) {
-    const bool negated = c == 'D' || c == 'W' || c == 'S';
+    const bool   negated = c == 'D' || c == 'W' || c == 'S', wide = x->python && !(x->flags & LANG_A);
+    const size_t first = x->n_set;
     switch (c | 0x20) {
-    case 'd': lang__set_put(x, LANG__ALL_OF(lang__digits), negated); return true;
-    case 'w': lang__set_put(x, LANG__ALL_OF(lang__words_of), negated); return true;
+    case 'd':
+        if (wide) lang__set_categories(x, LANG_ND, LANG_ND);
+        else lang__set_put(x, LANG__ALL_OF(lang__digits), false);
+        break;
+    case 'w':
+        if (wide) lang__set_words(x);
+        else lang__set_put(x, LANG__ALL_OF(lang__words_of), false);
+        break;
     case 's':
-        if (x->python) lang__set_put(x, LANG__ALL_OF(lang__blanks), negated);
-        else lang__set_put(x, LANG__ALL_OF(lang__blanks_ecma), negated);
-        return true;
+        if (wide) lang__set_put(x, LANG__ALL_OF(lang__blanks_python), false);
+        else if (x->python) lang__set_put(x, LANG__ALL_OF(lang__blanks), false);
+        else lang__set_put(x, LANG__ALL_OF(lang__blanks_ecma), false);
+        break;
     default: return false;
     }
+    if (negated) lang__set_negate(x, first);
+    return true;
 }
 
 static void lang__set_dot(lang_rx *x) {
@@ -1509,6 +1837,30 @@ static bool lang__literal(lang_rx *x, uint32_t *code) {
     return true;
 }
 
+/* \p{...} and \P{...}: a general category. */
+static bool lang__property(lang_rx *x, size_t from) {
+    const bool   negated = x->text.p[x->at++] == 'P';
+    const size_t first = x->n_set;
+    bytes        name = bytes_slice(x->text, x->at + 1, x->text.n);
+    const uint8_t *end = lang__take(x, '{') ? memchr(name.p, '}', name.n) : NULL;
+    if (!end) return lang__bad(x, x->at, "a property of Unicode in braces");
+    x->at = (size_t)(end - x->text.p) + 1;
+    name.n = (size_t)(end - name.p);
+    for (size_t i = 0; i < 2; i++) {
+        const bytes before = bytes_of(i ? "General_Category=" : "gc=");
+        if (bytes_begins(name, before)) name = bytes_slice(name, before.n, name.n);
+    }
+    size_t i = 0;
+    while (i < sizeof lang__categories / sizeof *lang__categories && !bytes_is(name, lang__categories[i].name) &&
+           !bytes_is(name, lang__categories[i].whole))
+        i++;
+    if (i == sizeof lang__categories / sizeof *lang__categories)
+        return lang__unheld(x, from, "a property of Unicode (\\p) other than a general category");
+    lang__set_categories(x, lang__categories[i].first, lang__categories[i].last);
+    if (negated) lang__set_negate(x, first);
+    return true;
+}
+
 /* What is after a backslash: a class, which is added to the set (*code UINT32_MAX), or a character. */
 static bool lang__escape(lang_rx *x, bool in_class, uint32_t *code) {
     const size_t from = x->at - 1;
@@ -1518,7 +1870,7 @@ static bool lang__escape(lang_rx *x, bool in_class, uint32_t *code) {
     if (lang__set_letter(x, c)) return x->at++, true;
     if (in_class && c == 'b') return x->at++, *code = 8, true;
     if (c >= 0x80) return lang__literal(x, code);
-    if ((c | 0x20) == 'p' && !x->python) return lang__unheld(x, from, "a property of Unicode (\\p)");
+    if ((c | 0x20) == 'p' && !x->python) return lang__property(x, from);
     return x->python ? lang__python_escape(x, from, in_class, code) : lang__ecma_escape(x, from, code);
 }
 
@@ -1718,17 +2070,18 @@ static bool lang__name(lang_rx *x, char end) {
 
 /* Letters of flags; false: none, or e is set. */
 static bool lang__flag_letters(lang_rx *x, int *flags, const char *allowed) {
-    static const char letter[] = "imsx";
+    static const char letter[] = "imsxau";
     const size_t      from = x->at;
     for (; lang__more(x) && !memchr(":)-", x->text.p[x->at], 3); x->at++) {
         const char  c = (char)x->text.p[x->at];
-        const char *p = strchr(letter, c);
+        const char *p = c ? strchr(letter, c) : NULL;
         if (!x->python && c != 'i') return lang__unheld(x, x->at, "a flag other than i");
-        if (c == 'u') return lang__unheld(x, x->at, "the flag u: classes are ASCII's");
-        if (!c || !strchr(allowed, c)) return lang__bad(x, x->at, "a flag (a, i, m, s, x)");
-        if (p) *flags |= 1 << (p - letter);
+        if (!p || !strchr(allowed, c)) return lang__bad(x, x->at, "a flag (a, i, m, s, u, x)");
+        *flags |= 1 << (p - letter);
     }
-    return x->at > from || lang__bad(x, x->at, "a flag (a, i, m, s, x)");
+    if ((*flags & LANG_A) && (*flags & LANG_U))
+        return err_set(x->e, EXIT_INPUT, "byte %zu: found the flags a and u, expected one of them", from + 1);
+    return x->at > from || lang__bad(x, x->at, "a flag (a, i, m, s, u, x)");
 }
 
 /* Flags for the whole expression are at its beginning. */
@@ -1739,19 +2092,21 @@ static bool lang__at_start(const lang_rx *x) {
 /* (?flags), (?flags:, (?flags-flags: from after the question mark. */
 static bool lang__flags(lang_rx *x, size_t from) {
     int set = 0, clear = 0;
-    if (lang__peek(x, 0) != '-' && !lang__flag_letters(x, &set, "aimsx")) return false;
+    if (lang__peek(x, 0) != '-' && !lang__flag_letters(x, &set, "aimsux")) return false;
     if (lang__take(x, ')')) {
         if (!lang__at_start(x))
             return err_set(x->e, EXIT_INPUT,
                            "byte %zu: found flags for the whole expression, expected them at its beginning", from + 1);
-        x->flags |= set;
+        x->flags |= set & ~LANG_U;
+        x->ascii = x->flags & LANG_A;
         return true;
     }
+    if (set & LANG_U) clear |= LANG_A;
     if (lang__take(x, '-') && !lang__flag_letters(x, &clear, "imsx")) return false;
-    if (set & clear)
+    if (set & clear & ~LANG_A)
         return err_set(x->e, EXIT_INPUT, "byte %zu: found a flag that is set and cleared, expected one of both", from + 1);
     if (!lang__take(x, ':')) return lang__bad(x, x->at, "':'");
-    lang__open(x, from, (x->flags | set) & ~clear);
+    lang__open(x, from, (x->flags | set) & ~(clear | LANG_U));
     return true;
 }
 
@@ -1879,8 +2234,11 @@ static bool lang__escape_part(lang_rx *x) {
     const size_t from = x->at - 1;
     uint32_t     code;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if ((x->python || !places[i].python_only) && lang__take(x, places[i].letter))
+        if ((x->python || !places[i].python_only) && lang__take(x, places[i].letter)) {
+            if (places[i].place >= LANG_EDGE && x->ascii != !!(x->flags & LANG_A))
+                return lang__unheld(x, from, "a word's edge under a flag a or u for a group");
             return lang__place_part(x, places[i].place, from), true;
+        }
     if (!lang__escape(x, false, &code)) return false;
     if (code != UINT32_MAX) lang__set_add(x, code, code);
     lang__set_fold(x);
@@ -2202,7 +2560,9 @@ static bool lang__has_atom(const lang_atoms *t, uint32_t cls, uint32_t atom) {
 
 /* The atoms of all classes of an expression. False: they are in more than `most` classes in all. */
 static bool lang__atoms(lang_rx *x, size_t most, lang_atoms *t) {
-    const uint32_t word = lang__class_of(x, LANG__ALL_OF(lang__words_of)), line = lang__class_of(x, LANG__ALL_OF(lang__newline));
+    if (x->python && !x->ascii) lang__set_words(x);
+    else lang__set_put(x, LANG__ALL_OF(lang__words_of), false);
+    const uint32_t word = lang__set_class(x), line = lang__class_of(x, LANG__ALL_OF(lang__newline));
     uint32_t      *list = NULL;
     lang__bounds(t, &x->classes);
     size_t *head = mem_new((size_t)t->n_part + 1, sizeof *head);
@@ -2519,7 +2879,7 @@ static bool lang__rule_lang(gram *g, lang_rx *x, const uint32_t *part, size_t n,
     return l != NULL;
 }
 
-/* The texts that an expression matches as Python's re.fullmatch(pattern, text, re.ASCII) does, as rules. False: e
+/* The texts that an expression matches as Python's re.fullmatch(pattern, text) does, as rules. False: e
  * says why, with the byte of the expression. */
 static bool lang_regex_gram(gram *g, int32_t from, bytes pattern, int32_t to, err_t *e) {
     lang_rx        x = {.text = pattern, .python = true, .e = e};

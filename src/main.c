@@ -14,6 +14,11 @@ static void main__remarks(const config *c) {
     if (idle.n)
         log_warn("%s change%s nothing here (taken because llama.cpp has %s)", idle.p, c->idle.n == 1 ? "s" : "",
                  c->idle.n == 1 ? "it" : "them");
+    for (int i = 0; i + 1 < c->again.n; i += 2) {
+        const bytes was = cli_typed(c->again.v[i]), is = cli_typed(c->again.v[i + 1]);
+        if (bytes_eq(was, is)) log_warn("%.*s is given more than once: the last one counts", (int)is.n, is.p);
+        else log_warn("%.*s replaces %.*s: the last one counts", (int)is.n, is.p, (int)was.n, was.p);
+    }
     for (int i = 0; c->action == ACT_BENCH && i < c->bench.threads.n; i++)
         if (c->bench.threads.v[i] > threads) threads = c->bench.threads.v[i];
     if (threads > cpus)

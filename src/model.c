@@ -2,8 +2,8 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_close, model_check, model_writes, model_holds; model_sizes, model_as_bf16, model_has_bf16,
- * model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
+ * Public: model_open, model_say_own_keys, model_close, model_check, model_writes, model_holds; model_sizes,
+ * model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -408,6 +408,14 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     return true;
 }
 
+/* A line on stderr for each key of the file that changes the text and that llama.cpp does not read for the architecture. */
+static void model_say_own_keys(const model *m) {
+    const char *arch = m->hp.desc->name;
+    for (size_t i = 0; i < ARCH_PEERS; i++)
+        if (m->hp.own_keys >> i & 1)
+            log_warn("%s: %s.%s counts here; llama.cpp does not read it for %s", m->g->path, arch, arch_peers[i].key, arch);
+}
+
 /* Whether the model can continue a text. On failure e is set. */
 static bool model_writes(const model *m, err_t *e) {
     return m->hp.causal || err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed",
@@ -521,6 +529,7 @@ static void model_release(const model *m) {
 static bool model_check(const gguf_file *g, err_t *e) {
     model m;
     bool  ok = model_open(&m, g, &rope_defaults, e);
+    if (ok) model_say_own_keys(&m);
     model_close(&m);
     return ok;
 }

@@ -1,9 +1,10 @@
 /* ===== [num] decimal numbers as languages =====
  * Sets of numbers as languages of their texts without exponent: -?(0|[1-9][0-9]*)(\.[0-9]+)? A complement is taken
- * within num_all. Texts of one value (1, 1.0, 1.00; 0, -0) are in such a set or not, all of them; num_integer(plain)
- * alone holds one text for each value.
+ * within num_all. Texts of one value (1, 1.0, 1.00; 0, -0) are in such a set or not, all of them; num_integer(plain) and
+ * num_decimal hold one text for each value.
  *   num_in judges any number of JSON. Its exponent has 18 digits at most: a number with a longer one is in no set.
- * Public: num_read, num_drop, num_equal, num_bound, num_values, num_all, num_integer, num_multiple, num_in.
+ * Public: num_read, num_drop, num_equal, num_bound, num_values, num_all, num_decimal, num_integer,
+ * num_short, num_multiple, num_in.
  * Opens: num_dec. */
 
 enum {
@@ -266,6 +267,45 @@ static const lang *num_integer(lang_pool *p, bool plain) {
         num__arc(&m, minus, '0', '0', zero);
         num__arc(&m, zero, '.', '.', point), num__arc(&m, whole, '.', '.', point);
         num__arc(&m, point, '0', '0', zeros), num__arc(&m, zeros, '0', '0', zeros);
+    }
+    return num__keep(p, &m);
+}
+
+/* The numbers in one form each: without -0, and without zeros at the end of a fraction. */
+static const lang *num_decimal(lang_pool *p) {
+    num_machine    m = {0};
+    const uint32_t start = num__state(&m, false), minus = num__state(&m, false), zero = num__state(&m, true),
+                   less = num__state(&m, false), whole = num__state(&m, true), point = num__state(&m, false),
+                   zeros = num__state(&m, false), last = num__state(&m, true);
+    num__arc(&m, start, '-', '-', minus);
+    num__arc(&m, start, '0', '0', zero), num__arc(&m, minus, '0', '0', less);
+    num__arc(&m, start, '1', '9', whole), num__arc(&m, minus, '1', '9', whole), num__arc(&m, whole, '0', '9', whole);
+    for (uint32_t i = zero; i <= whole; i++) num__arc(&m, i, '.', '.', point);
+    for (uint32_t i = point; i <= last; i++) num__arc(&m, i, '0', '0', zeros), num__arc(&m, i, '1', '9', last);
+    return num__keep(p, &m);
+}
+
+/* The numbers of at most `whole` digits without a point, of at most `all` digits with one; a zero before the point does
+ * not count. */
+static const lang *num_short(lang_pool *p, uint32_t whole, uint32_t all) {
+    num_machine    m = {0};
+    const uint32_t start = num__state(&m, false), minus = num__state(&m, false), zero = num__state(&m, true);
+    const uint32_t point = m.n;                       /* after i digits and the point: state point + 2 * i; after one more
+                                                       * digit, point + 2 * i + 1 */
+    for (uint32_t i = 0; i < all; i++) num__state(&m, false), num__state(&m, true);
+    num__arc(&m, start, '-', '-', minus);
+    num__arc(&m, start, '0', '0', zero), num__arc(&m, minus, '0', '0', zero);
+    if (all) num__arc(&m, zero, '.', '.', point);
+    for (uint32_t i = 0; i < all; i++) {
+        num__arc(&m, point + 2 * i, '0', '9', point + 2 * i + 1);
+        if (i + 1 < all) num__arc(&m, point + 2 * i + 1, '0', '9', point + 2 * i + 3);
+    }
+    for (uint32_t i = 0, from = start; i < whole; i++) {
+        const uint32_t to = num__state(&m, true);
+        num__arc(&m, from, i ? '0' : '1', '9', to);
+        if (!i) num__arc(&m, minus, '1', '9', to);
+        if (i + 1 < all) num__arc(&m, to, '.', '.', point + 2 * (i + 1));
+        from = to;
     }
     return num__keep(p, &m);
 }

@@ -142,8 +142,10 @@ static double plot__names(const plot_panel *a) {
 
 static int plot__bars_height(const plot_panel *a) { return a->n * PLOT_ROW + 34; }
 
-/* A rate with a useful number of digits: 4.10, 325.7, 1234. */
-static void plot__number(str *s, double v) { str_fmt(s, v < 100 ? "%.2f" : v < 1000 ? "%.1f" : "%.0f", v); }
+/* A value with a useful number of digits: 0.0012, 4.10, 325.7, 1234. */
+static void plot__number(str *s, double v) {
+    str_fmt(s, v > 0 && v < 0.1 ? "%.2g" : v < 100 ? "%.2f" : v < 1000 ? "%.1f" : "%.0f", v);
+}
 
 static void plot__bar(str *s, const plot_point *p, const char *color, double left, double scale, double y) {
     const double end = left + p->y * scale, side = p->spread * scale, middle = y + PLOT_BAR / 2.0;

@@ -14,7 +14,7 @@
  *   4. Its name in FILES of tests/gen/quant_types.py, which asks llama.cpp for the type of every tensor, and in TYPES of
  *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
  *      mixture without lines of llama.cpp.
- * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name.
+ * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_file_name.
  * Opens: quant_opts, quant_guide. */
 
 typedef enum {
@@ -256,6 +256,7 @@ typedef struct {
     pcre2_code *code;
     uint32_t    type;
     bool        met;                                  /* it matches some tensor */
+    bool        used;                                 /* one that it is the first to match gets its type, or has it */
 } quant__pattern;
 
 /* How one tensor is converted. */
@@ -319,6 +320,15 @@ static int quant__similar(const char *name) {
     return best;
 }
 
+/* Whether --quantize takes the name of a type; `option` is what gave it. On failure e is set. */
+static bool quant_knows(const char *option, const char *type, err_t *e) {
+    const int near = quant__similar(type);
+    if (quant__find(type) >= 0) return true;
+    if (near >= 0)
+        return err_set(e, EXIT_INPUT, "%s: unknown type '%.60s' (did you mean %s?)", option, type, quant_files[near].name);
+    return err_set(e, EXIT_INPUT, "%s: unknown type '%.60s' (--list quants)", option, type);
+}
+
 /* Whether this program can quantise to this type. */
 static bool quant__is_writable(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
 
@@ -327,18 +337,6 @@ static const char *quant_file_name(uint64_t number) {
     for (int i = 0; i < FT_COPY; i++)
         if (quant_files[i].number == number) return quant_files[i].name;
     return NULL;
-}
-
-/* Appends the names that --quantize takes, a row each, with bits per weight and what they are. */
-static void quant_list(str *out) {
-    for (int i = 0; i < N_FT; i++) {
-        uint8_t     base = quant_files[i].base;
-        const char *also = quant_files[i].also;
-        char        bits[16] = "-";
-        if (base != QUANT_SAME) snprintf(bits, sizeof bits, "%.4g", 8.0 * k_types[base].bytes / k_types[base].block);
-        str_fmt(out, "%-10s %7s  %s%s%s%s\n", quant_files[i].name, bits, quant_files[i].about, also ? " (also " : "",
-                also ? also : "", also ? ")" : "");
-    }
 }
 
 static bool quant__type(const char *option, const char *name, int *out, err_t *e) {
@@ -401,7 +399,7 @@ static bool quant__pattern_read(quant__plan *p, const char *text, err_t *e) {
         pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
         return err_set(e, EXIT_INPUT, "--tensor-type: %s at byte %zu of '%.100s'", why, (size_t)at, text);
     }
-    p->pattern[p->n_pattern++] = (quant__pattern){code, (uint32_t)type, false};
+    p->pattern[p->n_pattern++] = (quant__pattern){code, (uint32_t)type, false, false};
     return true;
 }
 
@@ -417,14 +415,14 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
     return true;
 }
 
-/* The type of the first pattern that matches the name; -1: none. */
+/* The first pattern that matches the name; -1: none. */
 static int quant__by_pattern(const quant__plan *p, bytes name, err_t *e) {
     int found = -1;
     for (int i = 0; i < p->n_pattern && !e->code; i++) {
         int rc = pcre2_match(p->pattern[i].code, name.p, name.n, 0, 0, p->match, p->limits);
         if (rc >= 0) {
             p->pattern[i].met = true;
-            if (found < 0) found = (int)p->pattern[i].type;
+            if (found < 0) found = i;
         } else if (rc != PCRE2_ERROR_NOMATCH)
             err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps to match %.*s, expected a simpler pattern",
                     p->o->tensor_type[i], GGUF_SHOW(name));
@@ -527,10 +525,11 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const uint8_t base = quant_files[p->ft].base;
     const int     found = quant__by_pattern(p, s->t->name, e);
     s->to = s->t->type;
+    if (found >= 0 && p->pattern[found].type == s->to) p->pattern[found].used = true;  /* it stays, as asked */
     if (!quant__allowed(p, s->t)) return !e->code;
     int asked = s->role == R_EMBD ? p->embd_type : -1;
     if (asked < 0 && quant__acts_as(p, s) == R_OUT) asked = p->output_type;
-    if (asked < 0) asked = found;
+    if (asked < 0 && found >= 0) asked = (int)p->pattern[found].type, p->pattern[found].used = true;
     bool mix = !p->o->pure && base != QUANT_SAME && k_types[base].kind != K_KIND_FLOAT;
     if (asked >= 0) s->to = (uint32_t)asked;
     else if (mix) s->to = quant__by_rule(p, s);
@@ -568,12 +567,16 @@ static bool quant__check_step(const quant__plan *p, const quant__step *s, err_t 
                     to->name);
 }
 
-/* Checks that each pattern matches a tensor: one that matches none is a mistake. On failure e is set. */
+/* Checks that each pattern gives a tensor its type: one without effect is a mistake. On failure e is set. */
 static bool quant__check_patterns(const quant__plan *p, err_t *e) {
     for (int i = 0; i < p->n_pattern; i++)
         if (!p->pattern[i].met)
             return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' matches no tensor of %s (--inspect shows the names)",
                            p->o->tensor_type[i], p->g->path);
+    for (int i = 0; i < p->n_pattern; i++)
+        if (!p->pattern[i].used)
+            return err_set(e, EXIT_INPUT, "--tensor-type: '%.100s' has no effect: each tensor of %s that it matches keeps its "
+                           "type, or has it from an earlier pattern or another option", p->o->tensor_type[i], p->g->path);
     return true;
 }
 
@@ -612,17 +615,62 @@ static void quant__plan_drop(quant__plan *p) {
 
 static bool quant__plan_make(quant__plan *p, const gguf_file *g, const char *type, const quant_opts *o, err_t *e) {
     *p = (quant__plan){.g = g, .o = o};
-    int ft = quant__find(type);
-    const int near = ft < 0 ? quant__similar(type) : -1;
-    if (near >= 0)
-        return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
-    if (ft < 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (--list quants)", type);
+    const int ft = quant__find(type);
+    if (!quant_knows("--quantize", type, e)) return false;
     p->ft = (quant_ft)ft;
     if (!quant__type("--output-tensor-type", o->output_type, &p->output_type, e) ||
         !quant__type("--token-embedding-type", o->embd_type, &p->embd_type, e) || !quant__patterns(p, e))
         return false;
     quant__read_model(p);
     return quant__steps(p, e);
+}
+
+/* --- the list --- */
+
+/* Tensors of Llama 3.1 8B: what list shows bits of. */
+enum { USUAL_LAYERS = 32, USUAL_EACH = 9, USUAL_TENSORS = 3 + USUAL_LAYERS * USUAL_EACH, USUAL_NAME = 32 };
+
+/* Bits per weight of a file of this type, of the usual shape and without an importance matrix. */
+static double quant__usual_bits(int ft) {
+    static const struct {
+        const char *name;
+        uint64_t    cols, rows;
+    } whole[] = {{"token_embd.weight", 4096, 128256}, {"output.weight", 4096, 128256}, {"output_norm.weight", 4096, 1}},
+      layer[USUAL_EACH] = {{"attn_norm", 4096, 1},    {"attn_q", 4096, 4096},     {"attn_k", 4096, 1024},
+                           {"attn_v", 4096, 1024},    {"attn_output", 4096, 4096}, {"ffn_norm", 4096, 1},
+                           {"ffn_gate", 4096, 14336}, {"ffn_up", 4096, 14336},    {"ffn_down", 14336, 4096}};
+    gguf_tensor     *t = mem_new(USUAL_TENSORS, sizeof *t);
+    char           (*name)[USUAL_NAME] = mem_new(USUAL_TENSORS, sizeof *name);
+    const gguf_file  g = {.tensor = t, .n_tensor = USUAL_TENSORS};
+    const quant_opts o = {.dry_run = true};
+    err_t            none = {0};
+    quant__plan p = {.g = &g, .o = &o, .ft = (quant_ft)ft, .output_type = -1, .embd_type = -1, .n_v = USUAL_LAYERS, .gqa = 4,
+                     .n_layer = USUAL_LAYERS};
+    for (int i = 0; i < USUAL_TENSORS; i++) {
+        const bool     in_layer = i >= 3;
+        const uint64_t cols = in_layer ? layer[(i - 3) % USUAL_EACH].cols : whole[i].cols;
+        const uint64_t rows = in_layer ? layer[(i - 3) % USUAL_EACH].rows : whole[i].rows;
+        if (in_layer) snprintf(name[i], USUAL_NAME, "blk.%d.%s.weight", (i - 3) / USUAL_EACH, layer[(i - 3) % USUAL_EACH].name);
+        else snprintf(name[i], USUAL_NAME, "%s", whole[i].name);
+        t[i] = (gguf_tensor){.name = bytes_of(name[i]), .type = rows > 1 ? K_F16 : K_F32, .dim = {cols, rows, 1, 1}};
+    }
+    quant__steps(&p, &none);
+    const double bits = 8.0 * (double)p.to_bytes / (double)p.weights;
+    quant__plan_drop(&p);
+    mem_free_all(t, name);
+    return bits;
+}
+
+/* Appends the names that --quantize takes, a row each, with the bits per weight of a file of 8 billion weights, and what they
+ * are. */
+static void quant_list(str *out) {
+    for (int i = 0; i < N_FT; i++) {
+        const char *also = quant_files[i].also;
+        char        bits[16] = "-";
+        if (quant_files[i].base != QUANT_SAME) snprintf(bits, sizeof bits, "%.2f", quant__usual_bits(i));
+        str_fmt(out, "%-10s %7s  %s%s%s%s\n", quant_files[i].name, bits, quant_files[i].about, also ? " (also " : "",
+                also ? also : "", also ? ")" : "");
+    }
 }
 
 /* --- the weights --- */

@@ -13,9 +13,8 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv,
- * req_print_csv_error.
- * Opens: req, req_form, req_origin, req_times. */
+ * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error.
+ * Opens: req, req_form, req_origin, req_prompt, req_times. */
 
 enum {
     REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
@@ -35,6 +34,8 @@ static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/comp
 typedef struct {
     bytes   text;
     tok_ids ids;                                      /* where n > 0: each below n_vocab */
+    tok_span *data;                                   /* [n_data] owned: parts of the text that hold no control token, in order */
+    size_t    n_data;
 } req_prompt;
 
 /* How the lines of a file are read. */
@@ -57,6 +58,8 @@ typedef struct {
     samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
     bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has any; none is empty */
     int         n_stop;
+    tok_ids     stop_ids;                             /* ask.gen.stop_ids where the body has any */
+    bool        legacy;                               /* the tools are functions of OpenAI's older form, and so are the calls */
     int         priority;                             /* lower runs earlier; 0 where not given */
     bool        base64;                               /* vectors are written so */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
@@ -64,12 +67,13 @@ typedef struct {
     constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
     bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
+    bytes       passed;                               /* owned: columns of the input, a JSON object for the record; or empty */
+    str         warnings;                             /* what is kept in another way than it was asked for, a line each */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
-/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has
- * beside its content. */
-enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8, REQ_PARTS = 16 };
+/* What a record may hold beyond OpenAI's shape. */
+enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8 };
 
 /* Seconds since the line was read; not finite where there are none. */
 typedef struct {
@@ -106,12 +110,16 @@ static void req_drop(req *q) {
     for (int i = 0; i < q->n_prompt; i++) {
         req__free(q->prompt[i].text);
         tok_ids_drop(&q->prompt[i].ids);
+        mem_free(q->prompt[i].data);
     }
     mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) req__free(q->stop[i]);
     mem_free_all(q->stop, q->bias);
     req__free(q->call_name);
     req__free(q->hold_text);
+    req__free(q->passed);
+    str_drop(&q->warnings);
+    tok_ids_drop(&q->stop_ids);
     req_drop_input(q);
     *q = (req){0};
 }
@@ -127,6 +135,9 @@ typedef struct {                                      /* a line that is being re
     int      top;                                     /* top_logprobs; -1: not given */
     int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
     val      call;                                    /* the name of the function that must be called; VAL_UNDEF: any */
+    val      allowed;                                 /* the tools that may be called; VAL_UNDEF: all */
+    const char *tools_key;                            /* the key that gave tools; NULL: none has */
+    const char *choice_key;                           /* the key that said which call is made; NULL: none has */
     bool     ok;
     err_t   *e;
 } req_in;
@@ -266,6 +277,28 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
     return true;
 }
 
+static bool req__take_ids(const req_in *r, const req_key *k, const val_list *list, tok_ids *out) {
+    const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
+    for (size_t i = 0; i < list->n; i++) {
+        int64_t id;
+        if (!req__is_number(list->at[i])) return req__not(r, k->name, list->at[i], "token ids alone in this list");
+        if (!req__whole(r, &id_key, list->at[i], &id)) return false;
+        tok_ids_add(out, (int32_t)id);
+    }
+    return true;
+}
+
+static bool req__take_stop_ids(req_in *r, const req_key *k, val v) {
+    r->q->ask.gen.stop_ids = &r->q->stop_ids;
+    return v.kind == VAL_LIST ? req__take_ids(r, k, v.list, &r->q->stop_ids) : req__not(r, k->name, v, "a list of token ids");
+}
+
+/* true: control tokens are left out of the text. */
+static bool req__take_skip(req_in *r, const req_key *k, val v) {
+    r->q->ask.gen.special_out = v.kind == VAL_BOOL && !v.b;
+    return v.kind == VAL_BOOL || req__not(r, k->name, v, "true or false");
+}
+
 /* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs
  * is the number. */
 static bool req__take_logprobs(req_in *r, const req_key *k, val v) {
@@ -309,17 +342,6 @@ static bool req__take_bias(req_in *r, const req_key *k, val v) {
                             r->n_vocab - 1);
         if (!req__number(r, k, at->value, &x)) return false;
         b->bias = (float)x;
-    }
-    return true;
-}
-
-static bool req__take_ids(const req_in *r, const req_key *k, const val_list *list, tok_ids *out) {
-    const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
-    for (size_t i = 0; i < list->n; i++) {
-        int64_t id;
-        if (!req__is_number(list->at[i])) return req__not(r, k->name, list->at[i], "token ids alone in this list");
-        if (!req__whole(r, &id_key, list->at[i], &id)) return false;
-        tok_ids_add(out, (int32_t)id);
     }
     return true;
 }
@@ -377,19 +399,66 @@ static bool req__take_kwargs(req_in *r, const req_key *k, val v) {
     return true;
 }
 
-/* An empty list changes nothing. */
-static bool req__take_tools(req_in *r, const req_key *k, val v) {
-    if (v.kind != VAL_LIST) return req__not(r, k->name, v, "a list of tools");
+/* Whether the template continues the text of the last message. */
+static bool req__take_continue(req_in *r, const req_key *k, val v) {
+    return v.kind == VAL_BOOL ? (r->q->input.continues = v.b, true) : req__not(r, k->name, v, "true or false");
+}
+
+static bool req__take_opening(req_in *r, const req_key *k, val v) {
+    return v.kind == VAL_BOOL ? req__take_var(r, k, v) : req__not(r, k->name, v, "true or false");
+}
+
+/* A list of objects that is not empty. what: their name. */
+static bool req__check_tools(req_in *r, const req_key *k, val v, const char *what) {
+    if (v.kind != VAL_LIST) return req__not(r, k->name, v, what);
     for (size_t i = 0; i < v.list->n; i++)
         if (v.list->at[i].kind != VAL_DICT) return req__not(r, k->name, v.list->at[i], "objects alone in this list");
     if (!v.list->n) return true;
     if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none in a body for %s", req_chat_url, req_url);
-    return req__take_var(r, k, v);
+    if (r->tools_key) return req__bad(r, k->name, "beside %s, expected one of them", r->tools_key);
+    r->tools_key = k->name;
+    return true;
 }
 
-/* none, auto, required, or {"type":"function","function":{"name":NAME}} */
+/* An empty list changes nothing. */
+static bool req__take_tools(req_in *r, const req_key *k, val v) {
+    return req__check_tools(r, k, v, "a list of tools") && (!v.list->n || req__take_var(r, k, v));
+}
+
+/* The older form of tools: their functions. An answer has one call. */
+static bool req__take_functions(req_in *r, const req_key *k, val v) {
+    val_env  *env = &r->q->input.env;
+    const val list = val_list_new(env);
+    if (!req__check_tools(r, k, v, "a list of functions") || !v.list->n) return !r->e->code;
+    for (size_t i = 0; i < v.list->n; i++) {
+        const val tool = val_dict_new(env);
+        val_put(env, tool.dict, "type", val_str_of(env, "function"));
+        val_put(env, tool.dict, "function", v.list->at[i]);
+        val_list_add(env, list.list, tool);
+    }
+    req__set_var(r, val_str_of(env, "tools"), list);
+    r->q->legacy = true;
+    return true;
+}
+
+/* {"mode":"auto" or "required","tools":[TOOL, ...]}, which may be in an object under allowed_tools. */
+static bool req__take_allowed(req_in *r, const req_key *k, val v) {
+    chat_input *in = &r->q->input;
+    const val   inner = val_get(v, "allowed_tools"), o = inner.kind == VAL_DICT ? inner : v, mode = val_get(o, "mode");
+    in->choice = val_is_str(mode, "required") ? CHAT_CALL_REQUIRED : CHAT_CALL_AUTO;
+    r->allowed = val_get(o, "tools");
+    if (r->allowed.kind != VAL_LIST || !r->allowed.list->n)
+        return req__bad(r, k->name, "allowed_tools without tools, expected a list of at least one");
+    return in->choice == CHAT_CALL_REQUIRED || mode.kind == VAL_UNDEF || val_is_str(mode, "auto") ||
+           req__bad(r, k->name, "allowed_tools: mode is %s, expected auto or required",
+                    mode.kind == VAL_STR ? req__show(mode.s).text : req__kind(mode));
+}
+
+/* none, auto, required, {"type":"function","function":{"name":NAME}}, or {"type":"allowed_tools", ...} */
 static bool req__take_choice(req_in *r, const req_key *k, val v) {
     chat_input *in = &r->q->input;
+    if (r->choice_key) return req__bad(r, k->name, "beside %s, expected one of them", r->choice_key);
+    r->choice_key = k->name;
     if (val_is_str(v, "auto")) return true;
     in->choice = val_is_str(v, "none") ? CHAT_CALL_NONE : CHAT_CALL_REQUIRED;
     if (in->choice == CHAT_CALL_NONE) return true;
@@ -397,11 +466,24 @@ static bool req__take_choice(req_in *r, const req_key *k, val v) {
     if (!r->q->chat)
         return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
     if (val_is_str(v, "required")) return true;
+    if (val_is_str(val_get(v, "type"), "allowed_tools")) return req__take_allowed(r, k, v);
     if (v.kind == VAL_STR)
         return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
     r->call = val_get(val_get(v, "function"), "name");
     return (val_is_str(val_get(v, "type"), "function") && r->call.kind == VAL_STR) ||
-           req__bad(r, k->name, "found an object, expected one with type function and the function's name");
+           req__bad(r, k->name, "found an object, expected one with type function and the function's name, or allowed_tools");
+}
+
+/* The older form of tool_choice: none, auto or {"name":NAME}. */
+static bool req__take_function_call(req_in *r, const req_key *k, val v) {
+    if (v.kind == VAL_STR && !val_is_str(v, "auto") && !val_is_str(v, "none"))
+        return req__bad(r, k->name, "found '%s', expected none, auto or an object", req__show(v.s).text);
+    if (v.kind != VAL_DICT) return req__take_choice(r, k, v);
+    if (r->choice_key) return req__bad(r, k->name, "beside %s, expected one of them", r->choice_key);
+    r->choice_key = k->name;
+    r->q->input.choice = CHAT_CALL_REQUIRED;
+    r->call = val_get(v, "name");
+    return r->call.kind == VAL_STR || req__bad(r, k->name, "found an object, expected one with the function's name");
 }
 
 /* --- constraints --- */
@@ -534,6 +616,19 @@ static bool req__take_false(req_in *r, const req_key *k, val v) {
     return req__bad(r, k->name, "true, expected false: the answer to a line is one record of new text");
 }
 
+/* Text is the only one. */
+static bool req__take_modalities(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_LIST) return req__not(r, k->name, v, "a list with text alone");
+    for (size_t i = 0; i < v.list->n; i++) {
+        const val one = v.list->at[i];
+        if (val_is_str(one, "text")) continue;
+        if (one.kind != VAL_STR) return req__not(r, k->name, one, "text");
+        r->q->fault = req_unsupported;
+        return req__bad(r, k->name, "found '%s', expected text alone", req__show(one.s).text);
+    }
+    return true;
+}
+
 /* A number that changes nothing within its bounds. */
 static bool req__take_bounded(req_in *r, const req_key *k, val v) {
     int64_t n;
@@ -562,6 +657,9 @@ static const req_key req_keys[] = {
     {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
     {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
     {"ignore_eos",            REQ_ANY,        req__take_bool,       REQ_AT(ask.gen.ignore_eos),     0,         0},
+    {"min_tokens",            REQ_ANY,        req__take_int,        REQ_AT(ask.gen.n_least),        0,         INT32_MAX},
+    {"stop_token_ids",        REQ_ANY,        req__take_stop_ids,   0,                              0,         0},
+    {"skip_special_tokens",   REQ_ANY,        req__take_skip,       0,                              0,         0},
     {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
     {"grammar",               REQ_ANY,        req__take_grammar,    0,                              0,         0},
@@ -573,19 +671,39 @@ static const req_key req_keys[] = {
     {"guided_grammar",        REQ_ANY,        req__take_grammar,    0,                              0,         0},
     {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
     {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
+    {"functions",             REQ_CHAT,       req__take_functions,  0,                              0,         0},
+    {"function_call",         REQ_CHAT,       req__take_function_call, 0,                           0,         0},
     {"parallel_tool_calls",   REQ_CHAT,       req__take_bool,       REQ_AT(many_calls),             0,         0},
     {"reasoning_effort",      REQ_CHAT,       req__take_effort,     0,                              0,         0},
     {"chat_template_kwargs",  REQ_CHAT,       req__take_kwargs,     0,                              0,         0},
+    {"add_generation_prompt", REQ_CHAT,       req__take_opening,    0,                              0,         0},
+    {"continue_final_message", REQ_CHAT,      req__take_continue,   0,                              0,         0},
+    {"modalities",            REQ_CHAT,       req__take_modalities, 0,                              0,         0},
     {"model",                 REQ_ALL,        req__take_nothing,    0,                              0,         0},
     {"user",                  REQ_ALL,        req__take_nothing,    0,                              0,         0},
     {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"store",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"service_tier",          REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"verbosity",             REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"prompt_cache_key",      REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"prompt_cache_retention", REQ_ANY,       req__take_nothing,    0,                              0,         0},
+    {"safety_identifier",     REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"stream",                REQ_ANY,        req__take_false,      0,                              0,         0},
     {"echo",                  REQ_ANY,        req__take_false,      0,                              0,         0},
     {"best_of",               REQ_ANY,        req__take_bounded,    0,                              1,         1},
 };
 #undef REQ_AT
+
+/* The keys of bodies that change an answer, or, with idle, those that are taken and change nothing. */
+static void req_list_keys(bool idle, str *out) {
+    for (size_t i = 0; i < sizeof req_keys / sizeof *req_keys; i++) {
+        const bool ignored = req_keys[i].take == req__take_nothing || req_keys[i].take == req__take_false ||
+                             req_keys[i].take == req__take_bounded || req_keys[i].take == req__take_modalities;
+        if (ignored == idle) str_fmt(out, "%s%s", out->n ? ", " : "", req_keys[i].name);
+    }
+    for (int i = 0; i < SAMP_PARAMS && !idle; i++)
+        if (samp_params[i].json) str_fmt(out, ", %s", samp_params[i].json);
+}
 
 /* A parameter of the sampler. */
 static bool req__take_param(req_in *r, const samp_param *p, val v) {
@@ -600,33 +718,65 @@ static bool req__key(req_in *r, val name, val v) {
     for (int i = 0; i < SAMP_PARAMS && shape != REQ_EMBED; i++)
         if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
     while (k < end && !val_is_str(name, k->name)) k++;
-    if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
+    if (k == end) return err_set(r->e, EXIT_INPUT,
+                       "unknown key '%s' in the body (--prompt-template makes prompts of any objects; metadata may hold what "
+                       "goes along)",
+                       req__show(name.s).text);
     if (!(k->where & shape))
         return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
     return k->take(r, k, v);
 }
 
-/* A call that must be made is of one of the tools. */
+/* The tool of this name; VAL_UNDEF: there is none, and e says so. */
+static val req__tool(req_in *r, val name) {
+    const val tools = val_get(r->q->input.vars, "tools");
+    for (size_t i = 0; tools.kind == VAL_LIST && i < tools.list->n; i++) {
+        const val f = val_get(tools.list->at[i], "function"), known = val_get(f.kind == VAL_DICT ? f : tools.list->at[i], "name");
+        if (known.kind == VAL_STR && name.kind == VAL_STR && val_str_eq(known.s, name.s)) return tools.list->at[i];
+    }
+    if (name.kind == VAL_STR)
+        req__bad(r, r->choice_key, "found '%s', expected the name of one of the tools", req__show(name.s).text);
+    else req__not(r, r->choice_key, name, "the name of one of the tools");
+    return val_undef(NULL);
+}
+
+/* Those of the tools that may be called. */
+static bool req__check_allowed(req_in *r) {
+    val_env  *env = &r->q->input.env;
+    const val list = val_list_new(env);
+    for (size_t i = 0; i < r->allowed.list->n; i++) {
+        const val one = r->allowed.list->at[i], f = val_get(one, "function");
+        const val tool = req__tool(r, val_get(f.kind == VAL_DICT ? f : one, "name"));
+        if (tool.kind == VAL_UNDEF) return false;
+        val_list_add(env, list.list, tool);
+    }
+    r->q->input.allowed = list;
+    return true;
+}
+
+/* A call that must be made is of one of the tools, and so are those that may be made. */
 static bool req__check_choice(req_in *r) {
     const val tools = val_get(r->q->input.vars, "tools");
-    bool      known = r->call.kind == VAL_UNDEF;
+    if (r->allowed.kind == VAL_LIST && !req__check_allowed(r)) return false;
     if (r->q->input.choice != CHAT_CALL_REQUIRED) return true;
-    if (tools.kind != VAL_LIST) return req__bad(r, "tool_choice", "a call without tools, expected tools beside it");
-    for (size_t i = 0; i < tools.list->n && !known; i++) {
-        const val name = val_get(val_get(tools.list->at[i], "function"), "name");
-        known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
-    }
-    if (!known)
-        return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
-    if (r->call.kind == VAL_STR) r->q->input.call_name = r->q->call_name = req__own(r->call.s);
-    return true;
+    if (tools.kind != VAL_LIST) return req__bad(r, r->choice_key, "a call without tools, expected tools beside it");
+    if (r->call.kind == VAL_UNDEF) return true;
+    if (req__tool(r, r->call).kind == VAL_UNDEF) return false;
+    return r->q->input.call_name = r->q->call_name = req__own(r->call.s), true;
 }
 
 /* Checks the keys against each other, once all are read. */
 static bool req__whole_body(req_in *r) {
     req *q = r->q;
     if (r->top >= 0) q->ask.top = r->top;
+    q->many_calls = q->many_calls && !q->legacy;
     q->input.one_call = !q->many_calls;
+    if (q->ask.gen.n_predict >= 0 && q->ask.gen.n_least > q->ask.gen.n_predict)
+        return req__bad(r, "min_tokens", "%d is above the limit of %lld tokens", q->ask.gen.n_least,
+                        (long long)q->ask.gen.n_predict);
+    const val opening = val_get(q->input.vars, "add_generation_prompt");
+    if (q->input.continues && opening.kind == VAL_BOOL && opening.b)
+        return req__bad(r, "continue_final_message", "beside add_generation_prompt true, expected one of them");
     if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST)
         return err_set(r->e, EXIT_INPUT, "the body has no messages");
@@ -761,6 +911,17 @@ static void req__plain(req *q, bytes line, bool wrap) {
     }
     chat_input_begin(&q->input);
     chat_add(&q->input, "user", line);
+}
+
+/* A text that is the prompt, or the message of a user, of a line with this custom_id; empty: it has none. good: the text is
+ * one; else the line has an error, and form may be NULL. *q need not hold anything before; the caller drops it. */
+static void req_read_text(req *q, bytes text, bool good, bytes custom_id, const req_form *form) {
+    str id = {0};
+    *q = (req){.n = 1, .many_calls = true, .has_id = custom_id.n > 0};
+    if (form) q->ask = *form->base;
+    if (form && form->hold) q->hold = *form->hold;
+    if (q->has_id) str_cat(&id, custom_id), q->custom_id = str_bytes(&id);
+    if (good) req__plain(q, text, form->wrap);
 }
 
 /* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is
@@ -898,13 +1059,15 @@ static void req__print_message(const req *q, const chat_answer *said, jw *w) {
     jw_str(w, "role", "assistant");
     jw_maybe(w, "content", str_bytes(&said->content), said->content.n || !said->calls.n);
     if (said->thinking.n) jw_text(w, "reasoning_content", str_bytes(&said->thinking));
-    if (said->calls.n) req__print_calls(q, said, "tool_calls", w);
+    if (said->calls.n && q->legacy) chat_put_function(&said->calls, "function_call", w);
+    else if (said->calls.n) req__print_calls(q, said, "tool_calls", w);
     jw_fmt(w, "refusal", "null");
     jw_close(w, '}');
 }
 
-static const char *req__finish(const gen_answer *a, const chat_answer *said) {
-    return said ? chat_finish_name(said, a->finish) : gen_finish_names[a->finish];
+static const char *req__finish(const req *q, const gen_answer *a, const chat_answer *said) {
+    const char *name = said ? chat_finish_name(said, a->finish) : gen_finish_names[a->finish];
+    return q->legacy && name && strcmp(name, "tool_calls") == 0 ? "function_call" : name;
 }
 
 /* said: the parts of the answer to a chat, else NULL. */
@@ -919,7 +1082,7 @@ static void req__print_choice(const req *q, const gen_answer *a, const chat_answ
     if (!q->ask.logprobs) jw_fmt(w, "logprobs", "null");
     else if (q->chat) req__print_content(a, v, w);
     else req__print_legacy(a, v, w);
-    jw_fmt(w, "finish_reason", "\"%s\"", req__finish(a, said));
+    jw_fmt(w, "finish_reason", "\"%s\"", req__finish(q, a, said));
     if (fields & REQ_LOGPROB) req__print_lp(w, "logprob", (float)gen_answer_logprob(a));
     jw_close(w, '}');
 }
@@ -953,6 +1116,12 @@ static void req__print_seconds(jw *w, const char *key, double x) {
 
 /* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, jw *w) {
+    bytes warnings = str_bytes(&q->warnings), one;
+    if (warnings.n) {
+        jw_open(w, "warnings", '[');
+        while (bytes_cut_line(&warnings, &one)) jw_text(w, NULL, one);
+        jw_close(w, ']');
+    }
     if (o->fields & REQ_PROMPT) req__print_prompt(q, o, w);
     if (o->fields & REQ_SEED && answered) jw_fmt(w, "seed", "%lld", (long long)q->ask.seed);
     if (o->fields & REQ_TIMES && answered) {
@@ -962,6 +1131,7 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
         req__print_seconds(w, "total_s", o->times.total);
         jw_close(w, '}');
     }
+    if (q->passed.n) jw_key(w, "fields"), str_cat(w->to, q->passed);
     jw_close(w, '}');
     str_put(w->to, "\n");
 }
@@ -1029,85 +1199,4 @@ static void req_print_error(const req *q, const req_origin *o, const char *code,
     jw_str(&w, "message", message);
     jw_close(&w, '}');
     req__print_fields(q, o, false, &w);
-}
-
-/* --- answers as CSV: a row for each completion, or for the error of a line --- */
-
-/* The line of the columns' names; files: with the name of the input's file. */
-static void req_csv_head(bool files, unsigned fields, str *out) {
-    str_fmt(out, "line%s,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error", files ? ",file" : "");
-    if (fields & REQ_PROMPT) str_put(out, ",prompt");
-    if (fields & REQ_SEED) str_put(out, ",seed");
-    if (fields & REQ_LOGPROB) str_put(out, ",logprob");
-    if (fields & REQ_TIMES) str_put(out, ",queued_s,first_token_s,total_s");
-    if (fields & REQ_PARTS) str_put(out, ",reasoning_content,tool_calls");
-    str_put(out, "\n");
-}
-
-static void req__csv_place(const req *q, const req_origin *o, str *out) {
-    str_fmt(out, "%llu,", (unsigned long long)o->line);
-    if (o->file) str_csv(out, bytes_of(o->file)), str_put(out, ",");
-    if (q->has_id) str_csv(out, q->custom_id);
-}
-
-static void req__csv_seconds(double x, str *out) {
-    str_put(out, ",");
-    if (isfinite(x)) str_fmt(out, "%.6f", x);
-}
-
-/* The columns of what an answer has beside its content. */
-static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
-    str calls = {0};
-    jw  w = jw_tight(&calls);
-    if (said && said->calls.n) req__print_calls(q, said, NULL, &w);
-    str_put(out, ",");
-    if (said) str_csv(out, str_bytes(&said->thinking));
-    str_put(out, ",");
-    str_csv(out, str_bytes(&calls));
-    str_drop(&calls);
-}
-
-/* a: NULL where the line failed; said: its parts, for a chat alone. i: number of the completion, from 0. */
-static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i,
-                            str *out) {
-    const int which = i / max_int(q->ask.n, 1);
-    if (o->fields & REQ_PROMPT) {
-        str_put(out, ",");
-        if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
-        else if (which < q->n_prompt) {
-            const tok_ids *ids = req__ids(q, o, which);
-            for (size_t k = 0; k < ids->n; k++) str_fmt(out, "%s%d", k ? " " : "", ids->id[k]);
-        }
-    }
-    if (o->fields & REQ_SEED) str_put(out, ",");
-    if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(q->ask.seed + (uint64_t)i));
-    if (o->fields & REQ_LOGPROB) str_put(out, ",");
-    if (o->fields & REQ_LOGPROB && a) str_fmt(out, "%.9g", req__finite((float)gen_answer_logprob(a)));
-    const double seconds[] = {o->times.queued, o->times.first, o->times.total};
-    for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
-    if (o->fields & REQ_PARTS) req__csv_parts(q, said, out);
-    str_put(out, "\n");
-}
-
-/* A row for each completion; as req_print(). */
-static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, str *out) {
-    for (int i = 0; i < q->n; i++) {
-        const chat_answer *one = said ? &said[i] : NULL;
-        req__csv_place(q, o, out);
-        str_fmt(out, ",%d,", i);
-        str_csv(out, str_bytes(one ? &one->content : &a[i].text));
-        str_fmt(out, ",%s,%d,%d,", req__finish(&a[i], one), o->n_prompt, a[i].n_tok);
-        req__csv_fields(q, o, &a[i], one, i, out);
-    }
-}
-
-/* The row of a line that failed. */
-static void req_print_csv_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
-    str why = {0};
-    str_fmt(&why, "%s: %s", code, message);
-    req__csv_place(q, o, out);
-    str_put(out, ",,,,,,");
-    str_csv(out, str_bytes(&why));
-    req__csv_fields(q, o, NULL, NULL, 0, out);
-    str_drop(&why);
 }

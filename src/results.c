@@ -12,7 +12,8 @@
  * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
  * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
  * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
- * results_move_stale, results_put, results_sort, results_close, results_merge.
+ * results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed, results_close,
+ * results_merge.
  * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
@@ -239,23 +240,22 @@ static bool results__write(int fd, const void *p, size_t n, size_t *done) {
     return true;
 }
 
-/* Writes the header under a temporary name, flushes it and renames it. The caller holds the lock of the results,
- * so an existing temporary file is left by a run that has ended. On failure e is set. */
-static bool results__header_save(const char *name, bytes settings, err_t *e) {
-    str    tmp = {0}, text = {0};
-    size_t done;
+/* Writes the header under a temporary name, flushes it and renames it. Owner and mode are those of the results in fd. The caller
+ * holds their lock, so an existing temporary file is left by a run that has ended. On failure e is set. */
+static bool results__header_save(const char *name, int of, bytes settings, err_t *e) {
+    struct stat like;
+    str         tmp = {0}, text = {0};
+    size_t      done;
     ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
     str_fmt(&tmp, "%s.tmp", name);
     str_put(&text, results__magic);
     str_add(&text, settings.p, settings.n);
     unlink(tmp.p);
-    int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool ok = fd >= 0 && results__write(fd, text.p, text.n, &done) && fsync(fd) == 0;
-    int  why = errno;
-    if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
-    if (ok && rename(tmp.p, name)) ok = false, why = errno;
-    if (!ok && fd >= 0) unlink(tmp.p);
-    if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
+    const int  fd = fstat(of, &like) == 0 ? out_create(tmp.p, O_WRONLY, &like) : -1;
+    const bool ok = (fd >= 0 && results__write(fd, text.p, text.n, &done) && out_replace(fd, tmp.p, name)) ||
+                    err_set(e, err_code_of(errno), "%s: cannot write: %s", name, strerror(errno));
+    if (fd >= 0) close(fd);
+    out_settle(tmp.p, false);
     str_drop_all(&tmp, &text);
     return ok;
 }
@@ -288,6 +288,7 @@ typedef struct {                                      /* a record of a file that
     bool     fits;                                    /* it is of this run's settings */
     bool     failed;                                  /* it is an error */
     bool     bad_utf8;                                /* it is not UTF-8 */
+    bool     dropped;                                 /* it leaves the file and is kept nowhere */
 } results__old;
 
 typedef struct {
@@ -403,6 +404,13 @@ static bool results__truncate(const results *r, uint64_t n, uint64_t torn, err_t
     return true;
 }
 
+/* Whether the line at this place of a file begins as a record; a run may have been killed after any of its bytes. */
+static bool results__begins(int fd, off_t at) {
+    char          head[sizeof results__begin - 1];
+    const ssize_t got = at < 0 ? -1 : pread(fd, head, sizeof head, at);
+    return got >= 0 && memcmp(head, results__begin, (size_t)got) == 0;
+}
+
 /* Stores the records of a resumed file. False: e is set, or a signal asks to stop. */
 static bool results__resume(results *r, err_t *e) {
     lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
@@ -413,8 +421,9 @@ static bool results__resume(results *r, err_t *e) {
     if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
     while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->complete)
         if (!results__store(r, in, line, &id, e)) break;
-    if (got == LINES_LINE && !in->complete) results__truncate(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LONG) results__foreign(in, e);
+    if (got == LINES_LINE && !in->complete && results__begins(r->fd, (off_t)in->at))
+        results__truncate(r, in->at, in->next - in->at, e);
+    else if (got == LINES_LONG || (got == LINES_LINE && !in->complete)) results__foreign(in, e);
     r->old_end = in->complete ? in->next : in->at;
     results__index(r);
     lines_close(in);
@@ -441,7 +450,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     bytes was;
     bool  ok;
     results__header_name(r->name, &name);
-    if (!size) ok = !r->resumable || results__header_save(name.p, settings, e);
+    if (!size) ok = !r->resumable || results__header_save(name.p, r->fd, settings, e);
     else if (!resume)
         ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
                      r->resumable ? " (--resume continues this one)" : "");
@@ -449,7 +458,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
         ok = results__header_load(name.p, &text, &was, e);
         r->strict = !text.n;
         ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
-             (!r->strict || results__header_save(name.p, settings, e));
+             (!r->strict || results__header_save(name.p, r->fd, settings, e));
     }
     str_drop_all(&name, &text);
     return ok;
@@ -543,6 +552,14 @@ static bool results_put(results *r, bytes record, err_t *e) {
     if (r->why == EPIPE) return false;
     return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name, strerror(r->why),
                    (unsigned long long)(r->n_old + r->n_new), r->resumable ? ", --resume continues from there" : "");
+}
+
+/* Writes the first bytes of a regular file, which may be there already. On failure e is set. */
+static bool results_put_head(results *r, bytes head, err_t *e) {
+    const int flags = fcntl(r->fd, F_GETFL);
+    const bool ok = flags >= 0 && fcntl(r->fd, F_SETFL, flags & ~O_APPEND) == 0 &&
+                    pwrite(r->fd, head.p, head.n, 0) == (ssize_t)head.n && fcntl(r->fd, F_SETFL, flags) == 0;
+    return ok || err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
 }
 
 /* On failure e is set: some records may not be on disk. */
@@ -762,10 +779,9 @@ static void results__set_drop(results__set *p, int n) {
     str_drop_all(&p->one, &p->two);
 }
 
-/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
- * error before anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
-static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
-    results__set p;
+/* Reads the records of n files: one for each line, in the order of their inputs, which `names` begins, and lines. Two that differ
+ * are an error. False: e is set, or a signal asks to stop; in either case results__set_drop() is still to be called. */
+static bool results__gather(results__set *p, const char *const *path, int n, const char *const *names, int n_names, err_t *e) {
     struct rlimit most;
     str           id = {0};
     bool          ok = true;
@@ -773,12 +789,33 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
         most.rlim_cur = most.rlim_max;                /* all files are open at once */
         setrlimit(RLIMIT_NOFILE, &most);
     }
-    results__set_init(&p, path, n);
-    for (int i = 0; ok && i < n; i++) ok = results__read_file(&p, (uint32_t)i, &id, e);
-    ok = ok && results__keep_one(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
+    results__set_init(p, path, n);
+    for (int i = 0; ok && i < n; i++) ok = results__read_file(p, (uint32_t)i, &id, e);
+    ok = ok && results__keep_one(p, names, n_names, &id, e);
+    str_drop(&id);
+    return ok;
+}
+
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
+ * error before anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
+static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
+    results__set p;
+    const bool   ok = results__gather(&p, path, n, NULL, 0, e) && out_begin(out, e) && results__put_all(&p, out, e);
     if (ok) results__report(&p);
     results__set_drop(&p, n);
-    str_drop(&id);
+    return ok;
+}
+
+/* Gives the records of n files to put(), in the order of results_merge(), where `names` are the first of the inputs. False: e is
+ * set, put() has said so, or a signal asks to stop. */
+static bool results_each(const char *const *path, int n, const char *const *names, int n_names,
+                         bool (*put)(void *ctx, bytes record, err_t *e), void *ctx, err_t *e) {
+    results__set p;
+    bool         ok = results__gather(&p, path, n, names, n_names, e);
+    for (size_t i = 0; ok && i < p.n; i++)
+        ok = !g_interrupt && results__load(&p, &p.place[i], &p.one, e) &&
+             (results__repair(&p.one), put(ctx, str_bytes(&p.one), e));
+    results__set_drop(&p, n);
     return ok;
 }
 
@@ -794,60 +831,46 @@ typedef struct {
 /* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On
  * failure e is set. */
 static bool results__new_begin(const results *r, results__new *w, err_t *e) {
-    struct stat st;
+    struct stat like;
     char       *real = realpath(r->name, NULL);
     *w = (results__new){.fd = -1};
     str_put(&w->path, real ? real : r->name);
     str_fmt(&w->tmp, "%s.llmrun.new", w->path.p);
     mem_free(real);
     unlink(w->tmp.p);
-    w->fd = open(w->tmp.p, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
+    w->fd = fstat(r->fd, &like) == 0 ? out_create(w->tmp.p, O_RDWR | O_APPEND, &like) : -1;
     const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
     FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
     w->out = (out_t){f, r->name, 0, false};
-    if (f && fstat(r->fd, &st) == 0 && fchmod(w->fd, st.st_mode & 07777) == 0) return flock(w->fd, LOCK_EX | LOCK_NB), true;
+    if (f) return flock(w->fd, LOCK_EX | LOCK_NB), true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
-}
-
-static bool results__sync_folder(const str *path) {
-    char *folder = mem_grow(NULL, path->n + 2, 1), *slash;
-    memcpy(folder, path->p, path->n + 1);
-    slash = strrchr(folder, '/');
-    if (!slash) memcpy(folder, ".", 2);
-    else slash[1] = 0;
-    const int  fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool ok = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) close(fd);
-    mem_free(folder);
-    return ok;
 }
 
 /* ok: the new file replaces the old one. Else it is removed and the old one is unchanged. */
 static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
     const bool flushed = !w->out.f || out_end(&w->out, e);
     ok = ok && flushed;
-    if (ok && (fsync(w->fd) || rename(w->tmp.p, w->path.p)))
+    if (ok && !out_replace(w->fd, w->tmp.p, w->path.p))
         ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
     if (ok) {
-        results__sync_folder(&w->path);
         close(r->fd);
         r->fd = w->fd;
     } else if (w->fd >= 0) {
         close(w->fd);
-        unlink(w->tmp.p);
+        out_settle(w->tmp.p, false);
     }
     str_drop_all(&w->path, &w->tmp);
     return ok;
 }
 
-/* Bytes of a file up to its last newline: a killed run may leave an incomplete line. */
+/* Bytes of a file up to its last newline: a killed run may leave an incomplete line. -1: it cannot be read. */
 static off_t results__whole_lines(int fd) {
     char  buf[4096];
     off_t end = lseek(fd, 0, SEEK_END);
     while (end > 0) {
         const off_t   from = end > (off_t)sizeof buf ? end - (off_t)sizeof buf : 0;
         const ssize_t got = pread(fd, buf, (size_t)(end - from), from);
-        if (got <= 0) return 0;
+        if (got <= 0) return -1;
         for (ssize_t i = got; i > 0; i--)
             if (buf[i - 1] == '\n') return from + i;
         end = from;
@@ -855,24 +878,47 @@ static off_t results__whole_lines(int fd) {
     return 0;
 }
 
+/* Opens FILE.stale and finds the end of its whole lines. A new one has owner and mode of the results, an old one no more of
+ * the mode than they have. What earlier runs have not written is left alone: a link, a pipe, a file of another kind. -1: e is
+ * set. */
+static int results__open_stale(const results *r, const char *to, off_t *end, err_t *e) {
+    struct stat own, st = {0};
+    int         fd = fstat(r->fd, &own) == 0 ? out_create(to, O_RDWR, &own) : -1;
+    if (fd < 0 && errno == EEXIST) fd = open(to, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const int    why = errno;
+    const bool   is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
+    const mode_t mode = st.st_mode & own.st_mode & 0777;
+    *end = is ? results__whole_lines(fd) : -1;
+    const bool ours = results__begins(fd, 0) && results__begins(fd, *end);
+    if (ours && (mode == (st.st_mode & 0777) || fchmod(fd, mode) == 0)) return fd;
+    if (ours || (fd < 0 && why != ELOOP && why != ENXIO))
+        err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(fd < 0 ? why : errno));
+    else
+        err_set(e, EXIT_INPUT, "%s: is no file of earlier results, expected one, or none: records of %s move there", to, r->name);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
 /* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds
  * nothing; a run that is killed here adds them twice. */
 static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
-    const int   fd = open(to, O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
-    const off_t end = fd >= 0 ? results__whole_lines(fd) : 0;
-    size_t      done;
-    bool        ok = fd >= 0 && ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+    off_t     end;
+    size_t    done;
+    const int fd = results__open_stale(r, to, &end, e);
+    if (fd < 0) return false;
+    bool ok = ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
-        if (o->now && !o->bad_utf8) continue;
+        if (o->dropped || (o->now && !o->bad_utf8)) continue;
         if (!results__fetch(r->fd, r->name, o->at, o->n, record, e)) break;
         str_put(record, "\n");
         ok = results__write(fd, record->p, record->n, &done);
     }
-    ok = ok && !e->code && fsync(fd) == 0;
+    ok = ok && !e->code && fsync(fd) == 0 && out_sync_folder(to);
     const int why = errno;
-    if (!ok && fd >= 0 && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
-    if (fd >= 0) close(fd);
+    if (!ok && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
+    close(fd);
+    out_settle(to, ok);
     return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
 }
 
@@ -906,7 +952,7 @@ static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e)
 /* Number of records that go to FILE.stale: those without a line, and the originals of repaired ones. */
 static uint64_t results__n_stale(const results *r) {
     uint64_t n = 0;
-    for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].now || r->old[i].bad_utf8;
+    for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].dropped && (!r->old[i].now || r->old[i].bad_utf8);
     return n;
 }
 
@@ -981,4 +1027,19 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
     results__set_drop(&p, 1);
     str_drop(&id);
     return ok;
+}
+
+/* Takes the errors out of a file that has been opened to be resumed, so that their lines run again. On failure e is set. */
+static bool results_forget_failed(results *r, err_t *e) {
+    const uint64_t failed = r->n_old_failed;
+    if (!failed) return true;
+    for (size_t i = 0; i < r->n_old; i++) {
+        r->old[i].now = r->old[i].failed ? 0 : r->old[i].line;
+        r->old[i].dropped = r->old[i].failed;
+    }
+    if (!results__rewrite(r, e)) return false;
+    log_warn("%s: %llu line%s with an error run%s again", r->name, (unsigned long long)failed, failed == 1 ? "" : "s",
+             failed == 1 ? "s" : "");
+    r->n_old = 0;
+    return results__resume(r, e);                     /* the records have moved */
 }

@@ -102,6 +102,7 @@ typedef struct {                                      /* what the sampler made o
     int32_t id;                                       /* a token, or a SCHED_NO_... */
     float   lp;                                       /* its log-probability, where asked for */
     bool    closed;                                   /* nothing may follow */
+    bool    thinks;                                   /* it is inside thinking */
 } sched_pick;
 
 typedef struct sched_seq {                            /* one completion of a request */
@@ -116,6 +117,11 @@ typedef struct sched_seq {                            /* one completion of a req
     constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
     tok_stream   stream;
     gen_thought  thought;
+    gen_loop     loop;
+    size_t       thoughts;                            /* bytes of the text up to the end of its thinking */
+    bool         thinks;                              /* it ends inside thinking, or in the white space behind it */
+    tok_ids      ends;                                /* where the caller has end tokens: all that are not the vocabulary's */
+    size_t       unstopped;                           /* bytes of the text in which no stop text counts */
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     embed       *text;                                /* NULL: a vector is not what is asked for */
     int          cap;                                 /* tokens that the arrays of the answer have space for */
@@ -162,6 +168,7 @@ static void sched__seq_stop(sched_seq *q) {
     samp_free(q->sm);
     constrain_seq_free(q->held);
     tok_ids_drop(&q->ids);
+    tok_ids_drop(&q->ends);
     mem_free(q->raw);
     embed_free(q->text);
 }
@@ -333,8 +340,11 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->n_prompt = n;
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     q->stream = sched__stream(sc, q);
-    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->ends);
+    for (size_t i = 0; o->stop_ids && o->ends && i < o->ends->n; i++) tok_ids_add(&q->ends, o->ends->id[i]);
+    for (size_t i = 0; o->stop_ids && i < o->stop_ids->n; i++) tok_ids_add(&q->ends, o->stop_ids->id[i]);
+    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->stop_ids ? &q->ends : o->ends);
     q->thought = gen_thought_new(&o->think);
+    q->thinks = o->think.inside;
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
     if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never, q->held);
 }
@@ -729,19 +739,21 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     return (float)((double)q->raw[picked] - norm);
 }
 
-/* Tokens that q may not pick now. */
-static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) {
-    return q->r.gen.ignore_eos ? &sc->endless : &sc->never;
+/* Whether q may not pick a token as number `place` of its answer. */
+static bool sched__bans(const sched *sc, const sched_seq *q, int32_t id, int place) {
+    if (tok_ids_has(&sc->never, id)) return true;
+    return gen_ends(&q->r.gen, sc->eng->v, id) && !gen_may_end(&q->r.gen, place, id);
 }
 
 /* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
 static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
     const gen_opts *o = &q->r.gen;
-    const tok_ids  *banned = sched__banned(sc, q);
+    const tok_ids  *ends[] = {&sc->endless, o->ends, o->stop_ids};
     const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
     if (q->held && !sched__is_over(q) && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
-    for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
-    for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
+    for (int i = 0; i < 3; i++)
+        for (size_t k = 0; ends[i] && k < ends[i]->n; k++)
+            if (sched__bans(sc, q, ends[i]->id[k], place)) logits[ends[i]->id[k]] = -INFINITY;
     return samp_pick(q->sm, logits, (uint64_t)place);
 }
 
@@ -769,6 +781,7 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
     gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
+    q->pick[q->n_pick].thinks = q->thought.inside;
     q->pick[q->n_pick].lp = q->r.logprobs && !sched__is_over(q) ? sched__score(q, n_vocab, id, i) : 0;
     return id;
 }
@@ -792,11 +805,6 @@ static void sched__pick(void *ctx, int ith) {
     }
 }
 
-/* Whether the largest logit is the sampler's pick: it is there, and its token not banned. */
-static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
-    return id >= 0 && !tok_ids_has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && tok_ids_has(q->r.gen.ends, id));
-}
-
 /* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there
  * now, and it returns NULL. */
 static const int32_t *sched__ids(const sched *sc) {
@@ -804,7 +812,7 @@ static const int32_t *sched__ids(const sched *sc) {
     for (int i = 0; ids && i < sc->n_out; i++) {
         const sched_seq *q = sc->out[i];
         for (int k = 0; k <= q->n_guess; k++) {
-            if (sched__may_pick(sc, q, ids[q->at + k])) continue;
+            if (ids[q->at + k] >= 0 && !sched__bans(sc, q, ids[q->at + k], q->a.n_tok + k)) continue;
             fwd_fetch(sc->eng->f);
             return NULL;
         }
@@ -853,20 +861,36 @@ static bool sched__is_whole(const sched *sc, const sched_seq *q) {
     return whole;
 }
 
+/* Where the first stop string begins in the text, whose last token begins at byte `had`; the text's length: there is none.
+ * Those of the caller are not looked for in thinking, nor in the white space after it. */
+static size_t sched__stop_at(sched_seq *q, size_t had, bool thinks) {
+    const gen_opts *o = &q->r.gen;
+    const str      *text = &q->a.text;
+    const size_t    tail = sched__tail(q), from = max_size(q->unstopped, had > tail ? had - tail : 0);
+    const size_t    own = gen_stop_at(text, from, o->stop + o->n_late, o->n_stop - o->n_late);
+    if (thinks) q->thoughts = text->n;
+    else if (q->thinks) q->thoughts = gen_thought_end(&o->think, text, had);
+    q->thinks = thinks || (q->thinks && q->thoughts == text->n);
+    return q->thinks ? own : min_size(own, gen_stop_at(text, max_size(from, q->thoughts), o->stop, o->n_late));
+}
+
 /* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
-static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, bool closed) {
-    gen_answer  *a = &q->a;
-    const size_t had = a->text.n, tail = sched__tail(q);
-    if (!q->r.gen.ignore_eos && gen_ends(&q->r.gen, sc->eng->v, id)) {
+static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
+    const int32_t id = p->id;
+    const bool    closed = p->closed;
+    gen_answer   *a = &q->a;
+    const size_t  had = a->text.n;
+    if (gen_ends(&q->r.gen, sc->eng->v, id) && gen_may_end(&q->r.gen, a->n_tok, id)) {
         tok_stream_flush(&q->stream, &a->text);
         a->end_token = id;
         return GEN_END_TOKEN;
     }
     tok_ids_add(&q->ids, id);
     tok_stream_push(&q->stream, id, &a->text);
-    a->tok[a->n_tok++] = (gen_token){id, lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    a->tok[a->n_tok++] = (gen_token){id, p->lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
     sc->st.written++;
-    const size_t stop = gen_stop_at(&a->text, had > tail ? had - tail : 0, q->r.gen.stop, q->r.gen.n_stop);
+    if (a->n_tok <= q->r.gen.n_least) q->unstopped = a->text.n;
+    const size_t stop = sched__stop_at(q, had, p->thinks);
     if (stop < a->text.n) {
         a->text.n = stop;
         a->text.p[stop] = 0;
@@ -874,10 +898,11 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, boo
         return GEN_STOP_TEXT;
     }
     const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
-    if (!closed && !length && (!full || sched__can_shift(sc, q))) return GEN_RUNNING;
+    a->period = gen_loop_add(&q->loop, &q->r.gen, id);
+    if (!closed && !length && !a->period && (!full || sched__can_shift(sc, q))) return GEN_RUNNING;
     tok_stream_flush(&q->stream, &a->text);
     a->unfinished = q->held && !constrain_complete(q->held);
-    return closed ? GEN_CLOSED : length ? GEN_LENGTH : GEN_CONTEXT;
+    return closed ? GEN_CLOSED : length ? GEN_LENGTH : a->period ? GEN_LOOPED : GEN_CONTEXT;
 }
 
 /* Seconds until the first token, and between tokens. */
@@ -916,7 +941,7 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
     for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
         const int32_t id = q->pick[k].id;
-        if (id >= 0) q->a.finish = sched__join(sc, q, id, q->pick[k].lp, q->pick[k].closed);
+        if (id >= 0) q->a.finish = sched__join(sc, q, &q->pick[k]);
         else sched__fail(sc, q, id);
         right += k < q->n_guess && id == q->guess->id[k];
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);

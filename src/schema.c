@@ -10,8 +10,8 @@
  * ends.
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
  * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
- * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_pool, schema_path, schema_and, schema_not,
- * schema_note_put.
+ * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_allow_part, schema_left_out, schema_pool,
+ * schema_brief, schema_path, schema_and, schema_not, schema_drop_note, schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -82,8 +82,10 @@ enum {
     SCHEMA__MEM     = 64 << 20,                       /* bytes of a document with all that is made of it */
     SCHEMA__STEPS   = 6000000,                        /* of about 100 ns */
     SCHEMA__ALTS    = 4096,                           /* alternatives of one type of values */
+    SCHEMA__SOFT    = 512,                            /* those of "just one" above which a part is looked for */
     SCHEMA__POINTER = 400,                            /* bytes of a JSON pointer in a message */
     SCHEMA__NOTES   = 20,
+    SCHEMA__FORMATS = 14,
     SCHEMA__ABSORB  = 48,                             /* alternatives that are compared pair by pair */
     SCHEMA__KEYS    = 256                             /* words of propertyNames that become declared keys */
 };
@@ -166,6 +168,7 @@ typedef struct {
 typedef struct {
     schema__alt **at;
     size_t        n, cap;
+    bool          part;                               /* some values are left out: see schema_allow_part() */
 } schema__alts;
 
 /* --- documents --- */
@@ -216,6 +219,9 @@ struct schema_doc {
     int32_t           root;                           /* node */
     schema_conj       top;                            /* of the root */
     int32_t           never;                          /* the literal of SCHEMA_FALSE */
+    bool              may_part;                       /* alternatives may be a part of those that satisfy a schema */
+    const char       *left_out;                       /* JSON pointer of what such a part leaves out; NULL: nothing */
+    bool              soft, spilled;                  /* more than SCHEMA__SOFT alternatives are no error; there were more */
     bool              old_refs;                       /* what is beside $ref has no effect */
     bool              old_ids;                        /* `id` in place of $id */
     bytes            *name;
@@ -238,6 +244,7 @@ struct schema_doc {
     bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
+    const lang       *counted[SCHEMA__FORMATS];       /* texts of formats with numbers of any length, as far as they appear */
     const lang      **regex;                          /* of regular expressions */
     size_t            n_regex, cap_regex;
     double           *rough;                          /* numbers of the text that are not exactly a double */
@@ -446,7 +453,8 @@ static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat 
 /* --- keywords --- */
 
 typedef enum {                                        /* what the value of a keyword has to be */
-    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT,
+    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_DEFS, SCHEMA__W_COUNT, SCHEMA__W_NUMBER,
+        SCHEMA__W_TEXT,
         SCHEMA__W_BOOL,
     SCHEMA__W_TEXTS, SCHEMA__W_TEXTS_MAP, SCHEMA__W_TYPE, SCHEMA__W_VALUES, SCHEMA__W_ITEMS, SCHEMA__W_DEPENDS,
         SCHEMA__W_LIMIT, SCHEMA__WANTS
@@ -455,6 +463,7 @@ typedef enum {                                        /* what the value of a key
 static const char *const schema__want_name[SCHEMA__WANTS] = {
     [SCHEMA__W_ANY] = "a value", [SCHEMA__W_SCHEMA] = "a schema: an object, true or false",
     [SCHEMA__W_LIST] = "a list of schemas with one at least", [SCHEMA__W_MAP] = "an object of schemas",
+    [SCHEMA__W_DEFS] = "an object",
     [SCHEMA__W_COUNT] = "a whole number from 0", [SCHEMA__W_NUMBER] = "a number", [SCHEMA__W_TEXT] = "a string",
     [SCHEMA__W_BOOL] = "true or false", [SCHEMA__W_TEXTS] = "a list of strings",
     [SCHEMA__W_TEXTS_MAP] = "an object of lists of strings", [SCHEMA__W_TYPE] = "a type or a list of types",
@@ -504,6 +513,7 @@ static bool schema__fits(val v, schema__want want) {
     case SCHEMA__W_SCHEMA: return schema__is_schema(v);
     case SCHEMA__W_LIST: return schema__list_of(v, schema__is_schema) && v.list->n;
     case SCHEMA__W_MAP: return schema__map_of(v, schema__is_schema);
+    case SCHEMA__W_DEFS: return v.kind == VAL_DICT;   /* a value that is no schema counts where a reference leads to it */
     case SCHEMA__W_COUNT: return schema__is_count(v);
     case SCHEMA__W_NUMBER: return number;
     case SCHEMA__W_TEXT: return v.kind == VAL_STR;
@@ -737,6 +747,88 @@ static int32_t schema__pointer_find(schema_doc *s, int32_t resource, bytes point
     return schema__node_add(s, (schema__node){.v = v, .resource = resource, .parent = -1, .key = whole, .index = -1});
 }
 
+/* The meta-schemas of drafts 4, 6 and 7, without what asserts nothing: references lead to them though nothing is fetched.
+ * Draft 7 is draft 6 with some more keywords. */
+#define SCHEMA__DRAFT4 \
+    "{\"definitions\":{\"schemaArray\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#\"}},\"positiveInteg" \
+    "er\":{\"type\":\"integer\",\"minimum\":0},\"positiveIntegerDefault0\":{\"allOf\":[{\"$ref\":\"#/definitions/posi" \
+    "tiveInteger\"},{}]},\"simpleTypes\":{\"enum\":[\"array\",\"boolean\",\"integer\",\"null\",\"number\",\"object\"," \
+    "\"string\"]},\"stringArray\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,\"uniqueItems\":" \
+    "true}},\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\"},\"$schema\":{\"type\":\"string\"},\"titl" \
+    "e\":{\"type\":\"string\"},\"description\":{\"type\":\"string\"},\"default\":{},\"multipleOf\":{\"type\":\"number" \
+    "\",\"minimum\":0,\"exclusiveMinimum\":true},\"maximum\":{\"type\":\"number\"},\"exclusiveMaximum\":{\"type\":\"b" \
+    "oolean\"},\"minimum\":{\"type\":\"number\"},\"exclusiveMinimum\":{\"type\":\"boolean\"},\"maxLength\":{\"$ref\":" \
+    "\"#/definitions/positiveInteger\"},\"minLength\":{\"$ref\":\"#/definitions/positiveIntegerDefault0\"},\"pattern" \
+    "\":{\"type\":\"string\",\"format\":\"regex\"},\"additionalItems\":{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":" \
+    "\"#\"}]},\"items\":{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#/definitions/schemaArray\"}]},\"maxItems\":{\"$ref" \
+    "\":\"#/definitions/positiveInteger\"},\"minItems\":{\"$ref\":\"#/definitions/positiveIntegerDefault0\"},\"unique" \
+    "Items\":{\"type\":\"boolean\"},\"maxProperties\":{\"$ref\":\"#/definitions/positiveInteger\"},\"minProperties\":" \
+    "{\"$ref\":\"#/definitions/positiveIntegerDefault0\"},\"required\":{\"$ref\":\"#/definitions/stringArray\"},\"add" \
+    "itionalProperties\":{\"anyOf\":[{\"type\":\"boolean\"},{\"$ref\":\"#\"}]},\"definitions\":{\"type\":\"object\"," \
+    "\"additionalProperties\":{\"$ref\":\"#\"}},\"properties\":{\"type\":\"object\",\"additionalProperties\":{\"$ref" \
+    "\":\"#\"}},\"patternProperties\":{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#\"}},\"dependencies" \
+    "\":{\"type\":\"object\",\"additionalProperties\":{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#/definitions/stringAr" \
+    "ray\"}]}},\"enum\":{\"type\":\"array\",\"minItems\":1,\"uniqueItems\":true},\"type\":{\"anyOf\":[{\"$ref\":\"#/d" \
+    "efinitions/simpleTypes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/definitions/simpleTypes\"},\"minItems\":1," \
+    "\"uniqueItems\":true}]},\"format\":{\"type\":\"string\"},\"allOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"an" \
+    "yOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"oneOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"not\":{\"$re" \
+    "f\":\"#\"}},\"dependencies\":{\"exclusiveMaximum\":[\"maximum\"],\"exclusiveMinimum\":[\"minimum\"]}}"
+#define SCHEMA__DRAFT6_HEAD \
+    "{\"definitions\":{\"schemaArray\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#\"}},\"nonNegativeIn" \
+    "teger\":{\"type\":\"integer\",\"minimum\":0},\"nonNegativeIntegerDefault0\":{\"allOf\":[{\"$ref\":\"#/definition" \
+    "s/nonNegativeInteger\"},{}]},\"simpleTypes\":{\"enum\":[\"array\",\"boolean\",\"integer\",\"null\",\"number\",\"" \
+    "object\",\"string\"]},\"stringArray\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}}" \
+    ",\"type\":[\"object\",\"boolean\"],\"properties\":{"
+#define SCHEMA__DRAFT6_TAIL \
+    "\"$id\":{\"type\":\"string\",\"format\":\"uri-reference\"},\"$schema\":{\"type\":\"string\",\"format\":\"uri\"}," \
+    "\"$ref\":{\"type\":\"string\",\"format\":\"uri-reference\"},\"title\":{\"type\":\"string\"},\"description\":{\"t" \
+    "ype\":\"string\"},\"default\":{},\"examples\":{\"type\":\"array\",\"items\":{}},\"multipleOf\":{\"type\":\"numbe" \
+    "r\",\"exclusiveMinimum\":0},\"maximum\":{\"type\":\"number\"},\"exclusiveMaximum\":{\"type\":\"number\"},\"minim" \
+    "um\":{\"type\":\"number\"},\"exclusiveMinimum\":{\"type\":\"number\"},\"maxLength\":{\"$ref\":\"#/definitions/no" \
+    "nNegativeInteger\"},\"minLength\":{\"$ref\":\"#/definitions/nonNegativeIntegerDefault0\"},\"pattern\":{\"type\":" \
+    "\"string\",\"format\":\"regex\"},\"additionalItems\":{\"$ref\":\"#\"},\"items\":{\"anyOf\":[{\"$ref\":\"#\"},{\"" \
+    "$ref\":\"#/definitions/schemaArray\"}]},\"maxItems\":{\"$ref\":\"#/definitions/nonNegativeInteger\"},\"minItems" \
+    "\":{\"$ref\":\"#/definitions/nonNegativeIntegerDefault0\"},\"uniqueItems\":{\"type\":\"boolean\"},\"contains\":{" \
+    "\"$ref\":\"#\"},\"maxProperties\":{\"$ref\":\"#/definitions/nonNegativeInteger\"},\"minProperties\":{\"$ref\":\"" \
+    "#/definitions/nonNegativeIntegerDefault0\"},\"required\":{\"$ref\":\"#/definitions/stringArray\"},\"additionalPr" \
+    "operties\":{\"$ref\":\"#\"},\"definitions\":{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#\"}},\"pr" \
+    "operties\":{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#\"}},\"patternProperties\":{\"type\":\"obj" \
+    "ect\",\"additionalProperties\":{\"$ref\":\"#\"},\"propertyNames\":{\"format\":\"regex\"}},\"dependencies\":{\"ty" \
+    "pe\":\"object\",\"additionalProperties\":{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#/definitions/stringArray\"}]}" \
+    "},\"propertyNames\":{\"$ref\":\"#\"},\"const\":{},\"enum\":{\"type\":\"array\"},\"type\":{\"anyOf\":[{\"$ref\":" \
+    "\"#/definitions/simpleTypes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/definitions/simpleTypes\"},\"minItems" \
+    "\":1,\"uniqueItems\":true}]},\"format\":{\"type\":\"string\"},\"allOf\":{\"$ref\":\"#/definitions/schemaArray\"}" \
+    ",\"anyOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"oneOf\":{\"$ref\":\"#/definitions/schemaArray\"},\"not\":{" \
+    "\"$ref\":\"#\"}}}"
+#define SCHEMA__DRAFT7_MORE \
+    "\"$comment\":{\"type\":\"string\"},\"readOnly\":{\"type\":\"boolean\"},\"contentMediaType\":{\"type\":\"string\"" \
+    "},\"contentEncoding\":{\"type\":\"string\"},\"if\":{\"$ref\":\"#\"},\"then\":{\"$ref\":\"#\"},\"else\":{\"$ref\"" \
+    ":\"#\"},"
+
+static const struct { const char *uri, *text; } schema__metas[] = {
+    {"http://json-schema.org/draft-04/schema", SCHEMA__DRAFT4},
+    {"http://json-schema.org/draft-06/schema", SCHEMA__DRAFT6_HEAD SCHEMA__DRAFT6_TAIL},
+    {"http://json-schema.org/draft-07/schema", SCHEMA__DRAFT6_HEAD SCHEMA__DRAFT7_MORE SCHEMA__DRAFT6_TAIL},
+};
+
+static void schema__index(schema_doc *s);             /* its keywords make the nodes of references */
+
+/* Adds the meta-schema of a URI to the document. Returns its resource; -1: there is none. */
+static int32_t schema__meta(schema_doc *s, bytes uri) {
+    const bytes plain = bytes_of("http:"), safe = bytes_of("https:");
+    const size_t scheme = bytes_begins(uri, plain) ? plain.n : bytes_begins(uri, safe) ? safe.n : 0;
+    const bytes  rest = bytes_slice(uri, scheme, uri.n);
+    size_t       i = 0;
+    while (i < sizeof schema__metas / sizeof *schema__metas && !(scheme && bytes_is(rest, schema__metas[i].uri + plain.n))) i++;
+    if (i == sizeof schema__metas / sizeof *schema__metas) return -1;
+    const bytes   name = bytes_of(schema__metas[i].uri);
+    const val     root = val_json_read(&s->env, bytes_of(schema__metas[i].text), VAL_JSON_STRICT);
+    const int32_t node = schema__node_add(s, (schema__node){.v = root, .parent = -1, .key = name, .index = -1});
+    schema__resource_add(s, node, schema__keep(s, uri));
+    schema__index(s);
+    return s->node[node].resource;
+}
+
 /* The node that a reference leads to. */
 static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const char *at) {
     bytes       uri = schema__utf8(s, ref);
@@ -746,6 +838,7 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     if (uri.n) {
         const bytes whole_uri = schema__uri_join(s, s->resource[resource].uri, uri);
         resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI, whole_uri)) - 1;
+        if (resource < 0) resource = schema__meta(s, whole_uri);
     }
     if (resource < 0)
         schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' leads out of this document, and nothing is fetched",
@@ -979,9 +1072,13 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 #define SCHEMA__DATE                                                                                               \
     "(?:" SCHEMA__YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"   \
     "|02-(?:0[1-9]|1[0-9]|2[0-8]))|" SCHEMA__LEAP "-02-29)"
-#define SCHEMA__TIME                                                                                               \
-    "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"      \
-    "|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))"
+#define SCHEMA__TIME(part)                                                                                         \
+    "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\." part ")?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"    \
+    "|23:59:60(?:\\." part ")?(?:[Zz]|[+-]00:00))"
+#define SCHEMA__CLOCK(n) "T(?:" n "H(?:" n "M(?:" n "S)?)?|" n "M(?:" n "S)?|" n "S)"
+#define SCHEMA__DURATION(n)                                                                                        \
+    "P(?:" n "W|(?:" n "Y(?:" n "M(?:" n "D)?)?|" n "M(?:" n "D)?|" n "D)(?:" SCHEMA__CLOCK(n) ")?|" SCHEMA__CLOCK(n) ")"
+#define SCHEMA__PART   "[0-9]{1,9}"                   /* digits of a second, or of a count, that are generated */
 #define SCHEMA__LABEL  "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #define SCHEMA__HOST   SCHEMA__LABEL "(?:\\." SCHEMA__LABEL ")*"
 #define SCHEMA__DOMAIN "[A-Za-z0-9](?:-*[A-Za-z0-9])*(?:\\.[A-Za-z0-9](?:-*[A-Za-z0-9])*)*"
@@ -1019,38 +1116,39 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 
 /* Formats as regular expressions of whole strings. A new one is one row. They are small, because a bound of the
  * length multiplies their states: the labels of an e-mail address are not counted, and an IP address in the brackets
- * of a URI is any text of its characters. */
+ * of a URI is any text of its characters. brief: the part of those with numbers of any length that is generated. */
 static const struct {
-    const char *name, *regex;
-} schema__formats[] = {
-    {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME},
-    {"date", SCHEMA__DATE},
-    {"time", SCHEMA__TIME},
-    {"duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-                 "(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?"
-                 "|T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))"},
-    {"email", SCHEMA__LOCAL "@" SCHEMA__DOMAIN},
-    {"hostname", SCHEMA__HOST},
-    {"ipv4", SCHEMA__IPV4},
-    {"ipv6", SCHEMA__IPV6},
-    {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"},
-    {"uri", SCHEMA__URI},
-    {"uri-reference", "(?:" SCHEMA__URI "|" SCHEMA__RELATIVE ")"},
-    {"json-pointer", SCHEMA__POINT},
-    {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" SCHEMA__POINT ")"},
+    const char *name, *regex, *brief;
+} schema__formats[SCHEMA__FORMATS] = {
+    {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME("[0-9]+"), SCHEMA__DATE "[Tt]" SCHEMA__TIME(SCHEMA__PART)},
+    {"date", SCHEMA__DATE, NULL},
+    {"time", SCHEMA__TIME("[0-9]+"), SCHEMA__TIME(SCHEMA__PART)},
+    {"duration", SCHEMA__DURATION("[0-9]+"), SCHEMA__DURATION(SCHEMA__PART)},
+    {"email", SCHEMA__LOCAL "@" SCHEMA__DOMAIN, NULL},
+    {"hostname", SCHEMA__HOST, NULL},
+    {"ipv4", SCHEMA__IPV4, NULL},
+    {"ipv6", SCHEMA__IPV6, NULL},
+    {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}", NULL},
+    {"uri", SCHEMA__URI, NULL},
+    {"uri-reference", "(?:" SCHEMA__URI "|" SCHEMA__RELATIVE ")", NULL},
+    {"json-pointer", SCHEMA__POINT, NULL},
+    {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" SCHEMA__POINT ")", NULL},
+    {"regex", NULL, NULL},                            /* no regular language: any string */
 };
 
 static void schema__make_format(schema_doc *s, const schema__read *r) {
     const val   v = r->v[SCHEMA__FORMAT];
     size_t      i = 0;
     const lang *l;
-    while (i < sizeof schema__formats / sizeof *schema__formats && !val_is_str(v, schema__formats[i].name)) i++;
-    if (i == sizeof schema__formats / sizeof *schema__formats) {
+    while (i < SCHEMA__FORMATS && !val_is_str(v, schema__formats[i].name)) i++;
+    if (i == SCHEMA__FORMATS) {
         schema__note(s, schema__here(s, "format"), "the format '%s' is not known and has no effect", val_quote(v.s).p);
         return;
     }
+    if (!schema__formats[i].regex) return;
     l = schema__regex(s, bytes_of(schema__formats[i].regex), false, schema__here(s, "format"));
     schema__part_add(s, SCHEMA__STRING, "format", 0, 0, 0)->set = l;
+    if (schema__formats[i].brief) s->counted[i] = l;
 }
 
 /* One bound; strict: true in draft-04's spelling of an exclusive one. */
@@ -1244,8 +1342,8 @@ static const struct {
     /* without parts */
     {.text = "$id", .want = SCHEMA__W_TEXT}, {.text = "$anchor", .want = SCHEMA__W_TEXT},
     {.text = "$dynamicAnchor", .want = SCHEMA__W_TEXT},
-    {.text = "$recursiveAnchor", .want = SCHEMA__W_BOOL}, {.text = "$defs", .want = SCHEMA__W_MAP},
-    {.text = "definitions", .want = SCHEMA__W_MAP},
+    {.text = "$recursiveAnchor", .want = SCHEMA__W_BOOL}, {.text = "$defs", .want = SCHEMA__W_DEFS},
+    {.text = "definitions", .want = SCHEMA__W_DEFS},
     {.text = "$schema"}, {.text = "$vocabulary"}, {.text = "$comment"}, {.text = "title"}, {.text = "description"},
     {.text = "default"},
     {.text = "examples"}, {.text = "example"}, {.text = "deprecated"}, {.text = "readOnly"}, {.text = "writeOnly"},
@@ -1265,7 +1363,7 @@ static void schema__index_word(schema_doc *s, int32_t node, int row, val v) {
     const schema__want want = schema__words[row].want;
     const char *const  word = schema__words[row].text;
     const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS,
-                       map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
+                       map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEFS || want == SCHEMA__W_DEPENDS;
     if (one) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
     for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
         schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
@@ -1868,6 +1966,10 @@ static bool schema__barren(schema_doc *s, schema_conj c) {
 
 static void schema__alts_add(schema_doc *s, schema__alts *l, schema__alt *a) {
     if (!a) return;
+    if (s->soft && l->n >= SCHEMA__SOFT) {
+        s->spilled = true;
+        return;
+    }
     if (l->n >= SCHEMA__ALTS) schema__fail(s, schema__at(s, s->here), EXIT_RESOURCE, "more than %d alternatives", SCHEMA__ALTS);
     l->at = schema__room(s, l->at, l->n, &l->cap, sizeof *l->at);
     l->at[l->n++] = a;
@@ -2057,6 +2159,14 @@ static void schema__merge_contains(schema_doc *s, schema__alt *r, const schema__
     }
 }
 
+/* Whether each item from c->from on plainly has a value of it. */
+static bool schema__counts_all(schema_doc *s, const schema__alt *a, const schema_contains *c) {
+    bool all = c->value == SCHEMA_TRUE || a->rest == SCHEMA_FALSE || schema__conj_and(s, a->rest, c->value) == a->rest;
+    for (size_t i = c->from; all && c->value != SCHEMA_TRUE && i < a->n_prefix; i++)
+        all = schema__conj_and(s, a->prefix[i], c->value) == a->prefix[i];
+    return all;
+}
+
 /* One count of items. False: it cannot be reached; *drop: it says nothing. */
 static bool schema__settle_contains(schema_doc *s, schema__alt *a, schema_contains *c, bool *drop) {
     if (c->min > c->max || (c->min && schema__barren(s, c->value))) return false;
@@ -2065,7 +2175,7 @@ static bool schema__settle_contains(schema_doc *s, schema__alt *a, schema_contai
         if (c->min > UINT64_MAX - 1 - c->from) c->min = UINT64_MAX - 1 - c->from;
         if (a->min < c->from + c->min) a->min = c->from + c->min;
     }
-    if (c->value != SCHEMA_TRUE) return true;
+    if (!schema__counts_all(s, a, c)) return true;
     *drop = true;
     if (c->max < UINT64_MAX - c->from && a->max > c->from + c->max) a->max = c->from + c->max;
     return true;
@@ -2188,7 +2298,7 @@ static void schema__alts_reduce(schema_doc *s, schema__alts *l) {
 
 /* "And" of two lists. */
 static schema__alts schema__alts_and(schema_doc *s, schema__alts a, schema__alts b, bool arr) {
-    schema__alts r = {0};
+    schema__alts r = {.part = a.part || b.part};
     if (a.n == 1 && a.at[0]->hash == 0) return b;
     if (b.n == 1 && b.at[0]->hash == 0) return a;
     for (size_t i = 0; i < a.n; i++)
@@ -2218,13 +2328,13 @@ static bool schema__alt_apart(schema_doc *s, const schema__alt *a, const schema_
     return true;
 }
 
-/* The values of a key that each alternative of a list needs. False: not each one needs it. */
-static bool schema__key_values(schema_doc *s, const schema__alts *l, int32_t name, schema__flat *out) {
+/* The values of a key that each alternative of a list needs, or (may) declares. False: not each one does. */
+static bool schema__key_values(schema_doc *s, const schema__alts *l, int32_t name, bool may, schema__flat *out) {
     *out = schema__flat_none(s);
     for (size_t i = 0; i < l->n; i++) {
         const schema__alt *a = l->at[i];
         size_t             k = 0;
-        while (k < a->n_key && (a->key[k].name != name || !a->key[k].required)) k++;
+        while (k < a->n_key && (a->key[k].name != name || !(may || a->key[k].required))) k++;
         val_step(&s->env, 1 + k / 16);
         if (k == a->n_key) return false;
         *out = schema__flat_or(s, *out, schema__flat_conj(s, a->key[k].value));
@@ -2232,11 +2342,12 @@ static bool schema__key_values(schema_doc *s, const schema__alts *l, int32_t nam
     return true;
 }
 
-/* Whether the values of a key that all of n lists need tell them apart: unions of two at a time, up to the union of all. */
-static bool schema__apart_by(schema_doc *s, const schema__alts *l, size_t n, int32_t name) {
+/* Whether the values of a key that all of n lists need, or (may) declare, tell them apart: unions of two at a time, up to
+ * the union of all. */
+static bool schema__apart_by(schema_doc *s, const schema__alts *l, size_t n, int32_t name, bool may) {
     schema__flat *any = val_alloc(&s->env, n, sizeof *any);
     for (size_t i = 0; i < n; i++)
-        if (!schema__key_values(s, &l[i], name, &any[i])) return false;
+        if (!schema__key_values(s, &l[i], name, may, &any[i])) return false;
     for (; n > 1; n = (n + 1) / 2)
         for (size_t i = 0; i < n; i += 2) {
             if (i + 1 < n && !schema__flat_apart(s, &any[i], &any[i + 1])) return false;
@@ -2245,15 +2356,24 @@ static bool schema__apart_by(schema_doc *s, const schema__alts *l, size_t n, int
     return true;
 }
 
-/* Whether one key tells n lists of objects apart. */
-static bool schema__all_apart(schema_doc *s, const schema__alts *l, size_t n) {
+/* The key that tells n lists of objects apart; -1: there is none. may: where it comes. */
+static int32_t schema__apart_key(schema_doc *s, const schema__alts *l, size_t n, bool may) {
     size_t first = 0;
+    for (size_t i = 0; i < n; i++)
+        if (l[i].part) return -1;                     /* of what is left out nothing is known */
     while (first < n && !l[first].n) first++;
-    if (first == n) return true;
-    const schema__alt *a = l[first].at[0];
-    for (size_t k = 0; k < a->n_key; k++)
-        if (a->key[k].required && schema__apart_by(s, l, n, a->key[k].name)) return true;
-    return false;
+    const schema__alt *a = first < n ? l[first].at[0] : NULL;
+    for (size_t k = 0; a && k < a->n_key; k++)
+        if ((may || a->key[k].required) && schema__apart_by(s, l, n, a->key[k].name, may)) return a->key[k].name;
+    return -1;
+}
+
+/* The alternatives of a list in which a key comes. */
+static schema__alts schema__with_key(schema_doc *s, const schema__alts *l, int32_t name) {
+    schema__alts       out = {.part = true};
+    const schema__alt *there = schema__alt_key(s, name, SCHEMA_TRUE, true);
+    for (size_t i = 0; i < l->n; i++) schema__alts_add(s, &out, schema__alt_and(s, l->at[i], there, false));
+    return out;
 }
 
 /* --- the alternatives of literals --- */
@@ -2310,6 +2430,7 @@ static schema__alts schema__sub(schema_doc *s, const schema__part *p, size_t i, 
 
 static void schema__alts_join(schema_doc *s, schema__alts *l, schema__alts more) {
     for (size_t i = 0; i < more.n; i++) schema__alts_add(s, l, more.at[i]);
+    l->part |= more.part;
 }
 
 static void schema__alts_put(schema_doc *s, schema__alts *l, schema__alt *a) {
@@ -2329,15 +2450,15 @@ static schema__alts schema__alts_true(schema_doc *s) { return schema__alts_of(s,
  * asked for where one is not. False: tasks were pushed. */
 static bool schema__without(schema_doc *s, schema__alts *l, int32_t lit, bool arr, schema__ints *stack) {
     const schema__alts with = schema__alts_get(s, lit, arr);
-    schema__alts       out = {0}, not = {0};
+    schema__alts       out = {.part = l->part}, not = {0};
     bool               known = false;
     for (size_t i = 0; i < l->n; i++) {
-        if (schema__alt_apart(s, l->at[i], &with, arr)) {
+        if (!with.part && schema__alt_apart(s, l->at[i], &with, arr)) {
             schema__alts_add(s, &out, l->at[i]);
             continue;
         }
         if (!known && schema__alts_push(s, stack, SCHEMA__NEG(lit), arr)) return false;
-        if (!known) not = schema__alts_get(s, SCHEMA__NEG(lit), arr);
+        if (!known) not = schema__alts_get(s, SCHEMA__NEG(lit), arr), out.part |= not.part;
         known = true;
         for (size_t k = 0; k < not.n; k++) schema__alts_add(s, &out, schema__alt_and(s, l->at[i], not.at[k], arr));
     }
@@ -2368,23 +2489,37 @@ static schema__alts schema__either(schema_doc *s, const schema__part *p, bool ne
     return l;
 }
 
+static bool schema__any_part(const schema__alts *l, size_t n) {
+    bool any = false;
+    for (size_t i = 0; i < n; i++) any |= l[i].part;
+    return any;
+}
+
 /* Just one of the subschemas, in the alternatives that the other parts of the node leave: there, subschemas are apart
- * more often. False: tasks were pushed. */
+ * more often. Where that makes too many and a part may do, it is the objects with a key that tells them apart. False: tasks
+ * were pushed. */
 static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts among, bool arr, schema__ints *stack,
                              schema__alts *out) {
+    const size_t  n = p->n_sub;
     bool          done = true;
-    schema__alts *l = val_alloc(&s->env, p->n_sub, sizeof *l);
+    schema__alts *l = val_alloc(&s->env, n, sizeof *l);
+    size_t        some = 0;
     *out = (schema__alts){0};
-    for (size_t i = 0; i < p->n_sub; i++) l[i] = schema__alts_and(s, among, schema__sub(s, p, i, false, arr), arr);
-    const bool apart = !arr && schema__all_apart(s, l, p->n_sub);
-    for (size_t i = 0; i < p->n_sub; i++) {
-        for (size_t k = 0; k < p->n_sub && l[i].n && done && !apart; k++)
-            if (k != i) done = schema__without(s, &l[i], schema__lit(s, p->sub[k]), arr, stack);
-        if (!done) return false;
-        schema__alts_join(s, out, l[i]);
+    for (size_t i = 0; i < n; i++) l[i] = schema__alts_and(s, among, schema__sub(s, p, i, false, arr), arr), some += l[i].n > 0;
+    const bool    apart = some < 2 ? !schema__any_part(l, n) : !arr && schema__apart_key(s, l, n, false) >= 0;
+    const int32_t key = s->may_part && !apart && !arr ? schema__apart_key(s, l, n, true) : -1;
+    s->soft = key >= 0, s->spilled = false;
+    for (size_t i = 0; i < n && done; i++) {
+        schema__alts one = l[i];
+        for (size_t k = 0; k < n && one.n && done && !apart && !s->spilled; k++)
+            if (k != i) done = schema__without(s, &one, schema__lit(s, p->sub[k]), arr, stack);
+        schema__alts_join(s, out, one);
     }
-    schema__alts_reduce(s, out);
-    return true;
+    s->soft = false;
+    if (s->spilled) *out = (schema__alts){0};
+    for (size_t i = 0; i < n && s->spilled && done; i++) schema__alts_join(s, out, schema__with_key(s, &l[i], key));
+    if (done) schema__alts_reduce(s, out);
+    return done;
 }
 
 /* None of the subschemas, or two of them. False: tasks were pushed. */
@@ -2729,8 +2864,13 @@ static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
         s->here = s->conj[c].lit[i] >> 1;
         l = schema__alts_and(s, l, one, arr);
     }
-    for (size_t i = 0; i < l.n; i++)
-        if (l.at[i]->repeats) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not supported");
+    size_t n = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        if (!l.at[i]->repeats) l.at[n++] = l.at[i];
+        else if (!s->may_part) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not supported");
+        else s->left_out = l.at[i]->repeats;
+    }
+    l.n = n;
     return l;
 }
 
@@ -2894,8 +3034,42 @@ static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *
     return s->conj[c].shape;
 }
 
+/* From here on shapes may be a part of the values that satisfy a schema (for generation), where the whole of them has no
+ * form, or has too many alternatives. */
+static void schema_allow_part(schema_doc *s) { s->may_part = true; }
+
+/* JSON pointer of a uniqueItems whose negation was left out; NULL: nothing was. */
+static const char *schema_left_out(const schema_doc *s) { return s->left_out; }
+
 /* The pool of the languages. */
 static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
+
+/* The part of a language of strings that is generated: times and durations have at most nine digits in each number where
+ * that is possible. NULL: over the budget. */
+static const lang *schema_brief(const schema_doc *s, const lang *l) {
+    const lang *all = s->none, *brief = s->none;
+    bool        some = false;
+    str         word = {0};
+    err_t       e = {0};
+    str_put(&word, "");
+    const bool least = lang_least(l, &word);
+    for (size_t i = 0; i < SCHEMA__FORMATS; i++) {
+        const bool same = s->counted[i] && s->counted[i] == l;
+        if (same) brief = lang_regex(s->langs, bytes_of(schema__formats[i].brief), false, &e);
+        some |= same || (least && lang_has(s->counted[i], str_bytes(&word)));
+    }
+    str_drop(&word);
+    if (!some || brief != s->none) return some ? brief : l;
+    for (size_t i = 0; i < SCHEMA__FORMATS; i++) {
+        if (!s->counted[i]) continue;
+        all = lang_or(s->langs, all, s->counted[i]);
+        brief = lang_or(s->langs, brief, lang_regex(s->langs, bytes_of(schema__formats[i].brief), false, &e));
+    }
+    const lang *others = lang_and(s->langs, l, lang_not(s->langs, all));
+    if (!others || !lang_empty(others)) return others ? l : NULL;
+    brief = lang_and(s->langs, l, brief);
+    return brief && lang_empty(brief) ? l : brief;
+}
 
 /* The name of the document in messages. */
 static const char *schema_path(const schema_doc *s) { return s->path; }
@@ -2925,6 +3099,9 @@ static schema_conj schema_not(schema_doc *s, schema_conj c) {
     ASSERT(s->conj[c].n <= 1);
     return !s->err.code && val_run(&s->env, schema__not_run, &call, &s->err) ? call.conj : -1;
 }
+
+/* Notes that something at a place has no effect. */
+static void schema_drop_note(schema_doc *s, const char *at, const char *what) { schema__note(s, at, "%s", what); }
 
 /* Appends a line for each word that has no effect. */
 static void schema_note_put(const schema_doc *s, str *out) {

@@ -627,13 +627,14 @@ static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
         return err_set(e, EXIT_INPUT, "%s: of another vocabulary", g->path);
     if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST)
         return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
-    const int32_t *id = (const int32_t *)(const void *)t->data;
+    int32_t *id = mem_new((size_t)t->dim[0], sizeof *id);      /* a copy: what is checked is what is used */
+    memcpy(id, t->data, (size_t)t->n_bytes);
     spec__sum(id, t->dim[0], want);
     bool ok = gguf_get_str(g, "lookup_cache.sum", &sum, e) == 1 && bytes_is(sum, want);
     for (uint64_t i = 0; ok && i < t->dim[0]; i++) ok = id[i] >= -1 && id[i] < sp->eng->m.hp.n_vocab;
-    if (!ok) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
-    for (uint64_t i = 0; i < t->dim[0]; i++) spec__text_add(&sp->past, id[i]);
-    return true;
+    for (uint64_t i = 0; ok && i < t->dim[0]; i++) spec__text_add(&sp->past, id[i]);
+    mem_free(id);
+    return ok || err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
 }
 
 /* Reads the finished texts of earlier runs. A file that cannot be used gets a warning. */

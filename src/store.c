@@ -4,11 +4,16 @@
  * was last used, for each group of the cache the row of its keys and values in the group's tensor and their hash, and its tokens.
  * The groups' tensors are `data`, `data.1`, `data.2`, ...; a group without rows has none.
  *   A file of another model, layout of blocks or version, and one whose directory does not match its hash, is ignored with a
- * warning; so is a block that does not match its hash. A file that is no prompt cache is never replaced. A block is read when a
- * prompt begins with it. Where two runs write at once, the file of the one that ends last stays, whole.
+ * warning; so is a block that does not match its hash. A file that is no prompt cache is never replaced. The directory is a copy:
+ * what was checked does not change with the file. A block is read when a prompt begins with it, and its hash is that of the bytes
+ * that the cache gets. Where two runs write at once, the file of the one that ends last stays, whole.
  * Public: store_open, store_close, store_save. */
 
-enum { STORE_VERSION = 1, STORE_AGE_MAX = 1000 };
+enum {
+    STORE_VERSION = 1,
+    STORE_AGE_MAX = 1000,
+    STORE_ROWS_MAX = 1 << 26                          /* numbers of a directory */
+};
 
 /* Numbers of a row: the head, then STORE_PART of them for each group, then the tokens. */
 enum { STORE_PARENT, STORE_AGE, STORE_HEAD };
@@ -29,7 +34,7 @@ typedef struct store {
     gguf_file      g;                                 /* the file as it was at the start of the run */
     bool           open;                              /* it is open and usable */
     bool           foreign;                           /* it is no prompt cache and is left as it is */
-    const int32_t *row;                               /* [n, store__row()] */
+    int32_t       *row;                               /* [n, store__row()] */
     int64_t        n;                                 /* rows */
     int32_t       *node;                              /* [n] of the tree */
     store_data    *data;                              /* [n_group] */
@@ -116,12 +121,13 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
         return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
     if (!store__word(s, "prompt_cache.model", s->mark, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
     const bool table = rows && rows->type == K_I32 && rows->n_dims == 2;
-    if (!table || rows->dim[0] != store__row(s) || rows->dim[1] > INT32_MAX || !store__bind_data(s))
+    if (!table || rows->dim[0] != store__row(s) || rows->dim[1] > STORE_ROWS_MAX / store__row(s) || !store__bind_data(s))
         return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
-    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
-    if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
-    s->row = (const int32_t *)(const void *)rows->data;
     s->n = (int64_t)rows->dim[1];
+    s->row = mem_grow(s->row, (size_t)rows->n_bytes, 1);
+    memcpy(s->row, rows->data, (size_t)rows->n_bytes);
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){(uint8_t *)s->row, (size_t)rows->n_bytes}));
+    if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
     return store__rows_good(s, n_vocab) || err_set(e, EXIT_INPUT, "%s: its directory is damaged", s->path);
 }
 
@@ -186,7 +192,7 @@ static void store_close(store *s) {
     if (!s) return;
     if (s->open) gguf_close(&s->g);
     str_drop(&s->layout);
-    mem_free_all(s->node, s->data, s->bounce, s);
+    mem_free_all(s->row, s->node, s->data, s->bounce, s);
 }
 
 /* --- writing --- */

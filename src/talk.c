@@ -8,7 +8,7 @@
  * answer.
  * To add a command: 1 a function talk__NAME; 2 its row in talk_commands, of which /help and the man page are made; 3 its name
  * and what it does in the case talk_commands of tests/talk.py, which fails for a command that it does not list.
- * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_run.
+ * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_describe, talk_run.
  * Opens: talk_opts, talk_command. */
 
 typedef struct {
@@ -19,8 +19,8 @@ typedef struct {
     constrain_cache *holds;
 
     /* What [talk] asks of the command line; all get ctx. */
-    /* sets one parameter of sampling */
-    bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e);
+    /* sets one parameter of sampling, "": leaves it; appends its name and value */
+    bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, str *out, err_t *e);
     void      (*list)(void *ctx, str *out);           /* all of them, with their values */
     bool      (*open)(void *ctx, const char *path, out_t *out, err_t *e);   /* a file to write */
     void       *ctx;
@@ -45,8 +45,12 @@ typedef struct {
     sched           *sc;
     term_input      *term;
     str              ahead;                           /* text of /read that comes before the next message */
+    str              unsent;                          /* the last message, where it was taken back since it found no room */
+    bool             full;                            /* the last prompt had more tokens than the context */
     int              again;                           /* /regen since the last message */
+    bool             warned;                          /* what a person should know of the prompts was said */
     long long        lost;                            /* messages without an answer */
+    long long        cut;                             /* answers that do not meet their constraint */
     talk_sums        sums;
     bool             over;                            /* the conversation ends */
     err_t           *e;                               /* what ends the run */
@@ -68,14 +72,26 @@ static void talk__put(bytes text) {
     str_drop(&seen);
 }
 
+/* Appends a text in lines of the window's width less `indent` columns; one line where the window is narrow or there is none. */
+static void talk__lines(bytes text, int indent, str *out) {
+    screen_text flow = {0};
+    const int   columns = screen_columns(STDERR_FILENO);
+    screen_flow(&flow, text, true, columns > 2 * indent ? columns - indent : 0, out);
+    screen_drop(&flow);
+}
+
 __attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...) {
     char    line[1024];
+    str     lines = {0};
     va_list ap;
     va_start(ap, fmt);
     const int n = vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    talk__put((bytes){(const uint8_t *)line, (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4))});
-    talk__put(bytes_of("\n"));
+    const size_t whole = (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4));
+    talk__lines((bytes){(const uint8_t *)line, whole}, 0, &lines);
+    str_put(&lines, "\n");
+    talk__put(str_bytes(&lines));
+    str_drop(&lines);
 }
 
 /* --- messages --- */
@@ -122,6 +138,8 @@ static bool talk__asked(const talk_job *k) {
 /* Messages from number n on are gone; e says why there is no answer to them. */
 static void talk__take_back(talk_job *k, size_t n, const err_t *e) {
     val_list *l = talk__messages(k);
+    str_clear(&k->unsent);
+    if (k->full) talk__content(l->at[l->n - 1], &k->unsent);
     l->n = min_size(l->n, n);
     k->lost++;
     log_error("%s; the message is taken back", e->text);
@@ -137,25 +155,34 @@ static void talk__count(talk_job *k, const gen_answer *a, const text_stats *st) 
     s->read_s += st->prompt_s;
     s->written += a->n_tok;
     s->write_s += st->gen_s;
-    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached,
+    str_fmt(&line, "llmrun: turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached,
             a->n_cached == 1 ? "" : "s", st->n_prompt, st->prompt_s, a->n_tok);
     if (a->n_tok > 1 && st->gen_s > 0) str_fmt(&line, " in %.3f s (%.2f tokens/s)", st->gen_s, (a->n_tok - 1) / st->gen_s);
-    log_warn("%s", line.p);
+    str_put(&line, "\n");
+    if (g_log_level >= LOG_NORMAL) screen_aside(str_bytes(&line));
     str_drop(&line);
 }
 
 /* What helps where the context is full. */
 static void talk__full(const talk_job *k, str *out) {
     const int most = k->eng->m.hp.n_ctx_train, now = k->eng->n_ctx;
-    str_put(out, "/undo takes back the last turn, /clear begins anew");
+    str_put(out, "/shift drops the oldest turns, /undo takes back the last one, /clear begins anew");
     if (now < most) str_fmt(out, ", -c %d gives all that the model was trained with", most);
 }
 
-/* The conversation as the tokens of a prompt. */
+/* The conversation as the tokens of a prompt, which the context may be too small for. */
+static bool talk__encode(talk_job *k, chat_prompt *p, err_t *e) {
+    return chat_input_check(k->in, e) && chat_make_prompt(k->chat, k->in, p, e);
+}
+
+/* The same where the context holds them. */
 static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
     str help = {0};
-    if (!chat_input_check(k->in, e) || !chat_make_prompt(k->chat, k->in, p, e)) return false;
+    k->full = false;
+    if (!talk__encode(k, p, e)) return false;
+    if (chat_warning(p) && !k->warned) log_warn("%s", chat_warning(p)), k->warned = true;
     if (p->ids.n <= (size_t)k->eng->n_ctx) return true;
+    k->full = true;
     talk__full(k, &help);
     err_set(e, EXIT_INPUT, "the conversation has %zu tokens, the context holds %d: %s", p->ids.n, k->eng->n_ctx, help.p);
     str_drop(&help);
@@ -163,10 +190,12 @@ static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
 }
 
 /* What is said after an answer. */
-static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st) {
-    str help = {0};
+static void talk__remark(talk_job *k, const gen_request *r, const gen_answer *a, const text_stats *st) {
+    str   help = {0};
+    err_t cut = {0};
     talk__count(k, a, st);
-    text_warn_unfinished(k->eng->v, a);
+    if (!text_finished(k->eng->v, a, &cut)) log_error("%s", cut.text), k->cut++;
+    text_warn_loop(r, a);
     if (a->finish != GEN_CONTEXT) return;
     talk__full(k, &help);
     log_warn("the context is full at %d tokens: %s", k->eng->n_ctx, help.p);
@@ -199,7 +228,7 @@ static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
     const bool answered = !k->e->code && !a.err.code && (a.n_tok || a.finish != GEN_CANCELLED);
     if (answered) {
         chat_add_answer(k->in, &said);
-        talk__remark(k, &a, &st);
+        talk__remark(k, &r, &a, &st);
     } else if (a.err.code) *e = a.err;
     else err_set(e, EXIT_INPUT, "interrupted before the first token");
     chat_answer_drop(&said);
@@ -255,6 +284,7 @@ static void talk__ask(talk_job *k, bytes text) {
     str_add(&k->ahead, text.p, text.n);
     talk__add(k, str_bytes(&k->ahead));
     str_clear(&k->ahead);
+    str_clear(&k->unsent);
     k->again = 0;
     if (talk__asked(k)) talk__turn(k, n);
     if (talk__calls(k)) talk__name_call(k);
@@ -264,6 +294,7 @@ static void talk__ask(talk_job *k, bytes text) {
 
 typedef struct {
     const char *name;                                 /* with its slash */
+    const char *also[2];                              /* other names, or NULL */
     const char *args;                                 /* as /help shows them; "": it takes none */
     bool        needs;                                /* it does nothing without its argument */
     void      (*run)(talk_job *k, const char *arg);
@@ -277,22 +308,71 @@ static void talk__exit(talk_job *k, const char *arg) {
     k->over = true;
 }
 
+/* Messages of the system at the beginning. */
+static size_t talk__heads(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    size_t          n = 0;
+    while (n < l->n && (talk__is(l->at[n], "system") || talk__is(l->at[n], "developer"))) n++;
+    return n;
+}
+
 /* Messages of the system at the beginning stay. */
 static void talk__clear(talk_job *k, const char *arg) {
-    val_list *l = talk__messages(k);
-    size_t    n = 0;
+    const size_t n = talk__heads(k);
     (void)arg;
-    while (n < l->n && (talk__is(l->at[n], "system") || talk__is(l->at[n], "developer"))) n++;
-    l->n = n;
+    talk__messages(k)->n = n;
     k->again = 0;
     str_clear(&k->ahead);
+    str_clear(&k->unsent);
     talk__say(n ? "a new conversation; the system message stays" : "a new conversation");
+}
+
+/* Drops the oldest turn: all from behind the messages of the system to the next message of a user. False: it is the only one. */
+static bool talk__drop_turn(talk_job *k) {
+    val_list    *l = talk__messages(k);
+    const size_t from = talk__heads(k);
+    size_t       to = from + 1;
+    while (to < l->n && !talk__is(l->at[to], "user")) to++;
+    if (to >= l->n) return false;
+    memmove(l->at + from, l->at + to, (l->n - to) * sizeof *l->at);
+    l->n -= to - from;
+    return true;
+}
+
+/* Tokens of the conversation as a prompt. False: it has none, and e says why. */
+static bool talk__size(talk_job *k, size_t *n, err_t *e) {
+    chat_prompt p = {0};
+    const bool  ok = talk__encode(k, &p, e);
+    *n = p.ids.n;
+    chat_prompt_drop(&p);
+    return ok;
+}
+
+/* Drops turns, but not the last one, until the rest takes half of the context at most, and sends a message that found no room. */
+static void talk__shift(talk_job *k, const char *arg) {
+    const bool   send = k->unsent.n;
+    const size_t most = (size_t)k->eng->n_ctx / 2;
+    size_t       n = 0;
+    int          dropped = 0;
+    err_t        e = {0};
+    (void)arg;
+    if (send) talk__add(k, str_bytes(&k->unsent));
+    while (talk__size(k, &n, &e) && n > most && talk__drop_turn(k)) dropped++;
+    str_clear(&k->unsent);
+    if (e.code) talk__say("%s", talk__heads(k) < talk__messages(k)->n ? e.text : "there is no turn to drop");
+    else
+        talk__say("%d turn%s dropped%s; the conversation has %zu tokens, the context holds %d", dropped, dropped == 1 ? "" : "s",
+                  n > most ? ", the last one stays" : "", n, k->eng->n_ctx);
+    if (!send) return;
+    k->lost--;
+    talk__turn(k, talk__messages(k)->n - 1);
 }
 
 static void talk__undo(talk_job *k, const char *arg) {
     const int64_t at = talk__last_asked(k);
     str           text = {0};
     (void)arg;
+    str_clear(&k->unsent);
     if (at < 0) {
         talk__say("there is no message to take back");
         return;
@@ -349,13 +429,14 @@ static bool talk__edit_text(const char *text, str *out) {
     str         path = {0};
     str_fmt(&path, "%s/llmrun-XXXXXX.txt", folder && *folder ? folder : "/tmp");
     const int  fd = mkostemps(path.p, 4, O_CLOEXEC);
+    if (fd >= 0) out_add_pending(path.p);
     const bool made = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
     if (!made) talk__say("%s: %s", path.p, strerror(errno));
     if (fd >= 0) close(fd);
     const bool edited = made && talk__run_editor(path.p);
     if (made && !edited) talk__say("the editor failed (VISUAL and EDITOR name it): nothing is sent");
     const bool ok = edited && talk__read_file(path.p, out);
-    if (fd >= 0) unlink(path.p);
+    if (fd >= 0) out_settle(path.p, false);
     str_drop(&path);
     while (ok && out->n && out->p[out->n - 1] == '\n') out->p[--out->n] = 0;
     return ok && out->n;
@@ -395,21 +476,30 @@ static void talk__system(talk_job *k, const char *arg) {
     talk__say("the system message is set");
 }
 
-/* /set, /set NAME VALUE */
+/* The first word of a text, and in *rest what follows it. */
+static bytes talk__word(const char *text, const char **rest) {
+    const size_t n = strcspn(text, " =\t\n");
+    *rest = text + n + strspn(text + n, " =\t\n");
+    return (bytes){(const uint8_t *)text, n};
+}
+
+/* /set, /set NAME, /set NAME VALUE; ollama's /set parameter NAME VALUE and /set system TEXT mean the same as here. */
 static void talk__set(talk_job *k, const char *arg) {
-    err_t        e = {0};
-    str          out = {0}, name = {0};
-    const size_t n = strcspn(arg, " =\t");
-    if (!*arg) {
-        k->o->list(k->o->ctx, &out);
-        talk__put(str_bytes(&out));
-    } else {
-        str_add(&name, arg, n);
-        arg += n + strspn(arg + n, " =\t");
-        if (!k->o->set(k->o->ctx, name.p, arg, &k->ask, &e)) talk__say("%s", e.text);
+    err_t       e = {0};
+    str         out = {0}, name = {0};
+    const char *rest;
+    if (bytes_is(talk__word(arg, &rest), "parameter")) arg = rest;
+    if (bytes_is(talk__word(arg, &rest), "system")) {
+        talk__system(k, rest);
+        return;
     }
-    str_drop(&out);
-    str_drop(&name);
+    if (*arg) {
+        str_cat(&name, talk__word(arg, &rest));
+        if (!k->o->set(k->o->ctx, name.p, rest, &k->ask, &out, &e)) str_put(&out, e.text);
+        str_put(&out, "\n");
+    } else k->o->list(k->o->ctx, &out);
+    talk__put(str_bytes(&out));
+    str_drop_all(&out, &name);
 }
 
 static void talk__show_messages(const talk_job *k, str *out) {
@@ -519,7 +609,7 @@ static void talk__load(talk_job *k, const char *arg) {
         const size_t n = talk__messages(k)->n;
         if (ok) talk__say("%zu message%s of %s", n, n == 1 ? "" : "s", path);
         else talk__say("%s", e.text);
-        if (ok) k->again = 0;
+        if (ok) k->again = 0, str_clear(&k->unsent);
         if (ok && talk__asked(k)) talk__turn(k, n - 1);
     }
     str_drop(&text);
@@ -543,48 +633,110 @@ static void talk__stats(talk_job *k, const char *arg) {
 }
 
 static const talk_command talk_commands[] = {
-    /* name     arguments            needed run            help */
-    {"/help",   "",                  false, talk__help,    "lists the commands"},
-    {"/exit",   "",                  false, talk__exit,    "ends the conversation, as Ctrl-D does"},
-    {"/clear",  "",                  false, talk__clear,   "begins a new conversation; the system message stays"},
-    {"/undo",   "",                  false, talk__undo,    "takes back the last message and its answer"},
-    {"/regen",  "",                  false, talk__regen,   "answers the last message again, with the next seed"},
-    {"/edit",   "[TEXT]",            false, talk__edit,    "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved"},
-    {"/system", "[TEXT]",            false, talk__system,  "sets the system message, or shows it"},
-    {"/set",    "[NAME VALUE]",      false, talk__set,
-     "sets a sampling parameter, as the option of that name does; alone: lists them"},
-    {"/show",   "[prompt]",          false, talk__show,    "shows the conversation, or the text that the template makes of it"},
-    {"/think",  "on|off|show|hide",  true,  talk__think,   "whether the model thinks, and whether that is shown"},
-    {"/read",   "FILE",              true,  talk__read,    "puts the text of FILE before the next message"},
-    {"/save",   "FILE",              true,  talk__save,    "writes the conversation to FILE, for /load and --messages"},
-    {"/load",   "FILE",              true,  talk__load,    "goes on with the conversation of FILE"},
-    {"/stats",  "",                  false, talk__stats,   "tokens, rates and memory so far"},
+    /* name     other names        arguments            needed run            help */
+    {"/help",   {"/?"},            "",                  false, talk__help,    "lists the commands"},
+    {"/exit",   {"/bye", "/quit"}, "",                  false, talk__exit,    "ends the conversation, as Ctrl-D does"},
+    {"/clear",  {NULL},            "",                  false, talk__clear,
+     "begins a new conversation; the system message stays"},
+    {"/undo",   {NULL},            "",                  false, talk__undo,    "takes back the last message and its answer"},
+    {"/shift",  {NULL},            "",                  false, talk__shift,
+     "drops the oldest turns until half of the context is free, and sends a message that found no room"},
+    {"/regen",  {NULL},            "",                  false, talk__regen,
+     "answers the last message again, with the next seed"},
+    {"/edit",   {NULL},            "[TEXT]",            false, talk__edit,
+     "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved"},
+    {"/system", {NULL},            "[TEXT]",            false, talk__system,  "sets the system message, or shows it"},
+    {"/set",    {NULL},            "[NAME [VALUE]]",    false, talk__set,
+     "sets a sampling parameter, as the option of that name does, or shows it; alone: lists them"},
+    {"/show",   {NULL},            "[prompt]",          false, talk__show,
+     "shows the conversation, or the text that the template makes of it"},
+    {"/think",  {NULL},            "on|off|show|hide",  true,  talk__think,
+     "whether the model thinks, and whether that is shown"},
+    {"/read",   {NULL},            "FILE",              true,  talk__read,    "puts the text of FILE before the next message"},
+    {"/save",   {NULL},            "FILE",              true,  talk__save,
+     "writes the conversation to FILE, for /load and --messages"},
+    {"/load",   {NULL},            "FILE",              true,  talk__load,    "goes on with the conversation of FILE"},
+    {"/stats",  {NULL},            "",                  false, talk__stats,   "tokens, rates and memory so far"},
 };
 enum { TALK_COMMANDS = sizeof talk_commands / sizeof *talk_commands };
 
+/* What a command does, with its other names: "ends the conversation (also /bye, /quit)". */
+static void talk_describe(const talk_command *c, str *out) {
+    str_put(out, c->help);
+    if (c->also[0]) str_fmt(out, " (also %s%s%s)", c->also[0], c->also[1] ? " and " : "", c->also[1] ? c->also[1] : "");
+}
+
 static void talk__help(talk_job *k, const char *arg) {
+    enum { INDENT = 27 };
     (void)k, (void)arg;
     for (int i = 0; i < TALK_COMMANDS; i++) {
         char usage[64];
+        str  help = {0}, lines = {0};
+        talk_describe(&talk_commands[i], &help);
         snprintf(usage, sizeof usage, "%s %s", talk_commands[i].name, talk_commands[i].args);
-        talk__say("  %-24s %s", usage, talk_commands[i].help);
+        talk__lines(str_bytes(&help), INDENT, &lines);
+        for (char *p = lines.p, *end; p; p = end, *usage = 0) {
+            if ((end = strchr(p, '\n'))) *end++ = 0;
+            talk__say("  %-*s%s", INDENT - 2, usage, p);
+        }
+        str_drop_all(&help, &lines);
     }
     talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and after the last, "
               "does the same for typed ones.\n"
               "Ctrl-C ends an answer; at an empty prompt it ends the program, as Ctrl-D does.");
 }
 
-/* The command whose name is the first n bytes; NULL: none. *near: the most similar one. */
+/* The command with this name; NULL: none. *near: the most similar one. */
 static const talk_command *talk__find(bytes name, const talk_command **near) {
     int least = bytes_slack(name) + 1;
     *near = NULL;
     for (int i = 0; i < TALK_COMMANDS; i++) {
-        const bytes own = bytes_of(talk_commands[i].name);
-        const int   d = bytes_distance(name, own);
-        if (d == 0) return &talk_commands[i];
+        const talk_command *c = &talk_commands[i];
+        const int           d = bytes_distance(name, bytes_of(c->name));
+        if (d == 0) return c;
+        for (int a = 0; a < 2 && c->also[a]; a++)
+            if (bytes_is(name, c->also[a])) return c;
         if (d < least) least = d, *near = &talk_commands[i];
     }
     return NULL;
+}
+
+/* Names of parameters, a line each: the first words of their list. */
+static void talk__parameters(const talk_job *k, str *out) {
+    str all = {0};
+    k->o->list(k->o->ctx, &all);
+    for (const char *p = all.p; p; p = strchr(p, '\n')) {
+        p += strspn(p, " \n");
+        if (*p) str_fmt(out, "%.*s\n", (int)strcspn(p, " "), p);
+    }
+    str_drop(&all);
+}
+
+/* The words of "on|off" or "[prompt]", a line each. */
+static void talk__choices(const char *args, str *out) {
+    while (*(args += strspn(args, "[]|"))) {
+        const size_t n = strcspn(args, "[]|");
+        str_fmt(out, "%.*s\n", (int)n, args);
+        args += n;
+    }
+}
+
+/* What Tab completes: names of commands, and the words and parameters that may follow them. */
+static bool talk__words(void *ctx, bytes line, str *out) {
+    const talk_job *k = ctx;
+    const uint8_t  *blank = line.n ? memchr(line.p, ' ', line.n) : NULL;
+    if (!line.n || line.p[0] != '/') return false;
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        const talk_command *c = &talk_commands[i], *near;
+        if (!blank) {
+            str_fmt(out, "%s\n", c->name);
+            for (int a = 0; a < 2 && c->also[a]; a++) str_fmt(out, "%s\n", c->also[a]);
+        } else if (c == talk__find((bytes){line.p, (size_t)(blank - line.p)}, &near)) {
+            if (c->run == talk__set) talk__parameters(k, out);
+            else if (islower((unsigned char)c->args[strspn(c->args, "[")])) talk__choices(c->args, out);
+        }
+    }
+    return true;
 }
 
 static void talk__command(talk_job *k, char *line) {
@@ -625,22 +777,25 @@ static void talk__greet(const talk_job *k) {
 }
 
 /* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got
- * no answer. */
+ * no answer, or some answer does not meet its constraint. */
 static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
     const sched_opts alone = {.n_seqs = 1};
+    str              seed = {0};
     talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};
     if (!(k.sc = sched_new(eng, guesser, &alone, e))) return false;
-    k.term = term_open();
+    k.term = term_open(talk__words, &k);
     str_put(&k.ahead, "");
     talk__greet(&k);
     if (o->first.p) talk__ask(&k, o->first);
     else if (talk__asked(&k)) talk__turn(&k, talk__messages(&k)->n - 1);
     talk__loop(&k);
-    if (g_log_level >= LOG_NORMAL) fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)k.ask.seed);
-    if (k.lost && !term_person(k.term) && !g_interrupt)
-        err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    str_fmt(&seed, "llmrun: seed %llu\n", (unsigned long long)k.ask.seed);
+    if (g_log_level >= LOG_NORMAL) screen_aside(str_bytes(&seed));
+    const bool piped = !term_person(k.term) && !g_interrupt;
+    if (k.lost && piped) err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    if (k.cut && piped) err_set(e, EXIT_NO, "%lld answer%s not meet the constraint", k.cut, k.cut == 1 ? " does" : "s do");
     term_close(k.term);
     sched_free(k.sc);
-    str_drop(&k.ahead);
+    str_drop_all(&k.ahead, &k.unsent, &seed);
     return !e->code;
 }

@@ -8,7 +8,7 @@
  * once and never lost. The settings of the terminal are restored after every message, and by term_restore() where a
  * signal ends the program. Invariant: the bytes of a message are those that were typed, pasted or piped; but line ends
  * of a paste become newlines.
- * Public: term_open, term_close, term_read, term_person, term_restore, term_edits.
+ * Public: term_words, term_open, term_close, term_read, term_person, term_restore, term_edits.
  * Opens: term_message. */
 
 enum {
@@ -30,6 +30,10 @@ typedef enum {
     TERM_DROPPED,                                     /* Ctrl-C: what was typed so far is dropped */
     TERM_STOPPED,                                     /* a signal, see g_interrupt, and nothing had been typed */
 } term_event;
+
+/* Appends the words that the key Tab may put in the place of the last word of `line`, each with a newline after it. False: Tab is
+ * a character of the message. */
+typedef bool (*term_words)(void *ctx, bytes line, str *out);
 
 /* --- libedit: its functions by name, and the numbers of its interface that are used (histedit.h) --- */
 
@@ -76,7 +80,7 @@ enum {
     TERM_EL_GETC = 13, TERM_EL_MODE = 16, TERM_EL_REDRAW = 20
 };
 enum { TERM_PAST_SIZE = 1, TERM_PAST_GETSIZE = 2, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
-enum { TERM_KEY_DONE = 0, TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
+enum { TERM_KEY_DONE = 0, TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6, TERM_KEY_ANEW = 8 };     /* what a key has done */
 
 static const wchar_t term__paste_key[] = L"\033[200~";   /* what terminals put before a paste; after it: */
 static const char    term__paste_end[] = "\033[201~";
@@ -115,7 +119,7 @@ typedef struct {
     bool           stopped;                           /* a signal came */
     bool           at_once;                           /* the message has lines that arrived at once */
     sigset_t       waiting;                           /* signals that are blocked while it waits */
-    const wchar_t *prompt;
+    bool           more;                              /* the line goes on with a message */
     term_edit     *edit;                              /* NULL: lines are plain */
     FILE          *drawn;                             /* the screen, for libedit */
     term_lib       lib;
@@ -126,6 +130,8 @@ typedef struct {
     const wchar_t *keys;                              /* characters that come before those of the terminal */
     bool           unmarked;                          /* they begin a paste that the terminal did not mark as one */
     int            past_at;                           /* entry of the history that is shown, 1 the newest; 0: none */
+    term_words     words;                             /* what Tab completes, with its ctx */
+    void          *ctx;
     err_t         *e;
 } term_input;
 
@@ -135,31 +141,52 @@ static struct {
     struct termios        settings;
     int                   screen;
     volatile sig_atomic_t edits;                      /* its settings may be those of libedit */
+    volatile sig_atomic_t bold;                       /* what a person types is shown in bold */
     volatile sig_atomic_t resized;                    /* SIGWINCH came */
     volatile sig_atomic_t resumed;                    /* SIGCONT came */
 } term__tty;
 
 static const struct {
     int signal, flags;
-} term__signals[] = {{SIGWINCH, SA_RESTART}, {SIGCONT, SA_RESTART}, {SIGQUIT, SA_RESETHAND}, {SIGHUP, SA_RESETHAND}};
-enum { TERM_SIGNALS = sizeof term__signals / sizeof *term__signals };
+} term__signals[] = {{SIGWINCH, SA_RESTART}, {SIGCONT, SA_RESTART}, {SIGTSTP, SA_RESETHAND | SA_NODEFER},
+                     {SIGQUIT, SA_RESETHAND}, {SIGHUP, SA_RESETHAND}};
+enum { TERM_STOP = 2, TERM_SIGNALS = sizeof term__signals / sizeof *term__signals };
+
+/* Ends the attributes of what is typed. Async-signal-safe. */
+static void term__plain(void) {
+    if (term__tty.bold && write(term__tty.screen, SCREEN_PLAIN, sizeof SCREEN_PLAIN - 1) < 0) {}
+}
 
 /* Restores the settings of the terminal. Async-signal-safe. */
 static void term_restore(void) {
     static const char plain[] = "\033[?2004l\r\n";
+    term__plain();
+    term__tty.bold = 0;
     if (!term__tty.edits) return;
     term__tty.edits = 0;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &term__tty.settings);
     if (write(term__tty.screen, plain, sizeof plain - 1) < 0) {}
 }
 
+static void term__listen(int i);                      /* announced: a handler that stops the program installs itself again */
+
 static void term__on_signal(int sig) {
     if (sig == SIGWINCH) term__tty.resized = 1;
     else if (sig == SIGCONT) term__tty.resumed = 1;
-    else {
+    else if (sig == SIGTSTP) {
+        term__plain();
+        raise(sig);                                   /* SA_RESETHAND: it now stops the program */
+        term__tty.resumed = 1;
+        term__listen(TERM_STOP);
+    } else {
         term_restore();
         raise(sig);                                   /* SA_RESETHAND: it now ends the program */
     }
+}
+
+static void term__listen(int i) {
+    const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
+    sigaction(term__signals[i].signal, &a, NULL);
 }
 
 /* Whether a person types the messages. */
@@ -176,6 +203,7 @@ static void term__screen(const term_input *t, const char *text) {
 static void term__redraw(term_input *t) {
     if (t->edit && (term__tty.resized || term__tty.resumed)) {
         if (term__tty.resumed) t->lib.set(t->edit, TERM_EL_MODE, 0), t->lib.set(t->edit, TERM_EL_MODE, 1);
+        if (term__tty.bold) fputs(SCREEN_BOLD, t->drawn);
         t->lib.resize(t->edit);
         fputs("\r\033[J", t->drawn);
         t->lib.set(t->edit, TERM_EL_REDRAW);
@@ -240,8 +268,9 @@ static bool term__remove(str *line, const char *mark, size_t n) {
 /* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long
  * as they follow at once. False: there is none. */
 static bool term__read_plain(term_input *t, str *line) {
-    const size_t mark = sizeof term__paste_end - 1;
+    const size_t mark = sizeof term__paste_end - 1, had = line->n;
     bool         ok = term__take_line(t, -1, line), paste = false;
+    if (ok && !t->person && line->n > had && line->p[line->n - 1] == '\r') line->p[--line->n] = 0;  /* a file of Windows */
     while (ok && t->person) {
         paste = (paste || term__remove(line, "\033[200~", mark)) && !term__remove(line, term__paste_end, mark);
         if (!paste && !term__wait(t, 0, TERM_AT_ONCE_MS)) break;
@@ -391,10 +420,56 @@ static unsigned char term__on_past(term_edit *el, wint_t key) {
     return TERM_KEY_DONE;
 }
 
+/* What the words that begin with `begun` have in common goes to *common, all of them to *all, on a line. Returns their number. */
+static int term__matches(bytes begun, bytes words, str *common, str *all) {
+    int n = 0;
+    while (words.n) {
+        const uint8_t *end = memchr(words.p, '\n', words.n);
+        const bytes    word = {words.p, end ? (size_t)(end - words.p) : words.n};
+        size_t         same = 0;
+        words = bytes_slice(words, word.n + (end != NULL), words.n);
+        if (!bytes_begins(word, begun)) continue;
+        if (!n++) str_cat(common, word);
+        while (same < min_size(common->n, word.n) && common->p[same] == (char)word.p[same]) same++;
+        common->p[common->n = same] = 0;
+        str_fmt(all, "%s%.*s", all->n ? "  " : "", (int)word.n, (const char *)word.p);
+    }
+    return n;
+}
+
+/* For libedit: the key Tab. It completes the word before the cursor as far as all that it can become are alike, and shows them
+ * where there is nothing to add. */
+static unsigned char term__on_tab(term_edit *el, wint_t key) {
+    term_input      *t = term__tty.one;
+    const term_line *at = t->lib.line(el);
+    str              line = {0}, words = {0}, common = {0}, all = {0};
+    unsigned char    did = TERM_KEY_REDRAW;
+    (void)key;
+    str_put(&line, "");
+    str_put(&common, "");
+    for (const wchar_t *w = at->from; w < at->cursor; w++) term__put_char(&line, (uint32_t)*w);
+    const bool completes = t->words && !t->more && t->words(t->ctx, str_bytes(&line), &words);
+    const char  *blank = strrchr(line.p, ' ');
+    const bytes  begun = bytes_of(blank ? blank + 1 : line.p);
+    const int    n = term__matches(begun, str_bytes(&words), &common, &all);
+    if (!completes) str_set(&common, bytes_of("\t"));
+    else if (n == 1) str_put(&common, " ");
+    wchar_t *w = term__wide(bytes_slice(str_bytes(&common), completes ? min_size(begun.n, common.n) : 0, common.n));
+    if (completes && !n) did = TERM_KEY_WRONG;
+    else if (w[0]) did = t->lib.insert(el, w) == 0 ? TERM_KEY_REDRAW : TERM_KEY_WRONG;
+    else {
+        fprintf(t->drawn, "\n%s\n", all.p);
+        did = TERM_KEY_ANEW;
+    }
+    mem_free(w);
+    str_drop_all(&line, &words, &common, &all);
+    return did;
+}
+
 /* For libedit: the prompt. */
 static const wchar_t *term__prompt(term_edit *el) {
     (void)el;
-    return term__tty.one->prompt;
+    return term__tty.one->more ? L"| " : L"> ";
 }
 
 /* One line, edited; lines that were pasted are one. False: there is none. */
@@ -542,7 +617,8 @@ static bool term__open_edit(term_input *t) {
             t->lib.set(t->edit, TERM_EL_BIND, term__past_keys[i].keys, L"llmrun-past", NULL);
             t->lib.set(t->edit, TERM_EL_BIND, term__past_keys[i].to, term__past_keys[i].function, NULL);
         }
-        t->lib.set(t->edit, TERM_EL_BIND, L"^I", L"ed-insert", NULL);
+        t->lib.set(t->edit, TERM_EL_ADD, L"llmrun-tab", L"completes a command", term__on_tab);
+        t->lib.set(t->edit, TERM_EL_BIND, L"^I", L"llmrun-tab", NULL);
         /* libedit's own commands: an open quote in one ends the program */
         t->lib.set(t->edit, TERM_EL_BIND, L"\033x", L"ed-unassigned", NULL);
         t->lib.set(t->edit, TERM_EL_BIND, L"\033X", L"ed-unassigned", NULL);
@@ -568,11 +644,13 @@ static void term_close(term_input *t) {
     mem_free(t);
 }
 
-/* Standard input, once at a time. */
-static term_input *term_open(void) {
+/* Standard input, once at a time. `words`, with its ctx: what Tab completes; NULL: nothing. */
+static term_input *term_open(term_words words, void *ctx) {
     term_input *t = mem_new(1, sizeof *t);
     ASSERT(!term__tty.one);
     term__tty.one = t;
+    t->words = words;
+    t->ctx = ctx;
     t->in = STDIN_FILENO;
     t->person = isatty(t->in) && tcgetattr(t->in, &term__tty.settings) == 0;
     t->screen = term__tty.screen = isatty(STDERR_FILENO) ? STDERR_FILENO : isatty(STDOUT_FILENO) ? STDOUT_FILENO : -1;
@@ -581,10 +659,7 @@ static term_input *term_open(void) {
     /* Ctrl-C may empty the terminal's buffer between ppoll() and read(), which then must not wait. */
     const int own = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (own >= 0) t->in = own;
-    for (int i = 0; i < TERM_SIGNALS; i++) {
-        const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
-        sigaction(term__signals[i].signal, &a, NULL);
-    }
+    for (int i = 0; i < TERM_SIGNALS; i++) term__listen(i);
     if (term__open_edit(t) && (t->past_fd = term__open_history()) >= 0) term__load_history(t);
     log_info("terminal    %s", t->edit ? "lines are edited (libedit)" : "plain lines (without libedit)");
     return t;
@@ -628,10 +703,14 @@ static term_event term__without(term_input *t, const str *typed) {
 }
 
 static bool term__read_line(term_input *t, bool more, str *line) {
-    t->prompt = more ? L"| " : L"> ";
-    if (t->edit) return term__read_edited(t, line);
-    term__screen(t, more ? "| " : "> ");
-    return term__read_plain(t, line);
+    t->more = more;
+    term__tty.bold = t->person && t->screen >= 0 && screen_colours(t->screen);
+    if (term__tty.bold) term__screen(t, SCREEN_BOLD);
+    if (!t->edit) term__screen(t, more ? "| " : "> ");
+    const bool there = t->edit ? term__read_edited(t, line) : term__read_plain(t, line);
+    term__plain();
+    term__tty.bold = 0;
+    return there;
 }
 
 /* The lines of one message, as they were typed. */
@@ -655,6 +734,7 @@ static term_event term_read(term_input *t, term_message *m, err_t *e) {
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGWINCH);
     sigaddset(&ours, SIGCONT);
+    sigaddset(&ours, SIGTSTP);
     *m = (term_message){0};
     str_put(&m->text, "");
     str_put(&typed, "");

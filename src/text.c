@@ -1,14 +1,14 @@
 /* ===== [text] one answer, its text streamed =====
  * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a
  * terminal it is written so that it cannot steer the terminal; elsewhere it is the exact bytes.
- * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_run.
+ * Public: text_opts, text_plan, text_turn, text_tokens, text_finished, text_warn_loop, text_run.
  * Opens: text_opts, text_stats. */
 
 typedef struct {
     bool        ids;                                  /* token ids are written in place of text */
     const char *json;                                 /* the model's name in an answer that is a JSON object, NULL: it is text */
     bytes       echo;                                 /* the prompt's text, written before the answer; p NULL: it is not */
-    bool        newline;                              /* a newline ends the answer wherever it goes */
+    bool        newline;                              /* the answer ends with a newline wherever it goes; else on a terminal */
     chat_reader *reader;                              /* sorts the text, of which the content is the answer; NULL: all of it is */
     bool        think_show;                           /* its thinking is written to stderr */
 } text_opts;
@@ -36,6 +36,7 @@ typedef struct {
     bool               terminal;                      /* out is one */
     bool               any;                           /* something has been written */
     char               last;                          /* the last byte of it */
+    screen_text        shown, aside;                  /* on a terminal: where lines of the answer end, and of its thinking */
     bool               dim;                           /* the last thing on stderr is thinking, without the end of its line */
 } text_sink;
 
@@ -47,14 +48,15 @@ static bool text__write(text_sink *s, const void *p, size_t n) {
 }
 
 /* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may
- * be a character that is not whole yet. */
+ * be a character that is not whole yet. What a constraint has made keeps its lines, so that it can be copied. */
 static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
-    str  seen = {0};
+    str seen = {0}, lines = {0};
     *used = b.n;
     if (!s->terminal) return text__write(s, b.p, b.n);
     *used = str_visible(&seen, b, ended);
-    const bool ok = text__write(s, seen.p, seen.n);
-    str_drop(&seen);
+    screen_flow(&s->shown, str_bytes(&seen), ended, s->r->constrain ? 0 : screen_columns(fileno(s->out->f)), &lines);
+    const bool ok = text__write(s, lines.p, lines.n);
+    str_drop_all(&seen, &lines);
     return ok;
 }
 
@@ -91,25 +93,23 @@ static void text__take(void *ctx, chat_channel channel, bytes part) {
 
 /* Writes the thinking to stderr, dimmed on a terminal; and the end of its line where the answer begins. */
 static void text__show_thinking(text_sink *s, bool over) {
-    const bool  terminal = isatty(STDERR_FILENO);
     const bytes some = {(const uint8_t *)s->thinking.p + s->n_thinking, s->thinking.n - s->n_thinking};
-    str         seen = {0};
+    str         seen = {0}, lines = {0};
     if (!s->o->think_show || (!some.n && !(s->dim && over))) return;
-    s->n_thinking += terminal ? str_visible(&seen, some, over) : some.n;
-    if (!terminal) str_add(&seen, some.p, some.n);
-    progress_clear();
-    if (seen.n) {
-        if (terminal) fputs("\033[2m", stderr);
-        fwrite(seen.p, 1, seen.n, stderr);
-        if (terminal) fputs("\033[0m", stderr);
-        s->dim = true;
+    if (isatty(STDERR_FILENO)) {
+        s->n_thinking += str_visible(&seen, some, over);
+        screen_flow(&s->aside, str_bytes(&seen), over, screen_columns(STDERR_FILENO), &lines);
+    } else {
+        s->n_thinking += some.n;
+        str_cat(&lines, some);
     }
+    if (lines.n) screen_aside(str_bytes(&lines));
+    s->dim = s->dim || some.n;
     if (s->dim && over) {
-        fputs("\n", stderr);
+        screen_aside(bytes_of("\n"));
         s->dim = false;
     }
-    fflush(stderr);
-    str_drop(&seen);
+    str_drop_all(&seen, &lines);
 }
 
 /* The answer as far as it is certain. */
@@ -126,10 +126,10 @@ static bytes text__answer(text_sink *s) {
 /* Writes what is certain by now, as text or as the tokens whose text ends there. False: it cannot be written. */
 static bool text__report(text_sink *s) {
     const bytes t = text__answer(s);
+    const bool  ended = s->a->finish != GEN_RUNNING;
     size_t      used = t.n - s->written;
     bool        ok = !s->out->why;
-    if (!s->o->json && !s->o->ids && used)
-        ok = text__show(s, (bytes){t.p + s->written, used}, s->a->finish != GEN_RUNNING, &used);
+    if (!s->o->json && !s->o->ids && (used || (ended && t.n))) ok = text__show(s, (bytes){t.p + s->written, used}, ended, &used);
     s->written += used;
     if (!s->o->ids || s->o->json) return ok;          /* JSON is written in the end */
     for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= s->certain; s->n_written++)
@@ -141,7 +141,9 @@ static bool text__report(text_sink *s) {
 static void text__finish(text_sink *s) {
     text__report(s);
     if (s->o->json) return;
-    if (s->o->ids || (s->terminal ? s->any && s->last != '\n' : s->o->newline)) text__write(s, "\n", 1);
+    /* An empty answer is an empty line in a pipe and nothing on a terminal; -n 0 asks for none. */
+    const bool line = s->terminal ? s->any : s->o->newline && s->r->gen.n_predict != 0;
+    if (s->o->ids || (line && !(s->any && s->last == '\n'))) text__write(s, "\n", 1);
 }
 
 /* Counts the prompt's tokens until all are read. */
@@ -173,6 +175,7 @@ static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
     case GEN_STOP_TEXT: str_put(s, "a stop text"); break;
     case GEN_LENGTH: str_fmt(s, "%d tokens, as many as -n allows", a->n_tok); break;
     case GEN_CONTEXT: str_put(s, "the context is full"); break;
+    case GEN_LOOPED: str_fmt(s, "a loop of %d token%s", a->period, a->period == 1 ? "" : "s"); break;
     case GEN_CLOSED: str_put(s, "the constraint, which lets nothing follow"); break;
     default: str_put(s, g_interrupt ? "interrupted" : "nobody reads it any more");
     }
@@ -190,48 +193,67 @@ static void text__warn_empty(const engine *eng, const gen_request *r, const text
     str_drop(&why);
 }
 
-/* An answer that was cut before its constraint was met gets a warning with the reason. */
-static void text_warn_unfinished(const tok_vocab *v, const gen_answer *a) {
+/* An answer that was cut before its constraint was met is an error, EXIT_NO, with the reason. Whether it is finished. */
+static bool text_finished(const tok_vocab *v, const gen_answer *a, err_t *e) {
     str why = {0};
-    if (!a->unfinished) return;
+    if (!a->unfinished) return true;
     text__why(a, v, &why);
-    log_warn("the answer is unfinished: %s; its constraint is not met", why.p);
+    err_set(e, EXIT_NO, "the answer is unfinished: %s; its constraint is not met", why.p);
     str_drop(&why);
+    return false;
 }
 
-/* "llmrun: NAME  N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
-static void text_tokens(str *s, const char *name, int n, int timed, double seconds) {
-    str_fmt(s, "llmrun: %-11s %d token%s", name, n, n == 1 ? "" : "s");
+/* An answer that ended because it repeats itself gets a warning. */
+static void text_warn_loop(const gen_request *r, const gen_answer *a) {
+    if (a->finish == GEN_LOOPED)
+        log_warn("the answer ends in a loop: its last %d tokens repeat with a period of %d (--loop-stop off goes on)",
+                 gen_loop_stop(&r->gen), a->period);
+}
+
+/* "N tokens in S s (R tokens/s)"; without a time where nothing was timed. */
+static void text__rate(str *s, int n, int timed, double seconds) {
+    str_fmt(s, "%d token%s", n, n == 1 ? "" : "s");
     if (timed > 0 && seconds > 0) str_fmt(s, " in %.3f s (%.2f tokens/s)", seconds, timed / seconds);
+}
+
+/* The same as a line with a name. */
+static void text_tokens(str *s, const char *name, int n, int timed, double seconds) {
+    str_fmt(s, "llmrun: %-11s ", name);
+    text__rate(s, n, timed, seconds);
     str_put(s, "\n");
 }
 
-/* What the run took, for stderr. */
+/* What else is known of a run, for -v. */
+static void text__details(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a, str *s) {
+    str_fmt(s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
+            eng->p->n > 1 ? "s" : "");
+    spec_report(guesser, s);
+    spec_report_forced(guesser, a->n_tok, s);
+    constrain_report(r->constrain, s);
+    str_fmt(s, "llmrun: KV cache    %.1f MiB\n", (double)kv_bytes_peak(eng->kv) / 1048576);
+    engine_put_layout(eng, s);
+    str_put(s, "llmrun: ended by    ");
+    text__why(a, eng->v, s);
+    str_put(s, "\n");
+}
+
+/* What the run took: two lines for stderr. */
 static void text__summary(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a,
                           const text_stats *st) {
     struct rusage ru;
     str           s = {0};
     if (g_log_level < LOG_NORMAL) return;
     getrusage(RUSAGE_SELF, &ru);
-    str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
-            eng->p->n > 1 ? "s" : "");
-    if (st->n_prompt) text_tokens(&s, "prompt", st->n_prompt, st->n_prompt, st->prompt_s);
-    if (a->n_cached) str_fmt(&s, "llmrun: prompt      %d tokens before them came from %s\n", a->n_cached, eng->kv->opts.cache);
-    if (a->n_tok) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
-    text_tokens(&s, "generated", a->n_tok, a->n_tok - 1, st->gen_s);
-    spec_report(guesser, &s);
-    spec_report_forced(guesser, a->n_tok, &s);
-    constrain_report(r->constrain, &s);
-    str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak with the mapped model\n",
-            (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
-    if (g_log_level >= LOG_VERBOSE) {
-        engine_put_layout(eng, &s);
-        str_put(&s, "llmrun: ended by    ");
-        text__why(a, eng->v, &s);
-        str_put(&s, "\n");
-    }
-    str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)r->seed);
-    fputs(s.p, stderr);
+    str_put(&s, "llmrun: prompt ");
+    text__rate(&s, st->n_prompt, st->n_prompt, st->prompt_s);
+    if (a->n_cached) str_fmt(&s, " after %d from %s", a->n_cached, eng->kv->opts.cache);
+    str_put(&s, ", generated ");
+    text__rate(&s, a->n_tok, a->n_tok - 1, st->gen_s);
+    str_fmt(&s, "\nllmrun: seed %llu, ", (unsigned long long)r->seed);
+    if (a->n_tok) str_fmt(&s, "first token after %.3f s, ", st->first_s);
+    str_fmt(&s, "%.1f MiB at the peak with the mapped model\n", (double)ru.ru_maxrss / 1024);
+    if (g_log_level >= LOG_VERBOSE) text__details(eng, guesser, r, a, &s);
+    screen_aside(str_bytes(&s));
     str_drop(&s);
 }
 
@@ -342,13 +364,15 @@ static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t
     s.a = a;
     text__finish(&s);
     if (!e->code && !a->err.code && o->json) text__json(sc->eng, &s, st);
-    str_drop(&s.content);
-    str_drop(&s.thinking);
+    screen_drop(&s.shown);
+    screen_drop(&s.aside);
+    str_drop_all(&s.content, &s.thinking);
     return !e->code;
 }
 
-/* Streams the answer to r, one completion, to out; guesser: NULL, or one for a single sequence. False: e says what went wrong. */
-static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *e) {
+/* Streams the answer to r, one completion, to out; guesser: NULL, or one for a single sequence. False: e says what went wrong.
+ * An answer that does not meet its constraint sets cut, as text_finished() does. */
+static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *cut, err_t *e) {
     const sched_opts alone = {.n_seqs = 1};
     sched           *sc = sched_new(eng, guesser, &alone, e);
     text_stats       st = {0};
@@ -356,12 +380,13 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
     if (sc) text__show_chain(eng, r);
     const bool ok = sc && text_turn(sc, r, o, out, &st, &a, e);
     if (ok) *e = a.err;
+    text_warn_loop(r, &a);
     if (a.finish == GEN_CONTEXT)
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
                  r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");
     if (ok && !e->code && !out->why) text__warn_empty(eng, r, o, &a);
-    if (ok && !e->code && !out->why) text_warn_unfinished(eng->v, &a);
     if (ok && !e->code && !out->why) text__summary(eng, guesser, r, &a, &st);
+    if (ok && !e->code && !out->why) text_finished(eng->v, &a, cut);
     gen_answer_drop(&a);
     sched_free(sc);
     return !e->code;

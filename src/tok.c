@@ -6,9 +6,9 @@
  * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
  * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
  *   Text is bytes. Text that is not UTF-8 is accepted: each invalid byte is a word of its own. tok_decode() returns
- * exactly the bytes that tok_encode() got, so spaces are never "cleaned up". bert, t5 and whitespace are an exception: they
- * normalise texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Three rules differ from other programs:
- *   - U+2581 in a text becomes three byte tokens, because the character's token means a space (llama, gemma4);
+ * exactly the bytes that tok_encode() got, so spaces are never "cleaned up"; llama and gemma4 take U+2581 for the space that it
+ * marks, as SentencePiece does, and it comes back as a space. bert, t5 and whitespace are an exception: they
+ * normalise texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Two rules differ from other programs:
  *   - a byte without a token in a gpt2 vocabulary is written as F4 90+k, where k is its number among such bytes, and an
  *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
  *   - a character without a token is the unknown token in a whitespace vocabulary that names one, as in the tokenizers
@@ -17,7 +17,8 @@
  *   Time is n log n in the length of a word and linear in that of a text.
  * Public: tok_list_pre, tok_load, tok_free; tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control,
  * tok_model_name, tok_pre_name, tok_text, tok_piece, tok_json; tok_ids_add, tok_ids_drop, tok_ids_has, tok_chunks;
- * tok_encode, tok_encode_spans; tok_decode, tok_stream_init, tok_stream_push, tok_stream_flush, tok_strips.
+ * tok_start, tok_raw_flags, tok_encode, tok_encode_spans; tok_decode, tok_stream_init, tok_stream_push, tok_stream_flush,
+ * tok_strips.
  * Opens: tok_ids, tok_span, tok_stream, tok_vocab. */
 
 enum {
@@ -142,18 +143,9 @@ static const tok_pre tok_pres[] = {
                  "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 static const tok_pre tok__whitespace = {"whitespace", 0, {"[" PRE_WORD "]+|[^" PRE_WORD "\\s]+"}};
 
-static bool tok__pre_has(const tok_pre *pre, bytes name) {
-    for (const char *s = pre->names; *s;) {
-        size_t n = strcspn(s, " ");
-        if (name.n && bytes_eq((bytes){(const uint8_t *)s, n}, name)) return true;
-        s += n + strspn(s + n, " ");
-    }
-    return false;
-}
-
 static const tok_pre *tok__pre_find(bytes name) {
     for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++)
-        if (tok__pre_has(&tok_pres[i], name)) return &tok_pres[i];
+        if (bytes_among(name, tok_pres[i].names)) return &tok_pres[i];
     return NULL;
 }
 
@@ -602,14 +594,25 @@ static void tok__load_ends(tok_vocab *v, int32_t fim_pad, int32_t fim_rep, int32
     if (tok__has(v, "<|tool_response>")) tok__undo_end(v, "</s>", TOK_NORMAL);
 }
 
+/* Reads the id of a special token. -1, also as an unsigned number, is no id, as if there were no such key; another number that is
+ * no token is refused for bos and eos, and else left out with a warning. */
 static bool tok__special(const tok_vocab *v, const char *name, int32_t *id, err_t *e) {
-    char     key[80];
-    uint64_t got;
+    char           key[80];
+    uint64_t       got;
+    double         x = 0;
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
-    int rc = gguf_get_u64(v->g, key, 0, (uint64_t)v->n - 1, &got, e);
+    const gguf_kv *kv = gguf_find(v->g, key);
+    if (*id >= v->n) *id = -1;                        /* a default that this vocabulary does not have */
+    const int rc = gguf_get_u64(v->g, key, 0, (uint64_t)v->n - 1, &got, e);
     if (rc > 0) *id = (int32_t)got;
-    else if (*id >= v->n) *id = -1;                   /* a default that this vocabulary does not have */
-    return rc >= 0;
+    if (rc >= 0 || kv->type == GGUF_F32 || kv->type == GGUF_F64) return rc >= 0;
+    err_t none = {0};
+    if (gguf_get_number(v->g, key, -DBL_MAX, DBL_MAX, &x, &none) < 1) return false;
+    const bool absent = x == -1 || x == UINT32_MAX || x == (double)UINT64_MAX;
+    if (!absent && (id == &v->bos || id == &v->eos)) return false;
+    if (!absent) log_warn("%s: %s is %.0f, but ids are 0 to %d: left out", v->g->path, key, x, v->n - 1);
+    *e = (err_t){0};
+    return true;
 }
 
 /* What holds where the file says nothing. */
@@ -1308,26 +1311,19 @@ static void tok__raw_sym(tok__run *r, const uint8_t *p, size_t n) {
     str_add(&r->buf, p, n);
 }
 
-/* Adds one character, or one invalid byte. U+2581 is added as three bytes: no token begins with a part of it. */
-static size_t tok__raw_char(tok__run *r, bytes t, size_t i) {
-    size_t len = (size_t)utf8_len(t.p + i, t.n - i);
-    if (len == 3 && tok__is_space(t.p + i)) {
-        for (size_t k = 0; k < 3; k++) tok__raw_sym(r, t.p + i + k, 1);
-    } else if (t.p[i] == ' ') tok__raw_sym(r, tok__space.p, 3);
-    else tok__raw_sym(r, t.p + i, len = len ? len : 1);
-    return len ? len : 1;
-}
-
 static bool tok__raw_text(tok__run *r, bytes t, bool prefix) {
     const tok_vocab *v = r->v;
     bool             lines = v->pre, ok = true;       /* lines: newlines are words of their own (gemma4) */
-    if (prefix && v->space_prefix) tok__raw_sym(r, tok__space.p, 3);
-    for (size_t i = 0; i < t.n && ok;) {
-        uint8_t before = i ? t.p[i - 1] : prefix && v->space_prefix ? ' ' : 0;
-        bool    word = v->spaces_lead && t.p[i] == ' ' && before != ' ';
-        word = word || (lines && i && (t.p[i] == '\n') != (before == '\n'));
-        if (word) ok = tok__raw_word(r);
-        i += tok__raw_char(r, t, i);
+    bool             after = prefix && v->space_prefix;                        /* the last character is a space */
+    if (after) tok__raw_sym(r, tok__space.p, 3);
+    for (size_t i = 0, len; i < t.n && ok; i += len) {
+        len = max_size((size_t)utf8_len(t.p + i, t.n - i), 1);                 /* an invalid byte counts as a character */
+        const bool space = t.p[i] == ' ' || (len == 3 && tok__is_space(t.p + i));
+        const bool word = v->spaces_lead && space && !after;
+        if (word || (lines && i && (t.p[i] == '\n') != (t.p[i - 1] == '\n'))) ok = tok__raw_word(r);
+        if (space) tok__raw_sym(r, tok__space.p, 3);
+        else tok__raw_sym(r, t.p + i, len);
+        after = space;
     }
     return ok && tok__raw_word(r);
 }
@@ -1887,7 +1883,8 @@ enum {                               /* flags of tok_encode()                   
     TOK_SPECIAL = 1,                 /* control tokens are read in the text                                       */
     TOK_BOS = 2,                     /* the start token is added                                                  */
     TOK_EOS = 4,                     /* the end token is added                                                    */
-    TOK_MIDDLE = 8                   /* the text continues another one, so no space is added before it            */
+    TOK_MIDDLE = 8,                  /* the text continues another one, so no space is added before it            */
+    TOK_BEGUN = 16                   /* of tok_raw_flags(): the text itself begins with the start token           */
 };
 
 typedef struct {                     /* bytes of a text that belong to no control token                           */
@@ -1924,6 +1921,18 @@ static int32_t tok__mark_here(const tok_vocab *v, bytes t, size_t n_control) {
         hi = tok__bound(v, lo, hi, depth, t.p[depth] + 1);
     }
     return best;
+}
+
+/* The start token of a text; -1: none. ask: 1 wants one, 0 none, -1 what the model wants. */
+static int32_t tok_start(const tok_vocab *v, int ask) { return ask < 0 ? (v->add_bos ? v->bos : -1) : ask ? v->bos : -1; }
+
+/* How a raw text is encoded: TOK_SPECIAL where `special`, TOK_BOS where it needs a start token, which an empty text is alone; ask
+ * as for tok_start(). A text that is written with the start token gets no second one: TOK_BEGUN instead. */
+static unsigned tok_raw_flags(const tok_vocab *v, bytes text, int ask, bool special) {
+    const unsigned flags = special ? TOK_SPECIAL : 0;
+    if (!ask || (ask < 0 && (v->bos < 0 || (!v->add_bos && text.n)))) return flags;
+    const bool begun = text.n && v->bos >= 0 && tok__mark_here(v, text, special ? SIZE_MAX : 0) == v->bos;
+    return flags | (begun ? TOK_BEGUN : TOK_BOS);
 }
 
 static bool tok__encode_parts(tok__run *r, bytes t, const tok_span *span, size_t n_spans, unsigned flags) {

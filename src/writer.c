@@ -1,6 +1,7 @@
 /* ===== [writer] GGUF files that this program writes =====
  * Writes a file of version 3 under a temporary name beside its path and renames it when it is complete and on disk. A reader
- * finds the old file or the complete new one; a run that ends early removes the temporary file.
+ * finds the old file or the complete new one, which has the owner and the mode of the old one; a run that ends early removes the
+ * temporary file.
  * In order: gguf_write_start; keys and tensors, in the order of the file; the bytes of the tensors, one after another, in
  * pieces of any size; gguf_write_finish. gguf_write_drop may follow any of them.
  *   Files of our own keep something between runs (prompt cache, lookup cache); each names its kind as general.architecture.
@@ -83,10 +84,12 @@ static bool gguf_write__clear(const char *tmp) {
 /* Creates the temporary file: its name is w->path, the process number, and a counter where that name is taken. -1: see errno. */
 static int gguf_write__create(gguf_writer *w, size_t tmp_bytes) {
     enum { NAMES = 100 };
-    int fd = -1;
+    struct stat old;
+    const bool  replaces = stat(w->path, &old) == 0;
+    int         fd = -1;
     for (int i = 0; fd < 0 && i < NAMES; i++) {
         snprintf(w->tmp, tmp_bytes, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", w->path, (long)getpid(), i);
-        fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        fd = out_create(w->tmp, O_WRONLY, replaces ? &old : NULL);
         if (fd < 0 && errno != EEXIST) break;
         if (fd < 0 && gguf_write__clear(w->tmp)) i--;       /* the name is free now: try it again */
     }
@@ -110,7 +113,6 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
         gguf_write_drop(w);
         return false;
     }
-    out_add_pending(w->tmp);
     return true;
 }
 
@@ -253,11 +255,7 @@ static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
 static bool gguf_write_finish(gguf_writer *w, err_t *e) {
     bool ok = w->begun || gguf_write__header(w, e);
     ASSERT(!ok || w->now == w->n_tensor);
-    if (ok && fsync(w->fd)) ok = gguf_write__unwritten(w, e);
-    if (close(w->fd) && ok) ok = gguf_write__unwritten(w, e);
-    w->fd = -1;
-    if (ok && rename(w->tmp, w->path)) ok = gguf_write__unwritten(w, e);
-    if (ok) out_settle(w->tmp, true);
+    if (ok && !out_replace(w->fd, w->tmp, w->path)) ok = gguf_write__unwritten(w, e);
     gguf_write_drop(w);
     return ok;
 }

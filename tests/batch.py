@@ -10,7 +10,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
 (`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
 import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, threading, time
-from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, new_folder, one_line, records, refused, same, sanitized, short, some, text_of, until_caught, walk
+from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, new_folder, one_line, open_terminal, records, refused, same, sanitized, short, some, text_of, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -324,6 +324,8 @@ def random_lines(rng, vocab):
                 "temperature": rng.choice((0, 0.7, 1.5)), "seed": rng.randrange(5)}
         for share, more in ((0.6, {"logprobs": rng.choice((0, 1, 4))}), (0.2, {"n": rng.choice((1, 2, 5, 9))}),
                             (0.5, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
+                            (0.3, {"stop_token_ids": [rng.randrange(10, vocab) for _ in range(20)]}),
+                            (0.3, {"min_tokens": min(rng.choice((1, 5, 40)), line["max_tokens"])}),
                             (0.2, {"stop": [rng.choice("aeiou"), "th"]}),
                             (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5})):
             if rng.random() < share:
@@ -517,7 +519,7 @@ def one_shot():
                 continue                               # the command takes neither ids nor a negative seed
             path = put("prompt.txt", prompt if isinstance(prompt, bytes) else prompt.encode())
             for i, text in enumerate(r.texts()):
-                same(text, good("-m", model, "-f", path, "-q", *as_command(ask, i)),
+                same(text, good("-m", model, "--raw", "-f", path, "-q", *as_command(ask, i)),
                      "%s, line %d, answer %d" % (os.path.basename(model), no, i))
 
 
@@ -540,6 +542,24 @@ def scored():
     check(seen >= 3, "only %d of 8 answers could be compared" % seen)
 
 
+@case
+def start_tokens():
+    """a raw prompt that is written with the start token gets no second one, which one line says at the end; --no-bos adds none"""
+    start = good("-m", PIP, "--detokenize", "--special", "-p", good("-m", PIP, "--tokenize", "--bos", "-p", "").decode()).decode()
+    lines = [{"prompt": p, "max_tokens": 6, "temperature": 0} for p in ("Once upon", start + "Once upon", start + start + "Once")]
+    texts = lambda r: [json.loads(x)["response"]["body"] for x in sorted(r.out.splitlines(), key=lambda x: json.loads(x)["line"])]
+    path = put("starts.jsonl", lines)
+    r = run("-m", PIP, "--batch", path)
+    a, b, c = texts(r)
+    same(b["choices"][0]["text"], a["choices"][0]["text"], "the same prompt")
+    same([x["usage"]["prompt_tokens"] for x in (a, b)], [len(good_ids("Once upon"))] * 2, "tokens of the prompts")
+    same(c["usage"]["prompt_tokens"], len(good_ids("Once")) + 1, "two start tokens that are written")
+    check(r.err.count(b"2 prompts begin with the start token, which is not added a second time") == 1, repr(r.err))
+    r = run("-m", PIP, "--batch", path, "--no-bos")
+    same([x["usage"]["prompt_tokens"] for x in texts(r)], [len(good_ids("Once upon")) - 1, len(good_ids("Once upon")), len(good_ids("Once")) + 1], "--no-bos")
+    check(b"start token" not in r.err, repr(r.err))
+
+
 # --- forms of a file ---
 
 @case
@@ -554,7 +574,7 @@ def plain_text():
                            ("CRLF", b"\r\n".join(prompts) + b"\r\n", range(1, 7)),
                            ("BOM", b"\xef\xbb\xbf" + b"\n".join(prompts), range(1, 7)),
                            ("blank lines", b"\n\r\n" + b"\n\n".join(prompts) + b"\n\n", range(3, 15, 2))):
-        got = batch(data, "-n", "12", *SEED)
+        got = batch(data, "--raw", "-n", "12", *SEED)
         same(sorted(got), list(at), name + ": lines")
         same([text(got)[no] for no in at], [text(want)[no] for no in range(1, 7)], name + ": texts")
     for data in b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf":
@@ -604,11 +624,42 @@ def good_lines():
     for model in PIP, SMALL:                              # no bound at all, or one beyond the context: until the context is full
         got = batch([full, dict(full, max_tokens=10**9)], model=model)
         path = put("prompt.txt", full["prompt"].encode())
-        text = good("-m", model, "-f", path, "--temp", "0", "--ignore-eos", "-q")
+        text = good("-m", model, "--raw", "-f", path, "--temp", "0", "--ignore-eos", "-q")
         same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())],
              [([text], "length")] * 2, "a full context")
     raw = run("-m", PIP, "--batch", put("in.jsonl", b'{"custom_id":"\xff\xc3(","prompt":"a","max_tokens":1}\n'), "-q")
     same([r.id for r in records(raw.out).values()], ["\ufffd\ufffd("], "a custom_id that is not UTF-8")
+
+
+@case
+def token_ends():
+    """stop_token_ids end an answer before them, with ignore_eos too; until min_tokens neither they nor end tokens are picked, and no stop string counts; the same alone, together, with guesses"""
+    base = {"prompt": "Once upon a time", "max_tokens": 30, "temperature": 0, "logprobs": 0}
+    whole = batch([dict(base, ignore_eos=True)])[1]
+    pieces = whole.body["choices"][0]["logprobs"]["tokens"]
+    ids = [int(x) for x in good("-m", PIP, "-p", base["prompt"], "--no-chat", "--temp", "0", "-n", "30", "--ignore-eos", "--ids", "-q").split()]
+    end = good("-m", PIP, "--tokenize", "--special", "-p", "<|endoftext|>").split()
+    end = int(end[0]) if len(end) == 1 else next(int(x) for x in re.findall(rb"eos_token_id\D+(\d+)", good("--inspect", "-m", PIP)))
+    at = next(i for i in range(8, 20) if ids[i] not in ids[:i])                         # its first place
+    now = {str(end): 100}                                                               # it ends as soon as it may
+    lines = [dict(base, stop_token_ids=[ids[at]]), dict(base, stop_token_ids=[ids[at]], ignore_eos=True),
+             dict(base, stop_token_ids=[ids[at]], min_tokens=at), dict(base, stop_token_ids=[ids[at]], min_tokens=at + 3),
+             dict(base, logit_bias=now), dict(base, logit_bias=now, min_tokens=7), dict(base, logit_bias=now, ignore_eos=True),
+             dict(base, logit_bias=now, ignore_eos=True, stop_token_ids=[end]),
+             dict(base, stop=pieces[2].strip() or pieces[3].strip(), min_tokens=12), dict(base, min_tokens=30),
+             dict(base, regex="a{3}", min_tokens=20), dict(base, regex="a+", logit_bias=now, min_tokens=6, stop_token_ids=[end])]
+    want = batch(lines, "-np", "1", "-t", "1", "--no-lookup")
+    for more in some(["-np 12 -t 2", "-np 3 --lookup --draft-min 2", "-np 2 -b 3 --kv-block-size 2", "-np 12 -md %s --draft-min 2" % DRAFT]):
+        equal(batch(lines, *more.split()), want, more)
+    text = lambda no: want[no].body["choices"][0]["text"]
+    ends = lambda no: (want[no].body["usage"]["completion_tokens"], want[no].body["choices"][0]["finish_reason"])
+    for no in 1, 2, 3:
+        same((text(no), ends(no)), ("".join(pieces[:at]), (at, "stop")), "line %d" % no)
+    check(text(4).startswith("".join(pieces[:at])) and ends(4)[0] >= at + 3, "min_tokens beyond a stop token: %r" % want[4].line)
+    same([ends(no) for no in (5, 6, 7, 8, 10)], [(0, "stop"), (7, "stop"), (30, "length"), (0, "stop"), (30, "length")], "end tokens")
+    check(ends(9)[0] >= 12, "a stop string: %r" % want[9].line)
+    same((text(11), ends(11)[1]), ("aaa", "stop"), "a constraint that lets nothing follow")
+    check(re.fullmatch("a+", text(12)) and ends(12) == (6, "stop"), "a constraint that is met: %r" % want[12].line)
 
 
 P = b'"prompt":"Once"'
@@ -649,7 +700,8 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"),
     ({"prompt": "a", "tool_choice": "required"}, "tool_choice"),
     ({"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
-    ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"), ({"prompt": "a", "min_tokens": 3, "max_tokens": 2}, "min_tokens"),
+    ({"prompt": "a", "stop_token_ids": [99999999]}, "stop_token_ids"), ({"prompt": "a", "skip_special_tokens": 0}, "skip_special_tokens"),
     ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"),
     ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
     ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"),
@@ -752,9 +804,53 @@ def summary():
           and s["kv_bytes_peak"] > 0, repr(s))
     cost = 36 * s["seconds"] / 3600 * 1e6 / (s["prompt_tokens"] + s["completion_tokens"])
     check(abs(s["cost_per_million_tokens"] / cost - 1) < 1e-3, "cost %r, expected %g" % (s["cost_per_million_tokens"], cost))
+    check(abs(s["cost"] / (36 * s["seconds"] / 3600) - 1) < 1e-3, "cost of the run: %r" % s["cost"])
+    check(re.search(rb"cost +[0-9.e-]+ for this run, [0-9.e-]+ for a million tokens", run("-m", PIP, "--batch", path, "--cost-per-hour", "36").err), "cost as text")
+    _, held = told([{"prompt": "a", "max_tokens": 2, "regex": "a{9}"}, {"prompt": "a", "max_tokens": 9, "regex": "a{1}"}], *SEED, "--no-close", rc=1)
+    same(held["unfinished"], 1, "unfinished answers")
     for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"),
                         ("completion_tokens_per_s", "completion_tokens")):
         check(abs(s[rate] * s["seconds"] / s[count] - 1) < 1e-3, "%s %r" % (rate, s[rate]))
+
+
+@case
+def rates_interrupted():
+    """an interrupted run counts the tokens that it has read and written, not those that wait"""
+    if stressed():
+        raise Skip("a step takes long")
+    lines = [{"prompt": "word " * 50, "max_tokens": 1000000, "ignore_eos": True, "temperature": 0, "custom_id": str(i)} for i in range(40)]
+    p = start("-m", PIP, "--batch", put("in.jsonl", lines), "--json", "-np", "2", "-c", "100000")
+    time.sleep(0.7 * SLOW)
+    p.send_signal(signal.SIGINT)
+    r = finish(p)
+    s = json.loads(r.err[r.err.index(b"{"):r.err.rindex(b"}") + 1].decode())
+    same((r.rc, s["answered"]), (130, 0), "an interrupted run")
+    same(s["prompt_tokens"], s["computed_prompt_tokens"] + s["shared_tokens"], "tokens of prompts")
+    check(s["prompt_tokens"] < 40 * 50 and (s["completion_tokens"] > 0 or not s["steps"]), repr(s))
+
+
+@case
+def dry_run():
+    """--dry-run names the wrong lines, counts tokens, estimates from a sample, and writes nothing; all that it counts is as in the run"""
+    lines = [{"prompt": "Once %s" % ("upon " * (i % 9)), "max_tokens": 1 + i % 13, "temperature": 0} for i in range(72)] + [b"{", {"prompt": 5}]
+    path, out, cache = put("in.jsonl", lines), fresh("dry.jsonl"), fresh("dry.cache")
+    r = run("-m", PIP, "--batch", path, *SEED, "--dry-run", "--cost-per-hour", "36", "-o", out, "--prompt-cache", cache)
+    check(r.rc == 1 and b"in.jsonl: line 74: prompt: found a number" in r.err and b"2 lines are wrong" in r.err, repr(r))
+    check(not os.path.exists(out) and not os.path.exists(out + ".llmrun") and not os.path.exists(cache), "nothing is written")
+    check(re.fullmatch(rb"lines       72 to answer, 2 wrong\nprompts     \d+ tokens \(\d+ to \d+\)\nanswers     about \d+ tokens, at most \d+\n"
+                       rb"time        about \d+:\d\d:\d\d \(\d+ lines took [0-9.]+ s\)\nprice       about [0-9.e-]+\n", r.out), repr(r.out))
+    s = json.loads(run("-m", PIP, "--batch", path, *SEED, "--dry-run", "--json", "-q", "-np", "100").out.decode())
+    _, real = told(lines, *SEED, rc=1)
+    same([s[k] for k in ("requests", "errors", "prompt_tokens", "sample_requests")], [72, 2, real["prompt_tokens"], 64], "counts")
+    check(0 < s["shortest_prompt"] <= s["longest_prompt"] and s["completion_tokens_estimate"] <= s["completion_tokens_at_most"], repr(s))
+    few = json.loads(run("-m", PIP, "--batch", put("in.jsonl", lines[:8]), *SEED, "--dry-run", "--json", "-q").out.decode())
+    _, real = told(lines[:8], *SEED)
+    same((few["sample_requests"], few["completion_tokens_estimate"]), (8, real["completion_tokens"]), "all lines are the sample")
+    refused(run("-m", PIP, "--batch", path, "--dry-run", "--resume", "-o", out, "-q"), 2, "--dry-run and --resume disagree", "--resume")
+    parts = [json.loads(run("-m", PIP, "--batch", put("in.jsonl", lines), "--dry-run", "--json", "-q", "--shard", "%d/2" % i).out.decode()) for i in (1, 2)]
+    same((sum(p["requests"] for p in parts), [p["requests"] + p["errors"] + p["other_shards"] for p in parts]), (72, [74, 74]), "shards")
+    r = run("-m", PIP, "--batch", put("in.jsonl", [b"{"] * 30), "--dry-run")
+    check(r.rc == 1 and r.err.count(b"in.jsonl: line") == 20 and b"and 10 more lines" in r.err, repr(r))
 
 
 @case
@@ -764,7 +860,7 @@ def drawn_seeds():
     rows = [json.loads(x) for x in good("-m", PIP, "--batch", path, "-q", "--batch-fields", "seed").splitlines()]
     check(len({x["seed"] for x in rows}) == 6 and all(0 <= x["seed"] < 1 << 63 for x in rows), repr([x["seed"] for x in rows]))
     for x in rows:
-        alone = good("-m", PIP, "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
+        alone = good("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
         same(x["response"]["body"]["choices"][0]["text"].encode(), alone, "the text of --seed %d" % x["seed"])
     check(re.search(rb"llmrun: seed        \d+, drawn; each line has its own", run("-m", PIP, "--batch", path).err),
           "no word of it")
@@ -773,12 +869,12 @@ def drawn_seeds():
 @case
 def terminal():
     """a terminal shows one progress line, which is removed at the end; -q shows none. Lines are not read from a terminal"""
-    master, slave = pty.openpty()
+    master, slave = open_terminal()
     r = subprocess.run([O.binary, "-m", PIP, "--batch", "-"], stdin=slave, capture_output=True, timeout=60 * SLOW, env=ENV)
     os.close(master), os.close(slave)
     check(r.returncode == 2 and one_line(r.stderr) and b"is a terminal" in r.stderr, repr(r))
     for more in (), ("-q",):
-        master, slave = pty.openpty()
+        master, slave = open_terminal()
         p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE,
                              stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
         os.close(slave)
@@ -1255,6 +1351,30 @@ def changed_input():
 
 
 @case
+def stale_private():
+    """header and FILE.stale are open to nobody who may not read the results; neither a link in its place nor notes lose a byte"""
+    line = lambda i, n: {"prompt": "Once %d" % i, "max_tokens": n, "temperature": 0}
+    mode = lambda path: os.stat(path).st_mode & 0o7777
+    out, notes = fresh("private.jsonl"), put("notes.jsonl", b"these are my notes")
+    for n in 2, 3, 4:
+        path = put("in.jsonl", [line(i, n) for i in range(3)])
+        if n == 2:
+            os.close(os.open(out, os.O_WRONLY | os.O_CREAT, 0o600))
+        good("-m", PIP, "--batch", path, "-o", out, "-q", *(["--resume"] if n > 2 else []))
+        same([mode(x) for x in (out, out + ".llmrun")], [0o600] * 2, "modes")
+    same((mode(out + ".stale"), read(out + ".stale").count(b"\n")), (0o600, 6), "FILE.stale")
+    old, path = read(out), put("in.jsonl", [line(i, 5) for i in range(3)])
+    for link in os.symlink, os.link:
+        os.unlink(out + ".stale")
+        link(notes, out + ".stale")
+        refused(run("-m", PIP, "--batch", path, "-o", out, "-q", "--resume"), 2, "is no file of earlier results", link.__name__)
+        same(read(notes), b"these are my notes", "the notes")
+    same(set(old.split(b"\n")) <= set(read(out).split(b"\n")), True, "no record is lost")
+    refused(run("-m", PIP, "--batch", path, "-o", notes, "-q", "--resume"), 2, "line 1 is no record", "notes are resumed")
+    same(read(notes), b"these are my notes", "the notes")
+
+
+@case
 def stale_killed():
     """killed while records are moved to FILE.stale, or with a full disk there, no record is lost and the next run ends as it should"""
     line = lambda i, n: {"prompt": "Once %d" % i, "max_tokens": n, "temperature": 0}
@@ -1413,12 +1533,282 @@ def more_fields():
     same([(x["custom_id"], x["seed"]) for x in rows[:3]], [('a,"b', "9"), ('a,"b', "10"), ("", "-7")], "ids and seeds")
     check([x["error"] != "" for x in rows] == [c is None for _, _, c in want] and "prompt" in rows[7]["error"], "errors")
     refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out), 2, "expected a new file", "a file with rows")
-    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out, "--resume"), 2, "JSON Lines",
-            "rows are not resumed")
     rows = csv.DictReader(io.StringIO(run("-m", PIP, "--batch", path, put("in2.jsonl", lines[4:5]), "-q", "--format",
                                           "csv").out.decode(), newline=""))
     same({(x["file"], x["line"]) for x in rows}, {(path, str(i)) for i in range(1, 7)} | {(tmp("in2.jsonl"), "1")},
          "files and lines")
+
+
+# --- tables ---
+
+TABLE = b'\xef\xbb\xbfid,review,stars\r\n7,"Good, ""very"" good\r\nindeed",5\r\n\r\n8,Once upon,1\r\n9,x\r\n10,"a"b,2\r\n7,A,3\r\n'
+
+
+@case
+def table_prompts():
+    """--prompt-template makes a prompt of each row of CSV, TSV, JSON or text: the record has what the same prompt in a body has, the id, columns that go through"""
+    opts = ("-m", PIP, "-n", "6", "--temp", "0", "-s", "4", "-q", "--no-chat", "--prompt-template", "{{{review}}} is")
+    want = {no: c.texts() for no, c in batch([{"prompt": p, "max_tokens": 6} for p in
+            ('{Good, "very" good\r\nindeed} is', "{Once upon} is")], "--temp", "0", "-s", "4").items()}
+    path = put("t.csv", TABLE)
+    r = run(*opts, "--batch", path, "--id-column", "id", "--batch-fields", "prompt,stars,id")
+    got = records(r.out)
+    same((r.rc, sorted(got)), (1, [1, 2, 3, 4, 5]), "rows")
+    same([got[i].texts() for i in (1, 2)], [want[1], want[2]], "texts")
+    same([got[i].id for i in (1, 2, 3, 5)], ["7", "8", None, "7"], "ids")
+    same([got[i].whole["fields"] for i in (1, 2)], [{"stars": "5", "id": "7"}, {"stars": "1", "id": "8"}], "columns")
+    same(got[2].whole["prompt"], "{Once upon} is", "the prompt")
+    for no, word in (3, "line 6: found 2 cells, expected 3 (id, review, stars)"), (4, "line 7: cell 2 has text behind"):
+        check(word in got[no].error["message"], repr(got[no].error))
+    same(got[5].error["code"], "duplicate_custom_id", "an id that comes twice")
+
+    rows = [["7", 'Good, "very" good\r\nindeed'], ["8", "Once upon"]]
+    tsv = "id\treview\n" + "".join('%s\t"%s"\n' % (a, b.replace('"', '""')) for a, b in rows)
+    objects = [{"custom_id": a, "review": b, "n": [1, None]} for a, b in rows]
+    for name, data, more in (("t.tsv", tsv.encode(), ("--id-column", "id")), ("t.jsonl", jsonl(objects), ()),
+                             ("t.dat", tsv.encode(), ("--id-column", "id", "--input-format", "tsv"))):
+        r = run(*opts, "--batch", put(name, data), "--batch-fields", "all", *more)
+        got = records(r.out)
+        same({no: (x.id, x.texts()) for no, x in got.items()}, {1: ("7", want[1]), 2: ("8", want[2])}, name)
+        same(got[1].whole["fields"], objects[0] if name == "t.jsonl" else {"id": "7", "review": rows[0][1]}, name + ": columns")
+    got = records(run(*opts, "--batch", "-", "--input-format", "csv", inp=b"review\nOnce upon\n").out)
+    same(got[1].texts(), want[2], "standard input")
+    got = records(run(*opts[:-1], "{{{text}}} is", "--batch", put("t.txt", b"\nOnce upon\n")).out)
+    same(got[2].texts(), want[2], "a line of text")
+    r = run(*opts, "--batch", put("t.jsonl", jsonl([objects[1], {"x": 1}, b"{", [1], {"review": None}])))
+    got = records(r.out)
+    same([got[i].error["message"] for i in (2, 3, 4)], ["--prompt-template: no column 'review', expected one of x"] +
+         ["the line is no JSON object"] * 2, "lines without the key, or no objects")
+    check(got[5].body, "null is an empty text")
+
+
+@case
+def table_control():
+    """a control token is one where the template has it, and text where a cell of a raw prompt has it"""
+    path = put("t.csv", b"a\n<|endoftext|>\nOnce\n")
+    tokens = lambda template: [r.body["usage"]["prompt_tokens"] for _, r in sorted(records(run(
+        "-m", PIP, "--no-chat", "-n", "1", "-q", "--batch", path, "--prompt-template", template).out).items())]
+    many, one = tokens("x{a}")
+    check(many > one + 2, "the cell is text: %r" % ((many, one),))
+    same(tokens("<|im_start|>x{a}"), [many + 1, one + 1], "the template's own")
+    same(tokens("<|endoftext|>x{a}"), [many, one], "a start token that the template writes")
+
+
+@case
+def table_chat():
+    """a filled prompt is the message of a user where lines are messages"""
+    line = {"messages": [{"role": "user", "content": "What is 7 plus 5?"}], "max_tokens": 8, "temperature": 0}
+    want = batch([line])[1].body["choices"][0]["message"]["content"]
+    r = run("-m", PIP, "--chat", "-n", "8", "--temp", "0", "-q", "--batch", put("t.csv", b"a,b\n7,5\n"), "--prompt-template", "What is {a} plus {b}?")
+    same(records(r.out)[1].body["choices"][0]["message"]["content"], want, "answers")
+
+
+@case
+def table_refused():
+    """a table without a template, columns that are not there, and broken templates are refused before anything is written; unknown keys name the way out"""
+    path, out = put("t.csv", TABLE), fresh("t.out.jsonl")
+    args = ("-m", PIP, "-q", "-o", out, "--batch", path)
+    refused(run(*args), 2, "--prompt-template", "no template")
+    refused(run(*args, "--input-format", "csv"), 2, "--prompt-template", "no template")
+    for template, word in ("{revew}", "no column 'revew'.*id, review, stars"), ("{review", "byte 0: found '{' alone"), ("", "empty text"):
+        refused(run(*args, "--prompt-template", template), 2, word, template)
+    refused(run(*args, "--prompt-template", "{review}", "--id-column", "key"), 2, "--id-column: no column 'key'", "the id")
+    refused(run(*args, "--prompt-template", "{review}", "--batch-fields", "stars,star"), 2, "--batch-fields: no column 'star'", "a column")
+    refused(run(*args[:-1], put("t.jsonl", [{"a": 1}]), "--prompt-template", "{review}"), 2, "no column 'review'", "the first object")
+    refused(run(*args[:-1], put("t2.csv", b"a,b,a\n"), "--prompt-template", "{b}"), 2, "two columns are named 'a'", "names")
+    refused(run(*args[:-1], put("t2.csv", b'a,b\n1,"2' + b"x\n" * 9000), "--prompt-template", "{b}", "--batch-line", "9000"), 2,
+            "line 2: a row of more than 9000 bytes", "a quote that is not closed")
+    check(not os.path.exists(out), "nothing is written")
+    error = batch([{"review": "x", "prompt": "y"}], rc=1)[1].error["message"]
+    check("unknown key 'review'" in error and "--prompt-template" in error and "metadata" in error, error)
+    same(len(records(run("-m", PIP, "-q", "-n", "1", "--no-chat", "--input-format", "text", "--batch", path).out)), 7, "a table as lines of text")
+
+
+@case
+def table_resumed():
+    """a table is resumed by its rows: changed rows and another header run again, rows that moved with their id do not"""
+    out = fresh("t.out.jsonl")
+    args = ("-m", PIP, "-q", "-n", "4", "--temp", "0", "-s", "3", "--no-chat", "--prompt-template", "{b}", "--id-column", "a", "--resume", "-o", out, "--batch")
+    run(*args, put("t.csv", b"a,b\n1,One\n2,Two\n3,Three\n"))
+    was = records(read(out))
+    run(*args, put("t.csv", b"a,b\n3,Three\n1,One\n2,To\n"))
+    got = records(read(out))
+    same([got[i].id for i in (1, 2, 3)], ["3", "1", "2"], "order")
+    same([got[i].body["created"] == was[k].body["created"] and got[i].hash == was[k].hash for i, k in ((1, 3), (2, 1))], [True] * 2, "rows that moved")
+    check(got[3].hash != was[2].hash, "a changed row")
+    run(*args, put("t.csv", b"a,b,c\n3,Three,\n"))
+    same((len(records(read(out))), read(out + ".stale").count(b"\n")), (1, 4), "another header")
+    r = run(*args[:10], "--prompt-template", "x{b}", *args[12:], tmp("t.csv"))
+    refused(r, 2, "was made with prompt-template", "another template")
+
+
+# --- forms of the answers ---
+
+def rows_of(data, sep=","):
+    return list(csv.DictReader(io.StringIO(data.decode(), newline=""), delimiter=sep))
+
+
+@case
+def forms():
+    """the name of the -o file and --format say the form: CSV, TSV, text, a JSON list and records hold the same answers in the order of the input"""
+    lines = [{"custom_id": "a", "prompt": "Once upon", "max_tokens": 9, "n": 2, "stop": ["zz"]}, {"prompt": 5}, {"prompt": "\u00e9, \"x\"", "max_tokens": 1},
+             {"prompt": "x", "max_tokens": 0}]
+    path, opts = put("in.jsonl", lines), ("-m", PIP, "-s", "9", "--batch", tmp("in.jsonl"))
+    want = batch(lines, "-s", "9", rc=1)
+    texts = [[text_of(c) for c in want[i].body["choices"]] if want[i].body else [b""] for i in sorted(want)]
+    text = b"".join(x + b"\n" for line in texts for x in line)
+    for name in "csv", "tsv", "txt", "json", "jsonl":
+        out = fresh("forms." + name)
+        fresh("forms.%s.jsonl" % name)
+        r = run(*opts, "-o", out)
+        check(r.rc == 1, repr(r))
+        records_at = out if name == "jsonl" else out + ".jsonl"
+        equal(records(read(records_at)), want, name + ": records")
+        check(os.path.exists(records_at + ".llmrun") and (name == "jsonl" or not os.path.exists(out + ".llmrun")), name + ": header")
+        if name in ("csv", "tsv"):
+            got = rows_of(read(out), "," if name == "csv" else "\t")
+            same([(int(x["line"]), x["custom_id"], x["text"].encode()) for x in got],
+                 [(no, want[no].id or "", x) for no, t in zip(sorted(want), texts) for x in t], name)
+            same([(x["prompt_tokens"] != "", x["completion_tokens"] != "") for x in got], [(True, True), (False, False), (False, False), (True, True), (True, True)], "tokens of a line stand once")
+        elif name == "txt":
+            same(read(out), text, "text")
+        elif name == "json":
+            equal(records(jsonl(json.loads(read(out).decode("utf-8")))[:0] + b"".join(x.rstrip(b",") + b"\n" for x in read(out).splitlines()[1:-1])), want, "list")
+    same(run(*opts, "-q", "--format", "text").out, text, "text on stdout")
+    same(run(*opts, "-q", "--format", "text", "-np", "1", "--batch-order", "input").out, text, "text of one after the other")
+    same(run(*opts, "-q", "--format", "text", "--print0").out, b"".join(x + b"\0" for line in texts for x in line), "NULs")
+    check(b"line 2: prompt:" in run(*opts, "--format", "text").err, "an error is said on stderr")
+    rows = lambda data: sorted(tuple(x.items()) for x in rows_of(data))
+    same(rows(run(*opts, "-q", "--format", "csv").out), rows(read(tmp("forms.csv"))), "CSV on stdout")
+    equal(records(run(*opts, "-q", "--format", "jsonl").out), want, "records on stdout")
+    out = fresh("forms2.csv")
+    run(*opts, "-q", "--format", "jsonl", "-o", out)
+    equal(records(read(out)), want, "--format comes before the name")
+    for name, word in ("x.npy", "form of vectors"), ("x.f32", "form of vectors"):
+        refused(run(*opts, "-q", "-o", tmp(name)), 2, word, name)
+    refused(run(*opts, "-q", "--print0"), 2, "--format text", "--print0 alone")
+    exact = run("-m", PIP, "-q", "--batch", put("in.jsonl", [{"prompt": "a", "max_tokens": 3, "logit_bias": {"200": 100}}]), "--format", "text").out
+    with_bytes = batch([{"prompt": "a", "max_tokens": 3, "logit_bias": {"200": 100}}])[1].texts()[0]
+    same(exact, with_bytes + b"\n", "exact bytes")
+
+
+@case
+def forms_columns():
+    """a table of constrained answers has a column for each key of the schema; columns of the input go through; names that clash are told apart"""
+    schema = {"type": "object", "properties": {"text": {"enum": ["a,b", 'c"d']}, "n": {"type": "integer", "minimum": 10, "maximum": 99}, "ok": {"type": "boolean"}, "line": {"type": "null"}},
+              "required": ["text", "n", "ok", "line"], "additionalProperties": False}
+    path = put("t.csv", b"id,text,n\n1,Once,x\n2,Two,\"y,z\"\n3,Three\n")
+    base = ("-m", PIP, "-q", "-s", "3", "--no-chat", "--batch", path, "--prompt-template", "{text}", "--id-column", "id", "--batch-fields", "all",
+            "--json-schema", json.dumps(schema))
+    args = (*base, "-n", "60", "--close")
+    want = records(run(*args).out)
+    out = fresh("t.out.csv")
+    fresh("t.out.csv.jsonl")
+    for got in rows_of(run(*args, "-o", out).out or read(out)), rows_of(run(*args, "--format", "csv", "--ordered").out):
+        same(list(got[0]), "line,custom_id,index,id,input.text,input.n,answer.text,n,ok,answer.line,finish_reason,prompt_tokens,completion_tokens,error,reasoning_content,tool_calls".split(","), "header")
+        for row in got[:2]:
+            answer = json.loads(want[int(row["line"])].texts()[0])
+            same([row["answer.text"], row["n"], row["ok"], row["answer.line"]], [answer["text"], str(answer["n"]), json.dumps(answer["ok"]), ""], "keys")
+        same([(x["custom_id"], x["input.text"], x["input.n"]) for x in got], [("1", "Once", "x"), ("2", "Two", "y,z"), ("", "", "")], "columns of the input")
+        check("found 2 cells" in got[2]["error"], repr(got[2]))
+    cut = put("t.jsonl", [{"text": "Once", "stop": None}])
+    got = rows_of(run("-m", PIP, "-q", "--no-chat", "--temp", "0", "-n", "30", "--stop", "n", "--batch", cut, "--prompt-template", "{text}", "--json-schema",
+                      json.dumps(schema), "--format", "csv").out)
+    check(got[0]["error"].startswith("no object: ") and not got[0]["ok"], "cut answers say what they are: %r" % got)
+
+
+@case
+def forms_resumed():
+    """--resume goes on with a table and a text by the records beside it; an interrupted run writes what has ended"""
+    lines = [{"custom_id": str(i), "prompt": "Once %d" % i, "max_tokens": 3 + i % 5, "temperature": 0} for i in range(12)]
+    for name in "r.csv", "r.txt", "r.json":
+        out, side = fresh(name), fresh(name + ".jsonl")
+        args = ("-m", PIP, "-q", "-s", "1", "-o", out, "--batch")
+        path = put("in.jsonl", lines)
+        refused(run(*args, tmp("none.jsonl")), 2, "none.jsonl", "no input")
+        check(not os.path.exists(out), "a run that fails early leaves no file")
+        good(*args, path)
+        whole, kept = read(out), read(side)
+        refused(run(*args, path), 2, "expected a new file", "a file with answers")
+        put(name + ".jsonl", b"".join(x + b"\n" for x in kept.split(b"\n")[:5]) + kept[:9])
+        put(name, whole[:20])
+        good(*args, path, "--resume")
+        strip = lambda data: re.sub(rb'"created":\d+', b"", data)
+        same(strip(read(out)), strip(whole), name + ": resumed")
+        good(*args, put("in.jsonl", lines[3:] + [lines[0]]), "--resume")
+        back = read(out)
+        check(back != whole and len(back) < len(whole), "lines that left the input")
+        os.unlink(side)
+        refused(run(*args, path, "--resume"), 2, "r[.].*[.]jsonl: not found", "no records")
+    if stressed():
+        return
+    endless = {"prompt": "Once", "max_tokens": 1000000, "ignore_eos": True, "temperature": 0}
+    for pause in 0.5, 2, 8, 32:
+        out, side = fresh("r.csv"), fresh("r.csv.jsonl")
+        p = start("-m", PIP, "-q", "-np", "5", "-c", "100000", "-o", out, "--batch", put("in.jsonl", [endless] + lines[:4]))
+        time.sleep(pause * SLOW)
+        p.send_signal(signal.SIGINT)
+        r = finish(p)
+        if len(records(read(side))) == 4:
+            break
+    same((r.rc, [x["line"] for x in rows_of(read(out))]), (130, ["2", "3", "4", "5"]), "an interrupted run")
+
+
+@case
+def forms_merged():
+    """--merge writes joined records as a table, a text or a list, as a run of all lines does; shards of a table keep records that it joins"""
+    lines = [{"custom_id": "k%d" % i, "prompt": "Once %d" % i, "max_tokens": 3, "temperature": 0, "n": 1 + i % 2} for i in range(9)] + [{"prompt": 5}]
+    path = put("in.jsonl", lines)
+    args = ("-m", PIP, "-q", "-s", "1", "--batch", path, "--batch-fields", "seed,logprob,prompt")
+    parts = []
+    for i in 1, 2, 3:
+        parts.append(fresh("part%d.csv.jsonl" % i))
+        fresh("part%d.csv" % i)
+        run(*args, "-o", tmp("part{shard}.csv"), "--shard", "%d/3" % i)
+    for name in "all.csv", "all.tsv", "all.txt", "all.json":
+        out, whole = fresh(name), fresh("whole" + name[3:])
+        fresh("whole%s.jsonl" % name[3:])
+        run(*args, "-o", whole)
+        good("--merge", *parts, "-o", out, "-q")
+        strip = lambda data: re.sub(rb'"created":\d+|"cached_tokens":\d+|"system_fingerprint":"[^"]+"|,reasoning_content,tool_calls(?=\n)|,,(?=\n)', b"", data)
+        if name == "all.csv":
+            a, b = rows_of(read(out)), rows_of(read(whole))
+            same(a, [{k: v for k, v in x.items() if k not in ("reasoning_content", "tool_calls")} for x in b], name)
+        elif name == "all.tsv":
+            same([x["text"] for x in rows_of(read(out), "\t")], [x["text"] for x in rows_of(read(whole), "\t")], name)
+        else:
+            same(strip(read(out)), strip(read(whole)), name)
+    same(good("--merge", *parts, "--format", "text", "--print0", "-q").replace(b"\0", b"\n"), read(tmp("all.txt")), "NULs")
+    records(good("--merge", *parts, "--format", "jsonl", "-q"))
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}}, "required": ["a", "b"], "additionalProperties": False}
+    put("t.csv", b"x,y\nOnce,1\nTwo,2\n")
+    out = fresh("objects.jsonl")
+    run("-m", PIP, "-q", "-n", "60", "--close", "--no-chat", "--batch", tmp("t.csv"), "--prompt-template", "{x}", "--batch-fields", "y", "--json-schema", json.dumps(schema), "-o", out)
+    rows = rows_of(good("--merge", out, "--format", "csv", "-q"))
+    same(list(rows[0]), "line,custom_id,index,y,a,b,finish_reason,prompt_tokens,completion_tokens,error".split(","), "columns that the records have")
+    check([x["y"] for x in rows] == ["1", "2"] and all(x["a"] in "12" and x["b"] in ("true", "false") for x in rows), repr(rows))
+    refused(run("--merge", out, put("notes.txt", b"my notes\n"), "--format", "json", "-q"), 2, "notes.txt", "a part that is no results")
+
+
+@case
+def retry_errors():
+    """--resume --retry-errors runs the lines again that have an error, and those alone"""
+    lines = [{"custom_id": "a", "prompt": "Once", "max_tokens": 3}, {"prompt": "x " * 300, "max_tokens": 3}, {"prompt": 5}, {"prompt": "One", "max_tokens": 2}]
+    path, out = put("in.jsonl", lines), fresh("retry.jsonl")
+    args = ("-m", PIP, "-s", "1", "-o", out, "--batch", path)
+    run(*args, "-q")
+    was = {no: r.line for no, r in records(read(out)).items()}
+    put("retry.jsonl", read(out).replace(was[1], b'{"id":"batch_req_1_%s","custom_id":"a","line":1,"response":null,"error":{"code":"out_of_room","message":"m"}}' %
+                                        Record(was[1]).hash))
+    r = run(*args, "--resume")
+    check(r.rc == 1 and records(read(out))[1].error, "errors stay without --retry-errors")
+    r = run(*args, "--resume", "--retry-errors")
+    got = records(read(out))
+    check(r.rc == 1 and b"2 lines with an error run again" in r.err and b"2 answered before" in r.err, repr(r))
+    same((got[1].texts(), got[3].error["code"]), (Record(was[1]).texts(), "invalid_request"), "lines 1 and 3")
+    same([got[i].line == was[i] for i in (2, 4)], [True, True], "the other lines")
+    check(not os.path.exists(out + ".stale"), "errors are not kept")
+    check(b"--retry-errors has no effect without --resume" in run(*args[:4], "--batch", path, "--retry-errors").err, "alone")
 
 
 # --- many machines ---

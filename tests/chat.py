@@ -5,10 +5,10 @@
 
 The models are made here: each says what a chain of tokens lets it say (script.py).
 """
-import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, time
+import base64, csv, datetime, glob, io, json, os, re, resource, select, subprocess, sys, time
 import script
 from hostile import STR
-from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, jsonl, new_folder, one_line, records, same, short, some, walk
+from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, fork_terminal, jsonl, new_folder, one_line, records, same, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
@@ -44,7 +44,7 @@ def refused(words, *args, code=2, **kw):
 
 def in_terminal(*args):
     """What the command prints where standard input and output are a terminal."""
-    pid, fd = pty.fork()
+    pid, fd = fork_terminal()
     if pid == 0:
         os.execve(BIN, [BIN, *args], ENV)
     seen, until = b"", time.time() + 60 * SLOW
@@ -91,6 +91,11 @@ def steady(name, template):
 
 def chat(path, *args, **kw):
     return good("-m", path, "--chat", *GREEDY, *args, **kw)
+
+
+def as_printed(answer):
+    """What a run prints of the answer to a message."""
+    return answer if answer.endswith("\n") else answer + "\n"
 
 
 def rendered(path, *args):
@@ -197,43 +202,124 @@ def templates_hostile():
 def chat_answer():
     """--chat with -p, -f and a pipe asks the same; the answer ends at the template's mark"""
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
-    same(chat(m, "-p", "Hi"), "Hello you", "-p")
-    same(chat(m, "-f", tmp("hi", "Hi")), "Hello you", "-f")
-    same(chat(m, inp=b"Hi"), "Hello you", "a pipe")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "-p")
+    same(chat(m, "-f", tmp("hi", "Hi")), "Hello you\n", "-f")
+    same(chat(m, inp=b"Hi"), "Hello you\n", "a pipe")
     text, ids = rendered(m, "-p", "Hi")
     same(text, "<s><|user|>Hi<|end|><|assistant|>", "the prompt")
     same(chat(m, "-n", "0", "--echo", "-p", "A", inp=b"B"), "<s><|user|>A\nB<|end|><|assistant|>", "-p and a pipe")
 
 
 @case
-def chat_raw():
-    """without --chat a pipe, and with --no-chat everything is raw"""
-    m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
-    same(good("-m", m, *GREEDY, "-n", "0", "--echo", inp=b"Hi"), "Hi", "a pipe")
-    same(good("-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "-p, no terminal")
-    same(good("-m", m, "--no-chat", "-sys", "S", *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "--no-chat")
+def chat_by_default():
+    """a model with a template gets a message from -p, -f, a pipe and a line of a batch; --raw under each of its names continues the text, and so does a model without one"""
+    m, bare = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), model("bare", [["Hi", "there"]], None)
+    asked, hi = "<s><|user|>Hi<|end|><|assistant|>", tmp("hi", "Hi")
+    lines = tmp("hi.txt", "Hi\n" * 2)
+    for how, kw in (("-p", "Hi"), {}), (("-f", hi), {}), ((), {"inp": b"Hi"}):
+        show = ("-n", "0", "--echo", *how)
+        same(good("-m", m, *show, **kw), asked, "%s, a message" % (how,))
+        same(good("-m", m, *GREEDY, *how, **kw), "Hello you\n", "%s, its answer" % (how,))
+        for raw in ("--raw", "--no-chat", "-no-cnv", "--no-conversation"):
+            same(good("-m", m, *show, raw, **kw), "Hi", "%s %s" % (how, raw))
+        same(good("-m", bare, *show, **kw), "Hi", "%s, no template" % (how,))
+        for chat_ in ("--chat", "-cnv", "--conversation", "-st", "--single-turn", "--jinja"):
+            same(good("-m", m, *show, chat_, **kw), asked, "%s %s" % (how, chat_))
+            refused("tokenizer.chat_template", "-m", bare, *show, chat_, **kw)
+    same(good("-m", m, "--raw", "-sys", "S", *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "--raw -sys")
     same(good("-m", m, "-sys", "S", *GREEDY, "-n", "0", "--echo", inp=b"Hi"),
          "<s><|system|>S<|end|><|user|>Hi<|end|><|assistant|>", "-sys")
+    shapes = lambda path, *args: [r.body["object"] for _, r in sorted(records(run(
+        "-m", path, "--batch", lines, "-n", "2", "-q", *args).out).items())]
+    same(shapes(m), ["chat.completion"] * 2, "lines")
+    same(shapes(m, "--raw"), ["text_completion"] * 2, "lines, --raw")
+    same(shapes(bare), ["text_completion"] * 2, "lines, no template")
+    got = lines_out(m, [{"prompt": "Hi", "max_tokens": 2}])
+    same(got[1].body["object"], "text_completion", "a body with a prompt")
+    for action in ("--score", "--tokenize", "--embed"):
+        same(run("-m", m, action, "-p", "Hi", "-q").out, run("-m", m, action, "-p", "Hi", "-q", "--raw").out, action + " is raw")
+
+
+@case
+def chat_ends_with_a_newline():
+    """the answer to a message ends with one newline, its own where it has one, and an empty one is an empty line; a raw continuation is exact bytes; -n 0 writes nothing"""
+    for i, (said, want) in enumerate((("Hello", "Hello\n"), ("Hello\n", "Hello\n"), ("Hello\n\n", "Hello\n\n"), ("", "\n"))):
+        m = model("newline%d" % i, [["<|assistant|>", *([said] if said else []), "<|end|>"]], SIMPLE)
+        same(good("-m", m, *GREEDY, "-p", "Hi", "-q"), want, "%r in a pipe" % said)
+        good("-m", m, *GREEDY, "-p", "Hi", "-q", "-o", tmp("said.txt"))
+        same(open(tmp("said.txt")).read(), want, "%r in a file" % said)
+        same(good("-m", m, *GREEDY, "--raw", "-p", "<|assistant|>", "-q"), said, "%r raw" % said)
+        same(good("-m", m, *GREEDY, "-p", "Hi", "-q", "-n", "0"), "", "%r, -n 0" % said)
+
+
+@case
+def chat_loop_stop():
+    """an answer without a bound ends where 512 tokens repeat, one line says so, and its finish reason is length; --loop-stop N, off; the same place alone, in a batch, with guesses, threads, a shifted context"""
+    m = model("loop", [["<|assistant|>", "Hello", " you", " la", " lo", " li", " la"]], SIMPLE, context=4096)
+    ask = ("-m", m, "-p", "Hi", "--json", *GREEDY)
+    def tokens(*args):
+        r = run(*ask, *args)
+        a = json.loads(r.out)
+        same((r.rc, a["finish_reason"]), (0, "length"), " ".join(args))
+        return a["completion_tokens"], b"ends in a loop" in r.err, r.err
+    n, said, err = tokens()
+    same((n, said), (2 + 3 + 512, True), "by default")
+    check(b"llmrun: the answer ends in a loop: its last 512 tokens repeat with a period of 3 (--loop-stop off goes on)\n" in err, repr(err))
+    for args, want in (("--loop-stop", "7"), (2 + 3 + 7, True)), (("--loop-stop", "auto"), (517, True)), (("-n", "700"), (700, False)), \
+                      (("-n", "700", "--loop-stop", "20"), (25, True)), (("-n", "700", "--loop-stop", "off"), (700, False)), (("-n", "517"), (517, False)):
+        same(tokens(*args)[:2], want, " ".join(args))
+    n, said, _ = tokens("--loop-stop", "off")
+    check(n > 4000 and not said, "off: %d tokens" % n)
+    for args in ("--no-lookup", "-t", "1"), ("--lookup", "-t", "2"), ("--draft-min", "5"), ("-b", "1"), ("-c", "100", "--context-shift"):
+        same(tokens(*args)[:2], (517, True), " ".join(args))
+    refused("--loop-stop", "-m", m, "-p", "Hi", "--loop-stop", "never")
+    refused("out of range", "-m", m, "-p", "Hi", "--loop-stop", "-1")
+    lines = [{"messages": ASK}, {"messages": ASK, "max_tokens": 600}, {"messages": ASK, "n": 2}, {"prompt": " la", "temperature": 0}]
+    for args in (), ("-np", "1", "--no-lookup"), ("-t", "2", "--kv-block-size", "4", "--kv-blocks", "300"):
+        r = run("-m", m, "--batch", tmp("loops.jsonl", jsonl(lines)), *GREEDY, *args)
+        check(r.rc == 0 and b"llmrun: 4 answers end in a loop (--loop-stop off goes on)\n" in r.err, repr(r))
+        got = [(c["finish_reason"], x.body["usage"]["completion_tokens"]) for _, x in sorted(records(r.out).items()) for c in x.body["choices"]]
+        same(got, [("length", 517), ("length", 600), ("length", 2 * 517), ("length", 2 * 517), ("length", 515)], " ".join(args))
+
+
+@case
+def chat_of_several_parts():
+    """-p, then the files of -f, a blank line between; standard input after them; -sysf is -sys with the text of a file, less one newline at its end"""
+    m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
+    show = ("-m", m, "-n", "0", "--echo")
+    a, b = tmp("a.txt", "A\n"), tmp("b.txt", "B")
+    user = "<s><|user|>%s<|end|><|assistant|>"
+    same(good(*show, "-f", b, "-p", "ask", "-f", a), user % "ask\n\nB\n\nA\n", "-p and two files")
+    same(good(*show, "-p", "ask", "-f", a, "-f", b, inp=b"in"), user % "ask\n\nA\n\nB\n\nin", "and standard input")
+    same(good(*show, "--raw", "-f", a, "-f", b, inp=b"in"), "A\n\nB", "files alone")
+    for text, want in ("S", "S"), ("S\n", "S"), ("S\n\n", "S\n"), ("", ""):
+        same(good(*show, "-p", "Hi", "-sysf", tmp("sys.txt", text)), good(*show, "-p", "Hi", "-sys", want), "-sysf %r" % text)
+    refused("sys.txt: byte 1 is a NUL", *show, "-p", "Hi", "-sysf", tmp("sys.txt", b"S\0x"))
+    refused("no-such-file", *show, "-p", "Hi", "--system-prompt-file", tmp("no-such-file"))
+    refused("both give a system message", *show, "-p", "Hi", "-sys", "x", "-sysf", a)
+    refused("is the system message itself", *show, "-p", "Hi", "-sysf", a, "-o", a)
 
 
 @case
 def chat_terminal():
-    """a prompt given in a terminal is a message where the model has a template, and raw with --no-chat or without a template"""
+    """a prompt given in a terminal is a message where the model has a template, and raw with --raw or without a template"""
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
     bare = model("bare", [["Hi", "there"]], None)
     same(in_terminal("-q", "-m", m, *GREEDY, "-p", "Hi"), "Hello you\n", "by default")
-    same(in_terminal("-q", "-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi", "--no-chat"), "Hi\n", "--no-chat")
+    same(in_terminal("-q", "-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi", "--raw"), "Hi\n", "--raw")
     same(in_terminal("-q", "-m", bare, *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi\n", "no template")
 
 
 @case
 def chat_tokens():
-    """the ids of a chat are those of its rendering, with one start token"""
-    for m in (PIP, model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)):
+    """the ids of a chat are those of its rendering, with one start token, whether the template writes it or not"""
+    answer = [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]]
+    for m in (PIP, model("simple", answer, SIMPLE), model("silent", answer, SIMPLE.replace("{{ bos_token }}", ""))):
         for text in ("Hi", "two\n\nlines  and spaces ", "é 中文 😀", "<b>&amp; {{ x }} {% if %}", "", "<|im_sta", "<think>"):
             text_, ids = rendered(m, "-p", text)
             want = good("-m", m, "--tokenize", "--special", "-p", text_).split()
             start = good("-m", m, "--tokenize", "--bos", "-p", "").split()
+            check(ids.count(start[0]) == 1, "%s, %r: start tokens in %s" % (os.path.basename(m), text, ids))
             check(ids == want or (ids == start + want and want[:1] != start),
                   "%s, %r: ids %s, the rendering has %s" % (os.path.basename(m), text, ids, want))
 
@@ -278,6 +364,16 @@ def chat_no_template():
     refused("bad.jinja:2:", "-m", bare, "--chat-template-file", tmp("bad.jinja", "\n{% if %}"), "-p", "Hi")
     refused("no tools here", "-m", bare, "--chat-template-file",
             tmp("raises.jinja", "{{ raise_exception('no tools here') }}"), "-p", "Hi")
+    broken = model("broken", [["Hi", "there", "<|end|>"]], "\n{% if %}")
+    for args in ("-p", "Hi"), ("-f", tmp("hi", "Hi")):
+        refused("chat_template:2:", "-m", broken, *args)
+        refused("(--raw continues texts without the template)", "-m", broken, *args)
+        same(good("-m", broken, "--raw", *GREEDY, *args), "there", "--raw")
+    check(b"--raw" not in run("-m", broken, "--chat", "-p", "Hi").err, "--chat names --raw")
+    got = lines_out(broken, [{"prompt": "Hi", "max_tokens": 1}, {"messages": ASK}], rc=1)
+    check(got[1].body and "chat_template:2:" in got[2].error["message"], "lines: %r" % got)
+    got = lines_out(broken, b"Hi\n", rc=1)
+    check("chat_template:2:" in got[1].error["message"], "a line of text: %r" % got)
     same(good("-m", bare, "--chat-template-file", tmp("own.jinja", "[{{ messages[0]['content'] }}]"), "-n", "0",
               "--echo", "-p", "Hi"), "[Hi]", "a template of one's own")
 
@@ -292,7 +388,7 @@ def chat_messages():
     listed, held = tmp("list.json", json.dumps(turns)), tmp("held.json", json.dumps({"messages": turns}))
     for f in listed, held, tmp("marked.json", "\ufeff" + json.dumps(turns)):
         same(good("-m", m, "--messages", f, "-n", "0", "--echo"), want + "<|assistant|>", "messages")
-        same(good("-m", m, "--messages", f), "Hello you", "the answer")
+        same(good("-m", m, "--messages", f), "Hello you\n", "the answer")
     same(good("-m", m, "--messages", listed, "-p", "E", "-n", "0", "--echo"), want + "<|user|>E<|end|><|assistant|>",
          "and a prompt")
     same(good("-m", m, "--messages", listed, "-sys", "S", "-n", "0", "--echo"),
@@ -304,7 +400,7 @@ def chat_messages():
         refused(words, "-m", m, "--messages", tmp("bad.json", bad))
     refused("levels", "-m", m, "--messages", tmp("deep.json", "[" * 5000), code=3)
     refused("nowhere.json", "-m", m, "--messages", tmp("nowhere.json"))
-    refused("--no-chat and --messages disagree", "-m", m, "--no-chat", "--messages", listed)
+    refused("--raw and --messages disagree", "-m", m, "--raw", "--messages", listed)
 
 
 @case
@@ -338,14 +434,14 @@ def chat_ends():
     stop = script.CONTROL + ["<|stop7|>"]
     m = model("stop7", [["<|assistant|>", "Hello", " you", "<|stop7|>", "junk", "<|end|>"]],
               SIMPLE.replace("<|end|>", "<|stop7|>"), control=stop)
-    same(chat(m, "-p", "Hi"), "Hello you", "its own end")
-    same(good("-m", m, *GREEDY, "-p", "<|assistant|>"), "Hello youjunk", "raw")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "its own end")
+    same(good("-m", m, "--raw", *GREEDY, "-p", "<|assistant|>"), "Hello youjunk", "raw")
     m = model("turns", [["<|assistant|>", "Hello", " you", "<|user|>", "junk", "<|end|>"]], SIMPLE.replace("<|end|>", ""))
-    same(chat(m, "-p", "Hi"), "Hello you", "the next turn")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "the next turn")
     words = "{% for m in messages %}{{ '\\n\\n### ' + m['role'] }}:\n{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}{{ '\\n\\n### assistant:\\n' }}{% endif %}"
     m = model("words", [["assistant:\n", "Hello", " you", "\n\n### user:", "\nmore", "<|end|>"]], words)
-    same(chat(m, "-p", "Hi"), "Hello you", "a text")
-    same(chat(m, "-p", "Hi", "--stop", "you"), "Hello ", "and a text of --stop")
+    same(chat(m, "-p", "Hi"), "Hello you\n", "a text")
+    same(chat(m, "-p", "Hi", "--stop", "you"), "Hello \n", "and a text of --stop")
     r = run("-m", m, "--chat", *GREEDY, "-p", "Hi", "--json")
     same(json.loads(r.out)["finish_reason"], "stop", "finish_reason")
 
@@ -355,8 +451,8 @@ def chat_thinking():
     """standard output has the answer alone; --think show puts thinking on stderr; JSON has it as reasoning_content"""
     for m, label in ((steady("closed", THINKS), "the model opens"), (steady("open", OPENS), "the prompt opens")):
         hidden, shown = (run("-m", m, "--chat", *GREEDY, "-p", "Hi", *more) for more in ((), ("--think", "show")))
-        same(hidden.out, b"Hello you", label)
-        same(shown.out, b"Hello you", label + ", shown")
+        same(hidden.out, b"Hello you\n", label)
+        same(shown.out, b"Hello you\n", label + ", shown")
         check(b"first second third fourth\n" in shown.err and b"second" not in hidden.err
               and b"\x1b" not in shown.err, "%s: %r, %r" % (label, hidden.err, shown.err))
         a = json.loads(chat(m, "-p", "Hi", "--json"))
@@ -413,7 +509,7 @@ def chat_calls():
     m = model("calls", [["<|assistant|>", "Well", said, "<|end|>"]], CALLS)
     tools = tmp("look.json", json.dumps(TOOLS))
     same(chat(m, "-p", "Hi", "--tools", tools), 'Well\n{"name":"look","arguments":{"where": "here"}}\n', "text")
-    same(chat(m, "-p", "Hi"), "Well" + said, "no tools")
+    same(chat(m, "-p", "Hi"), "Well" + said + "\n", "no tools")
     a = json.loads(chat(m, "-p", "Hi", "--tools", tools, "--json"))
     call = a["tool_calls"][0]
     same((a["text"], a["finish_reason"], call["type"], call["function"]["name"],
@@ -425,11 +521,54 @@ def chat_calls():
 
 
 @case
+def chat_calls_sent_back():
+    """a message with calls and without content, as OpenAI's clients send it back, renders as one whose content is the empty text: its call is there, no error, None or null; the older function_call too"""
+    paths = [p for folder in (OWN_TEMPLATES, EXAMPLES) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]
+    paths += [tmp("writes-none.jinja", CALLS),                                   # writes None for null
+              tmp("adds.jinja", CALLS.replace("{{ m['content'] }}", "{{ '' + m['content'] }}")),          # fails on null
+              tmp("only-null.jinja", CALLS.replace("{% for c in m.tool_calls or [] %}", "{% for c in m.tool_calls if m['content'] is none %}")
+                  .replace("{{ m['content'] }}", "{{ m['content'] or '' }}"))]     # writes calls beside null alone
+    path, n = model("wide", [["<|assistant|>", "Hello", "<|end|>"]], SIMPLE, context=16384), 0
+    call = {"name": "look", "arguments": json.dumps({"where": "Qxplace"})}
+    ask = lambda message, result: {"tools": TOOLS, "messages": [{"role": "user", "content": "Hi"}, dict(message, role="assistant"),
+                                                                dict(result, content="42")]}
+    for template in paths:
+        name = os.path.basename(template)
+        new = {"tool_calls": [{"id": "call00000", "type": "function", "function": call}]}
+        result = {"role": "tool", "tool_call_id": "call00000", "name": "look"}
+        chats = [ask(dict(new, content=""), result), ask(new, result), ask(dict(new, content=None), result),
+                 ask({"content": None, "function_call": call}, {"role": "function", "name": "look"})]
+        runs = [run("-m", path, "--chat", "--chat-template-file", template, "-n", "0", "--echo", "--messages",
+                    tmp("back.json", json.dumps(c))) for c in chats]
+        if b"must alternate" in runs[0].err:          # a template without tools
+            continue
+        for r in runs:
+            check(r.rc == 0 and r.out == runs[0].out, "%s: %r, not as with an empty text: %r" % (name, r, runs[0]))
+        check(not re.search("None|null", runs[0].out.decode().split("Hi")[-1].split("42")[0]), "%s: %r" % (name, runs[0].out))
+        n += b"Qxplace" in runs[0].out
+        check(os.path.dirname(template) == EXAMPLES or b"Qxplace" in runs[0].out, "%s: no call: %r" % (name, runs[0]))
+    check(n >= (13 if len(paths) > 5 else 5), "%d of %d templates show the call" % (n, len(paths)))
+
+
+@case
+def chat_developer():
+    """the role developer is system where a template does not name it, and stays where it does"""
+    turns = lambda role: json.dumps([{"role": role, "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+    names = SIMPLE.replace("{{ bos_token }}", "{% if messages[0].role == 'developer' %}dev {% endif %}")
+    for name, template, want in (("simple", SIMPLE, "<|system|>Be brief."), ("names", names, "dev <|developer|>Be brief.")):
+        m = model("developer-" + name, [["<|assistant|>", "Hello", "<|end|>"]], template)
+        text = rendered(m, "--messages", tmp("dev.json", turns("developer")))[0]
+        check(want in text, "%s: %r" % (name, text))
+        if name == "simple":
+            same(text, rendered(m, "--messages", tmp("dev.json", turns("system")))[0], "as system")
+
+
+@case
 def chat_cut_thinking():
     """an answer that ends inside its thinking has no content, and a line says so"""
     m = steady("open", OPENS)
     r = run("-m", m, "--chat", *GREEDY, "-p", "Hi", "-n", "2")
-    check(r.rc == 0 and r.out == b"" and b"inside its thinking" in r.err, "%r" % r)
+    check(r.rc == 0 and r.out == b"\n" and b"inside its thinking" in r.err, "%r" % r)
 
 
 @case
@@ -626,7 +765,7 @@ def batch_equals_messages():
         draft = ["-md " + DRAFT] if model == PIP else []
         for args in some(["-t 1", "-t 2 -np 3", "-t 2 --no-lookup", "-t 1 --lookup", "-np 1 --batch-order input", *draft]):
             got = lines_out(model, lines, *args.split(), *more)
-            same([said(r)["content"] for _, r in sorted(got.items())], want, "%s of %s" % (args, os.path.basename(model)))
+            same([as_printed(said(r)["content"]) for _, r in sorted(got.items())], want, "%s of %s" % (args, os.path.basename(model)))
 
 
 @case
@@ -640,7 +779,7 @@ def batch_prompt_is_render():
                  {"messages": ASK, "chat_template_kwargs": {"enable_thinking": True, "big": big}},
                  {"messages": [dict(ASK[0], extra={"a": [1.5, None, big]})]},
                  {"messages": [{"role": "user", "content": "\ufffd\U0001f600\u0000{{ 1 }}"},
-                               {"role": "assistant", "content": None,
+                               {"role": "assistant", "content": "",
                                 "tool_calls": [{"id": "x", "type": "function",
                                                 "function": {"name": "f", "arguments": {"a": big}}}]},
                                {"role": "tool", "content": "5", "tool_call_id": "x"}]}):
@@ -684,7 +823,7 @@ def batch_calls():
     """tools and tool_choice: none leaves the tools out, required and a named function begin with a call, parallel_tool_calls false keeps one"""
     model, body = chatty(), {"messages": ASK, "temperature": 1,
                              "tools": [TOOL, {"type": "function", "function": {"name": "other"}}]}
-    one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
+    one = lambda rc=0, **more: next(iter(lines_out(model, [dict(body, **more)], rc=rc).values()))
     for s in range(6):
         auto, none, must, named, single = (one(seed=s, **x)
                                            for x in ({}, {"tool_choice": "none"}, {"tool_choice": "required"},
@@ -696,10 +835,88 @@ def batch_calls():
         same(said(named)["tool_calls"][0]["function"]["name"], "weather", "a named function")
         same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]),
              (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
-    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
+    cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1, rc=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]),
-         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}',
-           "refusal": None}, "length"), "a call that is cut stays content")
+         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": \n', "refusal": None}, "length"),
+         "a call that is cut stays content")
+
+
+@case
+def batch_functions():
+    """OpenAI's older functions and function_call: the prompt and the call of tools and tool_choice, in the older form, one call at most; sent back they are calls of the past"""
+    model, fn = chatty(), TOOL["function"]
+    one = lambda **more: next(iter(lines_out(model, [dict({"messages": ASK, "temperature": 1}, **more)]).values()))
+    for s in range(6):
+        for old, new in (({}, {}), ({"function_call": "none"}, {"tool_choice": "none"}), ({"function_call": "auto"}, {"tool_choice": "auto"}),
+                         ({"function_call": {"name": "weather"}}, {"tool_choice": {"type": "function", "function": {"name": "weather"}}})):
+            a, b = one(seed=s, functions=[fn], **old), one(seed=s, tools=[TOOL], parallel_tool_calls=False, **new)
+            calls = said(b).pop("tool_calls", None)
+            finish = b.body["choices"][0]["finish_reason"]
+            want = dict(said(b), **({"function_call": calls[0]["function"]} if calls else {}))
+            same((said(a), a.body["choices"][0]["finish_reason"], a.body["usage"]["prompt_tokens"]),
+                 (want, "function_call" if calls else finish, b.body["usage"]["prompt_tokens"]), "seed %d, %r" % (s, old))
+    check(calls and calls[0]["function"] == {"name": "weather", "arguments": '{"place": "Ulm"}'}, "a call: %r" % calls)
+    tokens = lambda message, result: one(messages=[*ASK, message, result], functions=[fn], max_tokens=1).body["usage"]["prompt_tokens"]
+    same(tokens(dict(said(a)), {"role": "function", "name": "weather", "content": "hot"}),
+         tokens({"role": "assistant", "content": "", "tool_calls": [{"id": "call00000", "type": "function", "function": said(a)["function_call"]}]},
+                {"role": "tool", "content": "hot"}), "sent back")
+
+
+@case
+def batch_continues():
+    """continue_final_message: the prompt ends with the text of the last message, and the answer goes on with it, as the template alone would have it; add_generation_prompt as the template takes it"""
+    model = chatty([["<|assistant|>", "Good", " day", "!", "<|end|>"], ["<think>", "Hm", ", hm", "</think>", "So", "<|end|>"],
+                    ["\n\n", "So"]], context=16384)
+    lines = lambda text, **more: dict({"messages": [*ASK, {"role": "assistant", "content": text}], "continue_final_message": True}, **more)
+    prompt = lambda line, *args: json.loads(good("-m", model, "--batch", tmp("cont.jsonl", jsonl([dict(line, max_tokens=1)])), "-q",
+                                                 "--batch-fields", "prompt", *args))["prompt"]
+    frame = "<|user|>Hi<|end|><|assistant|>"
+    for text in "Good", "Good ", "d", "<|end|>", "\u00e9\U0001f600 <b", "a\nGood":
+        same(prompt(lines(text)), frame + text, "%r" % text)
+    for text in "Good", "end", "|":
+        same(prompt(lines(text, messages=[*ASK, {"role": "assistant", "content": [{"type": "text", "text": text}]}],
+                          add_generation_prompt=False)), frame + text, "%r in parts" % text)
+    same(prompt({"messages": ASK, "add_generation_prompt": False}), "<|user|>Hi<|end|>", "add_generation_prompt false")
+    same(prompt({"messages": ASK, "add_generation_prompt": True}), frame, "add_generation_prompt true")
+    got = lines_out(model, [lines("Good"), lines("Good", regex=" day."), lines("Good", n=2), lines("", max_tokens=2), lines(None),
+                            lines("Good", messages=[*ASK, {"role": "user", "content": "Good"}])], rc=1)
+    same([said(got[no])["content"] for no in (1, 2, 3, 6)], [" day!"] * 4, "answers")
+    for no in 4, 5:
+        check("has no text" in got[no].error["message"], "no text: %r" % got[no].error)
+    m = steady("open", OPENS)
+    got = lines_out(m, [lines("<think>first", temperature=0), lines("<think>first</think>Hello", temperature=0)])
+    same([(said(got[no]).get("reasoning_content"), said(got[no])["content"]) for no in (1, 2)],
+         [("second third fourth", "Hello you"), (None, " you")], "inside and behind thinking")
+    n = 0
+    for template in [p for folder in (OWN_TEMPLATES, EXAMPLES) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))]:
+        text = prompt(lines("Qx is 7"), "--chat-template-file", template)
+        check(text.endswith("Qx is 7") and text.count("Qx is 7") == 1, "%s: %r" % (template, text))
+        n += 1
+    check(n >= 2, "%d templates" % n)
+    trims = chatty([["<|assistant|>", "Good", " day", "<|end|>"]], template=CHATML.replace("{{ m.content or '' }}", "{{ (m.content or '') | trim | replace('x', 'y') }}"))
+    got = lines_out(trims, [lines("Good  "), lines("x")], rc=1)
+    check(said(got[1])["content"] == " day" and "as it is" in got[2].error["message"], "templates that change texts: %r" % got)
+
+
+@case
+def batch_other_keys():
+    """keys of OpenAI that change nothing change nothing; skip_special_tokens false keeps control tokens in the text; stop_token_ids and min_tokens of a chat"""
+    body = {"messages": ASK, "temperature": 1, "seed": 4}
+    odd = chatty([["<|assistant|>", "Good", "<|system|>", " day", "!", "<|end|>"], ["!", "!"]])
+    ids = {t: int(good("-m", odd, "--tokenize", "--special", "-p", t).split()[-1]) for t in ("!", "<|system|>")}
+    more = [{}, {"verbosity": "low", "prompt_cache_key": "k", "prompt_cache_retention": "24h", "safety_identifier": "u", "modalities": ["text"]},
+            {"skip_special_tokens": True}, {"skip_special_tokens": False}, {"stop_token_ids": [ids["!"]]},
+            {"stop_token_ids": [ids["<|system|>"]]}, {"min_tokens": 9}, {"min_tokens": 9, "ignore_eos": True, "max_tokens": 12}]
+    for args in ("-np", "1", "--no-lookup"), ("-np", "8", "-t", "2"):
+        got = lines_out(odd, [dict(body, **m) for m in more], *args)
+        texts = [said(got[no])["content"] for no in range(1, 9)]
+        short = [t.rstrip("!") for t in texts]
+        same(short, ["Good day"] * 3 + ["Good<|system|> day", "Good day", "Good"] + ["Good day"] * 2, "texts")
+        same((texts[4], texts[5]), ("Good day", "Good"), "stop tokens")
+        used = [got[no].body["usage"]["completion_tokens"] for no in (7, 8)]
+        check(used[0] >= 9 and used[1] == 12, "min_tokens: %r" % used)
+    bad = lines_out(odd, [dict(body, modalities=["text", "audio"])], rc=1)[1].error
+    same((bad["code"], "audio" in bad["message"]), ("unsupported", True), "modalities")
 
 
 KEEPS = [{"type": "function", "function": {"name": "look",
@@ -749,19 +966,85 @@ def batch_calls_keep_schemas():
         check(all(kinds[:3]), "%s: calls of each kind: %r" % (name, kinds))
 
 
+REMOTE = {"type": "function", "function": {"name": "f", "parameters": {
+    "type": "object", "properties": {"a": {"$ref": "http://example.com/a"}, "b": {"type": "string"}}}}}
+
+
 @case
 def batch_calls_refused():
-    """a tool whose schema cannot be held is an error that names the tool and the place; with "strict": false its arguments are any object"""
-    bad = {"type": "function", "function": {"name": "f",
-                                            "parameters": {"type": "object",
-                                                           "properties": {"a": {"$ref": "http://example.com/a"}}}}}
-    free = dict(bad, function=dict(bad["function"], strict=False))
-    got = {r.whole["custom_id"]: r
-           for r in lines_out(chatty(), [{"custom_id": "a", "messages": ASK, "tools": [bad]},
-                                         {"custom_id": "b", "messages": ASK, "tools": [free]}], rc=1).values()}
-    check("parameters of the tool f" in str(got["a"].error) and "/properties/a" in str(got["a"].error),
-          "the error: %r" % got["a"].error)
-    check(got["b"].body["choices"], "strict false: %r" % got["b"])
+    """a tool whose schema cannot be held: with tool_choice auto its arguments are any object, with a warning in the record that names the tool and the place, alone and beside others; a call that is required is an error; "strict": false says nothing"""
+    free = dict(REMOTE, function=dict(REMOTE["function"], strict=False))
+    line = lambda name, tools, **more: dict({"custom_id": name, "messages": ASK, "tools": tools, "seed": 2}, **more)
+    lines = [line("auto", [REMOTE]), line("beside", [TOOL, REMOTE]), line("again", [TOOL, REMOTE], seed=3),
+             line("must", [REMOTE], tool_choice="required"), line("free", [free]), line("fine", [TOOL])]
+    texts = []
+    for args in ("-np", "1"), ("-np", "6"):
+        got = {r.whole["custom_id"]: r for r in lines_out(chatty(), lines, *args, rc=1).values()}
+        for name in "auto", "beside", "again":
+            same(len(got[name].whole["warnings"]), 1, name)
+            for word in "parameters of the tool f", "/properties/a", "the arguments of this tool are any JSON object":
+                check(word in got[name].whole["warnings"][0], "%s: %r" % (name, got[name].whole["warnings"]))
+        check("parameters of the tool f" in str(got["must"].error), "required: %r" % got["must"].error)
+        for name in "must", "free", "fine":
+            check("warnings" not in got[name].whole, "%s: %r" % (name, got[name].whole))
+        check(got["free"].body["choices"], "strict false: %r" % got["free"])
+        texts.append({k: (r.body and r.body["choices"], r.whole.get("warnings")) for k, r in got.items()})
+    same(texts[0], texts[1], "alone and together")
+    late = {"type": "function", "function": {"name": "late", "parameters": {                # what tags cannot write
+        "type": "object", "properties": {"a": {"type": "string"}}, "not": {"additionalProperties": {"type": "integer"}}}}}
+    found = lines_out(PIP, [line("late", [TOOL, late], max_tokens=4)], "--chat-template-file", tmp("late.jinja", CHATML_XML))[1].whole
+    same([w.startswith("parameters of the tool late: ") for w in found["warnings"]], [True], "late: %r" % found["warnings"])
+
+
+@case
+def batch_calls_of_others():
+    """schemas in the words of other vendors are held as they are meant; a tool without parameters is called without arguments; allowed_tools leaves the prompt as it is, and the others are not called"""
+    upper = {"type": "function", "function": {"name": "look", "parameters": {"type": "OBJECT", "required": None, "additionalProperties": False, "properties": {
+        "n": {"type": "INTEGER", "minimum": 1, "maximum": 5}, "x": {"type": "any", "enum": ["p"]},
+        "s": {"type": "STRING", "nullable": True, "enum": ["q", "r"]}}}}}
+    bare = {"type": "function", "function": {"name": "now"}}
+    name = lambda t: {"type": "function", "function": {"name": t["function"]["name"]}}
+    allow = lambda mode, *tools: {"tool_choice": {"type": "allowed_tools",
+                                                  "allowed_tools": {"mode": mode, "tools": [name(t) for t in tools]}}}
+    flat = {"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "now"}]}}
+    base = {"messages": ASK, "tools": [upper, bare, TOOL], "temperature": 1.5, "max_tokens": 60}
+    must = {"tool_choice": "required"}
+    for form, template in ("json", CHATML), ("xml", CHATML_XML):
+        path = tmp("others-%s.jinja" % form, template)
+        lines = [dict(base, custom_id="%d-%d" % (k, s), seed=s, **more) for s in range(4)
+                 for k, more in enumerate((must, allow("required", upper), allow("required", bare, upper), flat,
+                                           allow("auto", bare)))]
+        got, sizes, calls = lines_out(PIP, lines, "--chat", "--chat-template-file", path, "--close"), set(), set()
+        for r in got.values():
+            kind = int(r.whole["custom_id"].split("-")[0])
+            check("warnings" not in r.whole, repr(r.whole))
+            if kind == 4:
+                sizes.add(r.body["usage"]["prompt_tokens"])
+            for c in said(r).get("tool_calls", []):
+                tool, a = c["function"]["name"], json.loads(c["function"]["arguments"])
+                check(kind == 0 or tool in (("look",), ("look", "now"), ("now",), ("now",))[kind - 1], "%s: %r of %d" % (form, tool, kind))
+                check(tool != "now" or a == {}, "%s: %r" % (form, c))
+                check(tool != "look" or (set(a) <= {"n", "x", "s"} and a.get("n", 1) in (1, 2, 3, 4, 5) and a.get("x", "p") == "p"
+                                         and a.get("s") in ("q", "r", None)), "%s: %r" % (form, c))
+                calls.add((kind, tool))
+        check({(1, "look"), (3, "now")} <= calls, "%s: calls of %r" % (form, calls))
+        alone = lines_out(PIP, [dict(base, max_tokens=1)], "--chat", "--chat-template-file", path)[1]
+        same(sizes, {alone.body["usage"]["prompt_tokens"]}, "%s: tokens of the prompt" % form)
+
+
+@case
+def chat_tools_unseen():
+    """tools that the template never prints: one line on standard error, a warning in the record; not where it prints them, nor without tools"""
+    m, tools = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), tmp("look.json", json.dumps(TOOLS))
+    seen = model("sees", [["<|assistant|>", "Hello", "<|end|>"]], CALLS)
+    for path, args, want in (m, ("--tools", tools), 1), (m, (), 0), (seen, ("--tools", tools), 0):
+        r = run("-m", path, "--chat", *GREEDY, "-p", "Hi", *args)
+        same((r.rc, r.err.count(b"the template of this model does not print them")), (0, want), "%r %r" % (args, r))
+    lines = [{"messages": ASK, "tools": [TOOL]}, {"messages": ASK}, {"messages": ASK, "tools": [TOOL], "tool_choice": "none"}]
+    got = lines_out(m, lines)
+    same([bool(got[no].whole.get("warnings")) for no in (1, 2, 3)], [True, False, False], "records")
+    check("does not print them" in got[1].whole["warnings"][0] and got[1].body["choices"], repr(got[1].whole))
+    check(not any("warnings" in r.whole for r in lines_out(seen, lines).values()), "a template that prints tools")
 
 
 @case
@@ -777,6 +1060,29 @@ def chat_constraint_behind_thinking():
     text = good("-m", plain, "-p", "<|assistant|>", "--special", *GREEDY, "--no-chat", "-n", "40", "--grammar-after",
                 " fourth", "--regex", "[xyz]{2}")
     check(re.fullmatch(r"(.|\n)* fourth[xyz]{2}\n?", text), "behind a text: %r" % text)
+
+
+@case
+def chat_closed_thinking():
+    """where thinking is off, or its budget is 0, or the prompt ends behind it, a constraint begins at once, though the model would open a thought"""
+    eager = model("eager", [["<|assistant|>", "<think>", " so", " so"], ["\n\n", "<think>"], ["</think>", "Yes", "<|end|>"]], THINKS)
+    off = ["-p", "Hi", "--choice", "Yes|No", "--json", "-n", "8"]
+    said = lambda *more: json.loads(chat(eager, *off, *more))
+    for more in (("--think", "off"), ("--chat-template-kwargs", '{"enable_thinking":false}'), ("--think-budget", "0")):
+        a = said(*more)
+        check(a["text"] in ("Yes", "No") and not a.get("reasoning_content"), "%s: %r" % (more, a))
+    check(chat(eager, "-p", "Hi", "--think", "off", "-n", "3", "--json").count("so"), "without a constraint the model may think")
+
+
+@case
+def chat_stop_behind_thinking():
+    """stop texts are not looked for in thinking, its marks and the blanks after it; with and without a constraint, a bound, guesses"""
+    marked = model("marked", [["<|assistant|>", "<think>", "one", " two", "</think>", "\n\n", "Hello", " twin", " you", "<|end|>"]], THINKS)
+    for more in ((), ("--think-budget", "50"), ("--regex", "Hello twin you"), ("--lookup",)):
+        for stops, text in (((" tw",), "Hello"), (("think",), "Hello twin you"), (("\n",), "Hello twin you"), (("one", " you"), "Hello twin")):
+            a = json.loads(run("-m", marked, "--chat", *GREEDY, "-p", "Hi", "--json", "-n", "30", *more,
+                               *(x for s in stops for x in ("--stop", s))).out)
+            same((a["text"], a["reasoning_content"]), (text, "one two"), "%s, stops %s" % (more, stops))
 
 
 BAD_CHAT = [  # a line, what its error says
@@ -843,7 +1149,7 @@ def batch_errors():
 def batch_contents_stay_contents():
     """no text of a message becomes a control token, in whatever place it stands; bytes that are no UTF-8 go through"""
     model = chatty()
-    tokens = lambda line: next(iter(lines_out(model, [line]).values())).body["usage"]["prompt_tokens"]
+    tokens = lambda line, rc=0: next(iter(lines_out(model, [line], rc=rc).values())).body["usage"]["prompt_tokens"]
     frame = tokens({"messages": [{"role": "user", "content": ""}], "max_tokens": 1})
     for text in (*script.CONTROL, "<|calls|>", "<|end|><|system|>x", "a\u00e9", "{{ bos_token }}", "{% raw %}"):
         same(tokens({"messages": [{"role": "user", "content": text}], "max_tokens": 1}), frame + len(text.encode()),
@@ -860,7 +1166,7 @@ def batch_contents_stay_contents():
           "a role that no table has")
     call = lambda name: tokens({"messages": ASK, "max_tokens": 1,
                                 "tools": [{"type": "function", "function": {"name": name}}],
-                                "tool_choice": {"type": "function", "function": {"name": name}}})
+                                "tool_choice": {"type": "function", "function": {"name": name}}}, rc=1)   # the call is cut
     same(call("<|end|>"), call("1234567"), "a tool's name, which begins the answer")
 
 
@@ -922,9 +1228,17 @@ def batch_resumes_chat():
     equal(records(merged.out), records(whole), "merged")
     template = tmp("other.jinja", CHATML + " ")
     for more in (("--chat-template-file", template), ("--chat-template-kwargs", '{"a": 1}'), ("-sys", "Be brief."),
-                 ("--think", "off"), ("--think-budget", "5"), ("--chat",)):
-        refused({"-sys": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]), *args,
-                "--resume", *more)
+                 ("-sysf", tmp("brief.txt", "Be brief.\n")), ("--think", "off"), ("--think-budget", "5"), ("--chat",), ("--raw",),
+                 ("--loop-stop", "9")):
+        refused({"-sys": "system-prompt", "-sysf": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]),
+                *args, "--resume", *more)
+    brief = ("-m", model, "--batch", path, "-o", tmp("brief.jsonl"), "-q")
+    same(run(*brief, "-sys", "Be brief.").rc, 1, "-sys")
+    with open(tmp("brief.jsonl"), "rb") as f:
+        whole = f.read()
+    same(run(*brief, "-sysf", tmp("brief.txt"), "--resume").rc, 1, "the same from a file")
+    with open(tmp("brief.jsonl"), "rb") as f:
+        same(f.read(), whole, "-sys, resumed with -sysf")
 
 
 @case

@@ -66,3 +66,36 @@ char *t_read(const char *path, size_t *n) {
 bool t_stress(void) { return getenv("LLMRUN_STRESS") != NULL; }
 
 bool t_all(void) { return getenv("LLMRUN_ALL") != NULL; }
+
+/* --- these calls of the program come by here --- */
+
+static str  calls;
+static bool calls_kept;
+
+int fchmod(int fd, mode_t mode) {
+    struct stat st;
+    if (calls_kept && fstat(fd, &st) == 0) str_fmt(&calls, "%o>%o%s ", st.st_mode & 0777, mode, st.st_size ? "+" : "");
+    return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+int fsync(int fd) {
+    struct stat st;
+    if (calls_kept && fstat(fd, &st) == 0) str_put(&calls, S_ISDIR(st.st_mode) ? "folder " : "file ");
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to) {
+    if (calls_kept) str_put(&calls, "name ");
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+void t_calls(void) {
+    calls_kept = true;
+    str_clear(&calls);
+    str_add(&calls, "", 0);
+}
+
+bool t__called(const char *want, const char *file, int line) {
+    calls_kept = false;
+    return t__eq_str(calls.p, want, "calls", file, line);
+}

@@ -43,6 +43,12 @@ const char *t_shared(const char *name);
 /* A whole file, NUL-terminated; n may be NULL. NULL when it cannot be read. */
 char *t_read(const char *path, size_t *n);
 
+/* What the program does with its files from t_calls() to T_CALLED(), which compares it: "600>640 " a mode is set on an empty file ("+"
+ * behind it: on one that has bytes); "file ", "folder " are flushed; "name " a file gets its name. */
+void t_calls(void);
+bool t__called(const char *want, const char *file, int line);
+#define T_CALLED(want) t__called((want), __FILE__, __LINE__)
+
 /* make stress: rare events become frequent, and the results stay the same. */
 bool t_stress(void);
 

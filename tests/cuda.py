@@ -192,7 +192,7 @@ def cache_types():
 @case
 def far():
     """a prompt of more positions than one segment of attention has"""
-    alike("-m", PIP, "-p", TEXT * 25, "-n", "2", "--temp", "0", "--ignore-eos", "-c", "1000", layers=["1"])
+    alike("-m", PIP, "--raw", "-p", TEXT * 25, "-n", "2", "--temp", "0", "--ignore-eos", "-c", "1000", layers=["1"])
 
 
 @case

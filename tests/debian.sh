@@ -1,9 +1,10 @@
 #!/bin/sh
 # debian.sh SUITE [MIRROR]: builds with gcc and clang of another Debian, each warning an error, in a minimal system that debootstrap
-# installs to build/debian-SUITE, and holds the text of both programs against this machine's ./llmrun. Needs root.
+# installs to build/debian-SUITE, and holds the text of both programs against this machine's ./llmrun. The first command of the
+# README runs there too: as root, without sudo and with empty package lists. Needs root.
 suite=$1 mirror=${2:-http://deb.debian.org/debian} root=build/debian-$1
 need=gcc,clang,make,gawk,libc6-dev,libpcre2-dev
-ask='-m models/pip-q4_k_m.gguf -p Once -n 24 --temp 0 -q'
+ask='-m models/pip-q4_k_m.gguf --raw -p Once -n 24 --temp 0 -q'
 passed=0 failed=0
 
 check() { # name, command...
@@ -14,6 +15,10 @@ check() { # name, command...
 
 build() { # compiler
     inside "make -s clean && make -s -j2 CC=$1 WERROR=-Werror && ./llmrun --version" && [ "$(inside "./llmrun $ask")" = "$(./llmrun $ask < /dev/null)" ]
+}
+
+first() { # the README's first command
+    cp /etc/resolv.conf "$root/etc/" && inside "rm -rf /var/lib/apt/lists/* && $(sed -n '/^## Two commands/,${/^```sh$/{n;p;q}}' README.md)" > "$root.log" 2>&1
 }
 
 inside() { chroot "$root" sh -c "cd /llmrun && $1" < /dev/null; }
@@ -28,5 +33,6 @@ mkdir "$root/llmrun"
 cp -r llmrun.c ggml_kernels.h Makefile models src tests "$root/llmrun/"
 check gcc build gcc
 check clang build clang
+check "the README's first command" first
 echo "debian $suite: $passed passed, $failed failed"
 [ "$failed" = 0 ]

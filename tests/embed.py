@@ -5,7 +5,7 @@
 
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
-import argparse, array, base64, json, math, os, random, re, struct, subprocess, sys, unicodedata
+import argparse, array, ast, base64, json, math, os, random, re, struct, subprocess, sys, unicodedata
 from hostile import ARR, BOOL, F32, I32, STR, U32, family, filled, resized, with_tensor, without_tensor
 from kit import Skip, begin, case, check, done, equal, finish, jsonl, new_folder, records, refused, same, some, walk
 
@@ -184,6 +184,75 @@ def encoders_same_bits():
                 equal(batch(lines, *more, model=model), want, "%s %s" % (name, " ".join(more)))
 
 
+def npy(data):
+    """Shape and values of a NumPy file, read by its own specification."""
+    check(data[:8] == b"\x93NUMPY\x01\x00", "magic of %r" % data[:8])
+    n = struct.unpack("<H", data[8:10])[0]
+    head = ast.literal_eval(data[10:10 + n].decode("latin1"))
+    check((10 + n) % 64 == 0 and data[9 + n:10 + n] == b"\n", "the head of a NumPy file is padded")
+    same((head["descr"], head["fortran_order"]), ("<f4", False), "NumPy's head")
+    same(len(data) - 10 - n, 4 * head["shape"][0] * head["shape"][1], "bytes of a NumPy file")
+    return head["shape"], data[10 + n:]
+
+
+@case
+def numpy_files():
+    """-o FILE.npy is a NumPy file of float32, [texts][width], with the floats of FILE.f32; also of one text and of lines with errors; .json is a list, .txt numbers"""
+    texts = put("texts.txt", b"a text\nb\n" + b"c d\n" * 40)
+    path, raw = os.path.join(TMP, "v.npy"), os.path.join(TMP, "v.f32")
+    for more in (), ("-np", "2", "--batch-window", "3"):
+        good("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", path, *more)
+        good("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", raw, *more)
+        shape, data = npy(open(path, "rb").read())
+        same(data, open(raw, "rb").read(), "floats")
+        same(shape[0], 42, "texts")
+        os.unlink(path), os.unlink(raw)
+    r = run("-m", SMALL, "--embed", "--batch", put("odd.jsonl", [{"input": ["a", "b"]}, {"input": 5}]), "-q", "-o", path)
+    same((r.rc, npy(open(path, "rb").read())[0][0]), (1, 3), "lines with errors: %r" % r.err)
+    refused(run("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", path), 2, "expected a new file", "a file with rows")
+    good("-m", SMALL, "--embed", "-p", "a text", "-q", "-o", path)
+    same(npy(open(path, "rb").read()), ((1, shape[1]), data[:4 * shape[1]]), "one text")
+    os.unlink(path)
+    refused(run("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", "/dev/null.npy/x.npy"), 2, "Not a directory|No such file", "a folder")
+    out = os.path.join(TMP, "v.json")
+    good("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", out)
+    got = json.load(open(out))
+    same([x["line"] for x in got], list(range(1, 43)), "a list of records")
+    same(struct.pack("<%df" % shape[1], *got[0]["response"]["body"]["data"][0]["embedding"]), data[:4 * shape[1]], "its vectors")
+    text = os.path.join(TMP, "v.txt")
+    good("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", text)
+    same(open(text, "rb").read(), good("-m", SMALL, "--embed", "--batch", texts, "-q", "--format", "text"), "numbers")
+    refused(run("-m", SMALL, "--embed", "--batch", texts, "-q", "-o", os.path.join(TMP, "v.csv")), 2, "form of answers", "CSV of vectors")
+
+
+@case
+def truncated():
+    """--truncate cuts a text to the context, or to the file's max_seq_length, and keeps its end token; --embed-prefix is text before each text"""
+    bert = {r[0]: r for r in Encoders().rows}["bert"][1]
+    text = " ".join("abcdefghij"[i % 10] for i in range(200))
+    short = put("short.gguf", family("../encoders/bert", "max_seq_length", U32, 7).bytes())
+    for model, limit, more in ((bert, 96, ()), (short, 7, ()), (SMALL, 20, ("-c", "20")), (bert, 12, ("-c", "12"))):
+        whole = [int(x) for x in good("-m", model, "--tokenize", "--bos", "-p", text, "-q").split()]
+        ends = [int(x) for x in good("-m", model, "--tokenize", "-p", "[SEP]", "--special", "-q").split()] if model != SMALL else []
+        want = (whole[:limit - 1] + ends) if ends else whole[:limit]
+        same(len(want), limit, "the oracle")
+        line = [{"input": [want]}, {"input": text}, {"input": "a"}]
+        got = batch(line, "--truncate", *more, model=model)
+        same(vectors(got[2]), vectors(got[1]), "a text that is cut, %d tokens" % limit)
+        same(got[2].body["usage"]["prompt_tokens"], limit, "tokens")
+        same(vectors(got[3]), vectors(batch(line[2:], *more, model=model)[1]), "a text that fits")
+        alone = [float(x) for x in good("-m", model, "--embed", "-p", text, "--truncate", "-q", *more).split()]
+        same(alone, vectors(got[1])[0], "one text")
+        r = run("-m", model, "--embed", "--batch", put("t.txt", text.encode() + b"\na\n"), "--truncate", *more)
+        check(b"1 text is cut to %d tokens" % limit in r.err, repr(r))
+        if model != short:
+            check("context" in batch(line[1:2], *more, model=model, rc=1)[1].error["message"], "without --truncate")
+    line = [{"input": ["a text", "b"]}]
+    same(vectors(batch(line, "--embed-prefix", "query: ")[1]), vectors(batch([{"input": ["query: a text", "query: b"]}])[1]), "the prefix of lines")
+    same(rows("--embed-prefix", "query: ", text="a"), rows(text="query: a"), "the prefix of a text")
+    same(vectors(batch([{"input": [[5, 6]]}], "--embed-prefix", "query: ")[1]), vectors(batch([{"input": [[5, 6]]}])[1]), "no prefix before token ids")
+
+
 @case
 def encoder_refusals():
     """an encoder makes no text, and refuses a text that is longer than its context, with both numbers"""
@@ -236,7 +305,7 @@ def forms_of_lines():
     same((r.rc, len(rows_)), (1, 6 * width), "floats of lines with errors: %r" % r.err)
     check([x != x for x in rows_] == [i // width in (2, 4, 5) for i in range(6 * width)]
           and b"dimensions: 8 is not the width" in r.err, "NaN where a line has an error: %r" % r.err)
-    refused(run("-m", SMALL, "--embed", "--batch", plain, "-o", path, "--resume"), 2, "no -o FILE.f32", "--resume of floats")
+    refused(run("-m", SMALL, "--embed", "--batch", plain, "-o", path, "--resume"), 2, "cannot go on, expected -o FILE.jsonl", "--resume of floats")
     refused(run("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "--pooling", "none"), 2,
             "several vectors", "--pooling none")
 
@@ -302,6 +371,10 @@ def end_token():
     same(rows()[0], vectors(want[1])[0], "without the end token")
     same(rows(model=model)[0], vectors(want[2])[0], "with the end token")
     same(vectors(batch([{"input": TEXT}], model=model)[1]), vectors(want[2]), "a line")
+    start = good("-m", SMALL, "--detokenize", "--special", "-p", str(ids[0])).decode()
+    same(json.loads(good("-m", SMALL, "--embed", "--json", "-q", "-p", start + TEXT))["data"][0]["embedding"], rows()[0], "the start token, as text")
+    bare = batch([{"input": ids[1:]}])[1]
+    same(json.loads(good("-m", SMALL, "--embed", "--json", "-q", "--no-bos", "-p", TEXT))["data"][0]["embedding"], vectors(bare)[0], "--no-bos")
 
 
 @case

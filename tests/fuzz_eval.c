@@ -7,15 +7,14 @@ enum { FZ_VOCAB_MOST = 1 << 20 };                          /* a larger vocabular
 static void fz_records(const eval_base *b) {
     const uint64_t n = (uint64_t)b->n_chunk * (uint64_t)(b->n_ctx - 1 - b->n_ctx / 2);
     float         *x = mem_new((size_t)b->form.n_vocab, sizeof *x);
-    eval_scratch   s = {NULL, mem_new((size_t)b->form.n_vocab, 1)};
+    eval_scratch   s = {NULL, mem_new((size_t)b->form.n_vocab, 1), mem_new(b->form.bytes, 1)};
     const double   lse = eval__lse(x, b->form.n_vocab);
     for (uint64_t i = 0; i < n; i++) {
         eval_score score = {.nll = lse};
         eval__compare(&b->form, x, lse, b->rec + i * b->form.bytes, &s, &score);
         ASSERT(score.wrong || isfinite(score.kld + score.nll + score.nll_base + score.dp));
     }
-    mem_free(s.mark);
-    mem_free(x);
+    mem_free_all(s.mark, s.rec, x);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

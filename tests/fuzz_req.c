@@ -70,6 +70,40 @@ static void fz_again(const req *q) {
     str_drop(&line);
 }
 
+/* The record in every form: rows have as many cells as the table has names. */
+static void fz_forms(const str *record, unsigned fields) {
+    for (forms_kind kind = FORMS_CSV; kind <= FORMS_LIST; kind++) {
+        forms_spec f = {.kind = kind, .parts = true, .fields = fields};
+        str        out = {0};
+        forms_add(&f, bytes_of("x"));
+        if (fields & REQ_SEED) forms_add_keys(&f, bytes_of("{\"properties\":{\"a\":{},\"x\":{}}}"));
+        bool texts = false;
+        if (fields & REQ_TIMES) forms_learn(&f, str_bytes(record), &texts);
+        forms_head(&f, &out);
+        forms_put(&f, str_bytes(record), true, &out);
+        forms_tail(&f, &out);
+        ASSERT(out.n && out.p[out.n - 1] == '\n' && (kind == FORMS_TEXT || utf8_whole(str_bytes(&out))));
+        if (kind == FORMS_LIST) ASSERT(bytes_is_json(str_bytes(&out)));
+        if (kind < FORMS_TEXT) {
+            int       fd = memfd_create("FILE", MFD_CLOEXEC);
+            table_in  t;
+            table_row row = {0};
+            bytes     raw;
+            err_t     e = {0};
+            ASSERT(fd >= 0 && write(fd, out.p, out.n) == (ssize_t)out.n && lseek(fd, 0, SEEK_SET) == 0);
+            lines_in *in = lines_from_fd(fd, false, "FILE", 1 << 30, &e);
+            table_init(&t, kind == FORMS_CSV ? TABLE_CSV : TABLE_TSV);
+            while (table_next(&t, in, true, &raw, &e) == LINES_LINE) ASSERT(memchr(raw.p, 0, raw.n) || table_cells(&t, raw, &row, &e));
+            ASSERT(!e.code && t.n_rows);
+            table_row_drop(&row);
+            table_drop(&t);
+            lines_close(in);
+        }
+        forms_drop(&f);
+        str_drop(&out);
+    }
+}
+
 static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str *out) {
     static int32_t top_id[FZ_TOKENS * REQ_TOP];
     static float   top_lp[FZ_TOKENS * REQ_TOP];
@@ -87,8 +121,7 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     req_print(q, a, NULL, &more, v, out);
     fz_record(out, 8);
     str_clear(out);
-    req_print_csv(q, a, NULL, &more, out);
-    ASSERT(utf8_whole(str_bytes(out)) && out->p[out->n - 1] == '\n');
+    fz_forms(out, more.fields);
 }
 
 /* Vectors as JSON and as base64, one or two for each text. */
@@ -129,9 +162,9 @@ static void fz_chat_line(req *q, bytes line, const req_origin *o, const fz_chat_
     fz_record(out, 5);
     str_clear(out);
     req_origin more = *o;
-    more.fields = REQ_PROMPT | REQ_SEED | REQ_LOGPROB | REQ_TIMES | REQ_PARTS;
-    req_print_csv(q, a, said, &more, out);
-    ASSERT(utf8_whole(str_bytes(out)) && out->p[out->n - 1] == '\n');
+    more.fields = REQ_PROMPT | REQ_SEED | REQ_LOGPROB | REQ_TIMES;
+    req_print(q, a, said, &more, m->v, out);
+    fz_forms(out, more.fields);
     for (int i = 0; i < q->n; i++) chat_answer_drop(&said[i]);
     chat_prompt_drop(&p);
 }

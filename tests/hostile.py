@@ -349,7 +349,7 @@ def models():
     for v in (1 << 31, 0xffffffff): yield "30 window %d" % v, BAD, kv("llama.attention.sliding_window", U32, v)
     yield "30 window 0: none", GOOD, kv("llama.attention.sliding_window", U32, 0)
     for v in (nan, -1.0, inf): yield "30 rope factor %s" % v, BAD, kv("llama.rope.scaling.factor", F32, v)
-    yield "30 rope factor 0", BAD, kv("llama.rope.scaling.factor", F32, 0.0)
+    yield "30 rope factor 0: none", GOOD, kv("llama.rope.scaling.factor", F32, 0.0)
     yield "30 rope scaling of unknown type", BAD, kv("llama.rope.scaling.type", STR, "magic")
     for t in SPM.tensors:
         name = t["name"]
@@ -753,12 +753,18 @@ def vocabularies():
     yield "34 scores of NaN", EITHER, kv(t + "scores", ARR, (F32, [float("nan")] * n))
     for base, name in ((SPM, "spm"), (BPE, "bpe")):
         for k in ("bos", "eos"):
-            for v in (len(base.get(t + "tokens")[1]), 1 << 31, 0xffffffff):
+            for v in (len(base.get(t + "tokens")[1]), 1 << 31, 0xfffffffe):
                 yield "35 %s %s = %d" % (name, k, v), BAD, kv(t + k + "_token_id", U32, v, base)
-            yield "35 %s %s = -1" % (name, k), BAD, kv(t + k + "_token_id", I32, -1, base)
+            yield "35 %s %s = -2" % (name, k), BAD, kv(t + k + "_token_id", I32, -2, base)
+            yield "35 %s %s = -1: none" % (name, k), GOOD, kv(t + k + "_token_id", I32, -1, base)
+            yield "35 %s %s = 2^32-1: none" % (name, k), GOOD, kv(t + k + "_token_id", U32, 0xffffffff, base)
+            yield "35 %s %s = 2^64-1: none" % (name, k), GOOD, kv(t + k + "_token_id", U64, (1 << 64) - 1, base)
             yield "35 %s %s of text" % (name, k), BAD, kv(t + k + "_token_id", STR, "1", base)
-        for k in ("unknown", "padding", "seperator", "mask", "fim_pre", "prefix"):
-            yield "35 %s %s = 2^32-1" % (name, k), BAD, kv(t + k + "_token_id", U32, 0xffffffff, base)
+        for k in ("unknown", "padding", "seperator", "mask", "eot", "fim_pre", "prefix"):
+            for v in (0xffffffff, 1 << 31, 123456):
+                yield "35 %s %s = %d" % (name, k, v), GOOD, kv(t + k + "_token_id", U32, v, base)
+            yield "35 %s %s = -1" % (name, k), GOOD, kv(t + k + "_token_id", I32, -1, base)
+            yield "35 %s %s of f32" % (name, k), BAD, kv(t + k + "_token_id", F32, 1.0, base)
         f = base.copy()
         for k in ("bos_token_id", "eos_token_id", "unknown_token_id", "merges"):
             if f.at(t + k) < len(f.kv): f.drop(t + k)

@@ -1,5 +1,5 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import argparse, base64, collections, json, os, random, re, shutil, subprocess, tempfile, time, warnings
+import argparse, base64, collections, json, os, pty, random, re, shutil, subprocess, tempfile, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -116,6 +116,22 @@ def refused(r, rc, word, what):
 
 # --- processes ---
 
+def open_terminal():
+    """A pseudo-terminal: the end of its person, and that of programs. A case that needs one is skipped where there is none."""
+    try:
+        return pty.openpty()
+    except OSError as e:
+        raise Skip("no pseudo-terminal: %s" % e)
+
+
+def fork_terminal():
+    """A child process on a terminal of its own: (its pid, 0 in the child; the end of its person)."""
+    for fd in open_terminal():
+        os.close(fd)
+    return pty.fork()
+
+
+
 class Done:
     def __init__(self, rc, out, err, usage=None):
         self.rc, self.out, self.err, self.usage = rc, out, err, usage
@@ -200,7 +216,8 @@ def jsonl(lines):
 
 
 RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"line":\1(?:,"file":"(?:[^"\\]|\\.)*")?,"response":'
-                    rb'(null|\{"status_code":200,"request_id":"req_\d+","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})\}', re.S)
+                    rb'(null|\{"status_code":200,"request_id":"req_\d+","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})'
+                    rb'(?:,"warnings":\["(?:[^"\\]|\\.)*"(?:,"(?:[^"\\]|\\.)*")*\])?(?:,"(?:prompt|fields)":.*)?\}', re.S)
 PASSING = re.compile(rb'("(?:created|cached_tokens)":|"system_fingerprint":"llmrun-[0-9a-f]+-)[-0-9a-z]+')
 
 

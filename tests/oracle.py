@@ -536,13 +536,13 @@ def re_node(n, rng):
 
 
 def a_regex(rng):
-    """(expression, its node)"""
+    """(expression, its node); classes are ASCII's"""
     node = a_node(rng, rng.choice((2, 3, 4)), [])
     if rng.random() < 0.3:
         word = rng.choice(list(RE_CLASSES))
         more = rng.choice((RE_CLASSES[word], inverted(RE_CLASSES[word]), inverted(((10, 10),))))
         node = ("seq", node, ("rep", ("chars", more), 0, rng.choice((1, 2, None))), a_node(rng, 1, []))
-    return re_node(node, rng), node
+    return "(?a)" + re_node(node, rng), node
 
 
 # --- random schemas ---

@@ -22,7 +22,7 @@ ENCODERS = os.path.join(HERE, "tests", "data", "encoders")
 TMP, tmp, put = scratch("remote")
 PLAIN, REMOTE = map(os.path.abspath, sys.argv[1:3])
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
-ONCE = "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"
+ONCE = "--raw", "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"
 TEN_LINES = [{"prompt": TEXT * (1 + i % 3) + "x" * i, "max_tokens": 8 + 5 * i, "temperature": 0.7 * (i % 3), "seed": i,
               "n": 1 + i % 2, "logprobs": 2} for i in range(10)]
 SENT = collections.Counter()           # messages that devices received, by kind
@@ -111,7 +111,7 @@ def groups():
     model = with_windows(0, 24, 100, 24, 0, 100)
     one, three = both("-m", PIP, *ONCE), both("-m", model, *ONCE)
     same((one.sent["free"], three.sent["free"]), (1, 3), "groups whose blocks were given back")
-    both("-m", model, "-p", TEXT * 4, "-n", "60", "--temp", "0", "--ignore-eos", "--kv-block-size", "4", "-ctk", "q8_0")
+    both("-m", model, "--raw", "-p", TEXT * 4, "-n", "60", "--temp", "0", "--ignore-eos", "--kv-block-size", "4", "-ctk", "q8_0")
     both_batch(TEN_LINES, "-np", "8", "--kv-blocks", "30", "--kv-block-size", "8", model=model)
 
 
@@ -147,7 +147,7 @@ def states():
               "seed": i, "n": 1 + i % 3} for i in range(8)]
     for name in "qwen35", "lfm2":
         model = os.path.join(TINY, name + ".gguf")
-        args = "-m", model, "-p", TEXT, "-n", "60", "--temp", "0", "--ignore-eos"
+        args = "-m", model, "--raw", "-p", TEXT, "-n", "60", "--temp", "0", "--ignore-eos"
         plain = both(*args, "--no-lookup")
         for extra in ["--lookup"], ["-md", model], ["-md", model, "--draft-max", "3", "-b", "5"]:
             same(both(*args, *extra).out, plain.out, "%s: text with %s" % (name, extra))
@@ -166,7 +166,7 @@ def prompt_cache():
             made = []
             for binary in PLAIN, REMOTE:
                 kept = tmp("%s.%s" % (os.path.basename(binary), os.path.basename(model)))
-                r = run(binary, "-m", model, "-p", TEXT * 4, "-n", "20", "--temp", "0", "--prompt-cache", kept)
+                r = run(binary, "-m", model, "--raw", "-p", TEXT * 4, "-n", "20", "--temp", "0", "--prompt-cache", kept)
                 with open(kept, "rb") as f:
                     made.append((r.rc, r.out, f.read()))
             same(made[1], made[0], "%s, turn %d" % (model, turn))
@@ -183,7 +183,7 @@ def benchmark():
 @case
 def hidden():
     """weights are unreadable to the program: packing them between two tokens ends the run by a signal"""
-    args = "-m", PIP, "-p", "Once", "-n", "300", "--ignore-eos"
+    args = "-m", PIP, "--raw", "-p", "Once", "-n", "300", "--ignore-eos"
     same(run(PLAIN, *args, repack="auto").rc, 0, "the plain program")
     same(run(REMOTE, *args, repack="auto").rc, -signal.SIGSEGV, "the remote one")
 

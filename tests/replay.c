@@ -43,6 +43,9 @@
 #define LLVMFuzzerTestOneInput replay_store
 #include "fuzz_store.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_table
+#include "fuzz_table.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_tok
 #include "fuzz_tok.c"
 #undef LLVMFuzzerTestOneInput
@@ -53,7 +56,7 @@ static const struct {
 } replay_entries[] = {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"gbnf", replay_gbnf},
     {"gguf", replay_gguf},   {"jinja", replay_jinja}, {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
-    {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok},
+    {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"table", replay_table}, {"tok", replay_tok},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 

@@ -114,7 +114,7 @@ def closing(table, seed, what):
 
 def seeds(share=1.0):
     """Seeds until enough tokens were held; the case counts them in O.held."""
-    O.held = O.refused = O.skipped = O.ordered = 0
+    O.held = O.refused = O.skipped = O.ordered = O.apart = 0
     for seed in itertools.count(O.seed):
         if O.held >= O.tokens * share:
             break
@@ -185,7 +185,7 @@ def expressions():
             continue
         if not Machine({"root": node}).alive(Machine({"root": node}).first):
             continue
-        whole = re.compile(text, re.ASCII)
+        whole = re.compile(text)
         for i in range(3):
             t = table.judge.sample(seed + i, 30)
             check(t is not None and whole.fullmatch(t.decode()), "%s: %r is a text of it" % (what, t))
@@ -214,7 +214,7 @@ def whole_expressions():
             import warnings
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                whole = re.compile(text, re.ASCII)
+                whole = re.compile(text)
         except (re.error, OverflowError, RecursionError):
             whole = None
         us, no = judge.build("regex", text)
@@ -245,6 +245,16 @@ def closed_world(seed):
     schema = {"allOf": [document, world], **({"$defs": defs} if defs else {})}
     v = validator(schema)
     return schema, [(x, v.is_valid(x)) for x in values]
+
+
+def kept_apart(text, v):
+    """Whether a value has an array whose items must differ and are not all generated: objects and arrays differ in less than their values, and
+    items by their place, items that are counted and repeated items are left out."""
+    if isinstance(v, dict):
+        return any(kept_apart(text, x) for x in v.values())
+    return '"uniqueItems"' in text and isinstance(v, list) and (
+        len(v) > 1 and (any(isinstance(x, (list, dict)) for x in v) or re.search('"(prefixItems|contains|not|oneOf|if)"', text) is not None)
+        or any(kept_apart(text, x) for x in v))
 
 
 @case
@@ -279,6 +289,8 @@ def schemas():
             if form != "match" and good - taken:         # one order of keys for each value that is valid
                 O.ordered += form == "any"
                 missing = [v for v, ok in values if ok and not taken & set(spellings(v))]
+                O.apart += any(kept_apart(text, v) for v in missing)
+                missing = [v for v in missing if not kept_apart(text, v)]
                 check(not missing, "%s\n%s: valid, but not taken: %r" % (what, form, missing[:3]))
             else:
                 check(not good - taken, "%s\n%s: valid, but not taken: %r" % (what, form, sorted(good - taken)[:3]))
@@ -286,7 +298,7 @@ def schemas():
                 O.held += walk(table, Texts(taken), seed, what + "\nform " + form)
                 if seed % 8 == 0:
                     closing(table, seed, what)
-    print("      %d schemas with one order of keys where any is asked for" % O.ordered)
+    print("      %d schemas with one order of keys where any is asked for, %d with fewer arrays whose items differ" % (O.ordered, O.apart))
     for reason, seed in beyond.items():
         print("      refused, --seed %d: %s" % (seed, reason))
 
@@ -318,7 +330,8 @@ def open_schemas():
                 check(ok, "%s\n%s: not valid: %r" % (what, form, t))
                 texts += 1
             told = judge.build("schema", json.dumps(schema), "match")
-            check(not told[1], "%s\n%s holds, match refuses: %s" % (what, form, told[1]))
+            check(not told[1] or re.search(r"negation is not supported|more than \d+ alternatives", told[1][1]),
+                  "%s\n%s holds, match refuses: %s" % (what, form, told[1]))
     check(texts > 100, "%d texts" % texts)
     print("      %d texts" % texts)
 

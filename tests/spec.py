@@ -318,7 +318,7 @@ def counts_in(err, n):
 
 def alone(prompt, *args, model=PIP, **kw):
     """One run: (ids, what it counted, stderr)."""
-    r = run("-m", model, "-f", put("prompt.txt", prompt.encode()), "--ids", *one_thread(args), **kw)
+    r = run("-m", model, "--raw", "-f", put("prompt.txt", prompt.encode()), "--ids", "-v", *one_thread(args), **kw)
     check(r.rc == 0, "%s: %r" % (" ".join(args), r))
     ids = [int(x) for x in r.out.split()]
     return ids, counts_in(r.err, len(ids)), r.err
@@ -414,7 +414,7 @@ def one_shot():
 def streams():
     """the text that is streamed is the same, with stop strings across guesses and without"""
     for more in (), ("--stop", "the"), ("--stop", ". "), ("--stop", "\n"), ("--stop", "e w", "--stop", " a "), ("--special",):
-        args = ("-m", PIP, "-p", prompt(3), "-n", "60", "--temp", "0", "-q", *more)
+        args = ("-m", PIP, "--raw", "-p", prompt(3), "-n", "60", "--temp", "0", "-q", *more)
         want = good(*args, *PLAIN)
         for source, k in ("both", 16), ("draft", 3), ("lookup", 5):
             r = run(*args, *by(source), *forced(k))
@@ -900,7 +900,7 @@ def logits_of_the_oracle():
 @case
 def vocabularies():
     """a draft of another vocabulary is refused, exit 2, with the first token that differs; another architecture is not"""
-    args = ("-p", "Once", "-n", "4", "--temp", "0")
+    args = ("--raw", "-p", "Once", "-n", "4", "--temp", "0")
     batch = ("--batch", put("in.jsonl", [{"prompt": "Once", "max_tokens": 4}]))
     for no in (0, 1, 300, 1700, 3050):
         draft = patched(DRAFT, "token%d.gguf" % no, swap_tokens(no))
@@ -942,7 +942,7 @@ def padded_vocabularies():
 @case
 def no_drafts():
     """a draft that is missing, damaged, cut short or no model is exit 2 with its name; options out of range are named"""
-    args = ("-m", PIP, "-p", "Once", "-n", "4")
+    args = ("-m", PIP, "--raw", "-p", "Once", "-n", "4")
     data = read(DRAFT)
     os.mkdir(tmp("folder"))
     for name, draft in (("missing", tmp("missing.gguf")), ("text", put("text.gguf", b"these are words\n" * 9)),
@@ -1093,7 +1093,7 @@ def summaries():
         if "-md" not in args and args != ("--lookup",) and args:
             check(not SPEC.search(err) and not KIND.search(err) and b"speculation" not in err,
                   "told of speculation without any: %r" % err)
-        quiet = run("-m", PIP, "-p", "Once upon a time", "-n", "30", "--temp", "0", "-q", *args)
+        quiet = run("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "30", "--temp", "0", "-q", *args)
         same((quiet.rc, quiet.err), (0, b""), "-q")
 
 

@@ -128,7 +128,7 @@ def held():
     for name, (options, _, is_one) in HELD.items():
         whole = 0
         for seed in range(O.answers):
-            r = run("-m", PIP, "-p", PROMPTS[seed % len(PROMPTS)] or " ", "-n", str(N), "-s", str(seed),
+            r = run("-m", PIP, "--raw", "-p", PROMPTS[seed % len(PROMPTS)] or " ", "-n", str(N), "-s", str(seed),
                     "--temp", "0" if seed == 0 else "1.2", *options, "--json")
             check(r.rc == 0, "%s: %r" % (name, r))
             answer = json.loads(r.out)
@@ -164,7 +164,7 @@ def one_text():
     with open(out, "rb") as f:
         equal(records(f.read()), want, "resumed")
     for i, line in enumerate(lines[:8]):
-        text = good("-m", PIP, "-p", line["prompt"], "-n", str(N), "--temp", str(line["temperature"]), "-s", str(i),
+        text = good("-m", PIP, "--raw", "-p", line["prompt"], "-n", str(N), "--temp", str(line["temperature"]), "-s", str(i),
                     *(HELD[line["custom_id"].split()[1]][0] if i % 7 != 6 else []), "-q")
         same(text, want[i + 1].body["choices"][0]["text"].encode(), "line %d as a command" % (i + 1))
 
@@ -173,7 +173,7 @@ def one_text():
 def closed():
     """where nothing may follow the answer ends at once, also under --ignore-eos, without an end token or a step for one"""
     for more in ([], ["--ignore-eos"]):
-        r = run("-m", PIP, "-p", "x", "-n", "50", "--choice", "yes|no", "--json", "-v", *more)
+        r = run("-m", PIP, "--raw", "-p", "x", "-n", "50", "--choice", "yes|no", "--json", "-v", *more)
         answer = json.loads(r.out)
         check(answer["text"] in ("yes", "no") and answer["finish_reason"] == "stop" and b"lets nothing follow" in r.err, repr(r))
     one = batch([{"prompt": "x", "max_tokens": 1, "ignore_eos": True, "structured_outputs": {"choice": ["a"]}}])[1].body
@@ -188,24 +188,31 @@ def closed():
 
 @case
 def unfinished():
-    """an answer that is cut before its constraint is met: one line on stderr, and its finish reason"""
+    """an answer that is cut before its constraint is met: exit 1, one line on stderr, with -q too, and its finish reason; its text and the caches are written all the same"""
     long = ["--regex", "[a-z]{40}"]
-    r = run("-m", PIP, "-p", "x", "-n", "3", *long)
-    check(r.rc == 0 and b"the answer is unfinished: 3 tokens, as many as -n allows" in r.err
-          and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
-    r = run("-m", PIP, "-p", "x y", "-c", "16", "--regex", "[a-z ]{400}")
-    check(r.rc == 0 and b"the answer is unfinished: the context is full" in r.err, repr(r))
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", *long)
+    said = b"llmrun: the answer is unfinished: 3 tokens, as many as -n allows; its constraint is not met\n"
+    check(r.rc == 1 and r.err.endswith(said) and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
+    r = run("-m", PIP, "--raw", "-p", "x y", "-c", "16", "--regex", "[a-z ]{400}")
+    check(r.rc == 1 and b"the answer is unfinished: the context is full" in r.err, repr(r))
+    kept = os.path.join(TMP, "unfinished.cache")
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "3", "-q", *long, "-o", os.path.join(TMP, "unfinished.txt"), "--prompt-cache", kept, "--kv-block-size", "1")
+    same((r.rc, r.err), (1, said), "-q")
+    check(os.path.getsize(kept) and re.fullmatch(b"[a-z]+", open(os.path.join(TMP, "unfinished.txt"), "rb").read()), "what -q wrote")
     r = run("-m", PIP, "-p", "x", "-n", "3", "-q", *long)
-    same(r.err, b"", "-q")
+    check(r.rc == 1 and r.err == said and re.fullmatch(b"[a-z]+\n", r.out), "a message: %r" % r)
     stop = ["--regex", "ab(cd)?;"]
-    r = run("-m", PIP, "-p", "x", "--stop", ";", *stop, "--json")
-    check(json.loads(r.out)["finish_reason"] == "stop" and b"unfinished: a stop text" in r.err, repr(r))
-    r = run("-m", PIP, "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf",
+    r = run("-m", PIP, "--raw", "-p", "x", "--stop", ";", *stop, "--json")
+    check(r.rc == 1 and json.loads(r.out)["finish_reason"] == "stop" and b"unfinished: a stop text" in r.err, repr(r))
+    r = run("-m", PIP, "--raw", "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf",
             "--logit-bias", "2-inf")
-    check(json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
+    check(r.rc == 0 and json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
     lines = [{"prompt": "x", "max_tokens": 2, "regex": "[a-z]{40}", "n": 2}, {"prompt": "x", "regex": "a"}]
-    r = run("-m", PIP, "--batch", put("in.jsonl", lines))
-    check(r.rc == 0 and b"2 answers are unfinished" in r.err, repr(r))
+    path = put("in.jsonl", lines)
+    r = run("-m", PIP, "--batch", path, "-q")
+    same((r.rc, r.err), (1, b"llmrun: %s: 2 answers are unfinished: cut before the constraint was met\n" % path.encode()), "a batch")
+    bad = run("-m", PIP, "--batch", put("in.jsonl", [*lines, {"prompt": 1}]), "-q")
+    same((bad.rc, bad.err.split(b": ", 2)[2]), (1, b"1 line is answered with an error, 2 answers are unfinished: cut before the constraint was met\n"), "and an error")
     found = records(r.out)
     same([c["finish_reason"] for c in found[1].body["choices"]], ["length"] * 2, "finish reasons")
 
@@ -216,7 +223,7 @@ def nothing_left():
     ids = good("-m", PIP, "--mask", "--choice", "yes|no", "-p", "").split()
     check(ids, "no ids")
     bias = [x for i in ids for x in ("--logit-bias", i.decode() + "-inf")]
-    refused(run("-m", PIP, "-p", "x", "--choice", "yes|no", *bias), 2, "no token is possible", "all of them are forbidden")
+    refused(run("-m", PIP, "--raw", "-p", "x", "--choice", "yes|no", *bias), 2, "no token is possible", "all of them are forbidden")
     lines = [{"prompt": "x", "structured_outputs": {"choice": ["yes", "no"]},
               "logit_bias": {i.decode(): -1e30 for i in ids}}, {"prompt": "x", "regex": "a"}]
     found = batch([dict(lines[0], logit_bias={i.decode(): -1e30 for i in ids}), lines[1]])
@@ -229,19 +236,22 @@ FITS = {"choice": 2, "regex": 5, "date": 12, "grammar": 3, "record": 32, "object
 
 @case
 def ended_whole():
-    """--close: an answer ends whole within -n wherever that is possible, and is unfinished where it is not"""
+    """an answer ends whole within -n wherever that is possible, and is unfinished where it is not; --no-close lets -n cut it"""
     for name, (options, _, is_one) in HELD.items():
         ended = []
         for n in (1, 2, 5, 12, 32):
             for seed in range(3):
-                r = run("-m", PIP, "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", "--close", *options, "--json")
-                check(r.rc == 0, "%s, -n %d: %r" % (name, n, r))
+                r = run("-m", PIP, "--raw", "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", *options, "--json")
                 whole = b"unfinished" not in r.err
+                same(r.rc, 0 if whole else 1, "%s, -n %d: exit code" % (name, n))
                 check(whole == is_one(json.loads(r.out)["text"].encode()), "%s, -n %d: %r" % (name, n, r))
                 ended.append((n, whole))
         check(all(whole for n, whole in ended if n >= FITS[name]),
               "%s: its shortest text fits into %d tokens: %s" % (name, FITS[name], ended))
         check(not all(whole for n, whole in ended), "%s: -n 1 cut nothing" % name)
+    ways = [run("-m", PIP, "--raw", "-p", "x", "-n", "8", "-s", "1", "-q", "-j", '{"type":"array","minItems":3,"items":{"type":"string"}}', *more)
+            for more in ((), ("--close",), ("--no-close",), ("--no-close", "--close"))]
+    same([(r.rc, r.out == ways[0].out) for r in ways], [(0, True), (0, True), (1, False), (0, True)], "exit code, and whether the text is the same")
 
 
 @case
@@ -261,10 +271,10 @@ def behind_a_text():
     """--grammar-after: free text up to the first TEXT, then the constraint"""
     seen = 0
     for seed in range(6):
-        r = run("-m", PIP, "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after",
+        r = run("-m", PIP, "--raw", "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after",
                 ". ", "--choice", "yes|no", "--json")
-        check(r.rc == 0, repr(r))
         text = json.loads(r.out)["text"]
+        same(r.rc, int(b"unfinished" in r.err), "exit code: %r" % r)
         if b"unfinished" in r.err:
             check(". " not in text or text.split(". ", 1)[1] in ("", "y", "ye", "n"), short(text))
             continue
@@ -279,15 +289,18 @@ def behind_a_text():
 @case
 def shifted():
     """a context shift does not change where an answer stands in its constraint"""
-    r = run("-m", PIP, "-p", "x", "-c", "24", "--context-shift", "-n", "300", "--regex", "([a-z]{3}[0-9]{2};){30}", "-q")
+    r = run("-m", PIP, "--raw", "-p", "x", "-c", "24", "--context-shift", "-n", "300", "--regex", "([a-z]{3}[0-9]{2};){30}", "-q")
     check(r.rc == 0 and re.fullmatch(rb"([a-z]{3}[0-9]{2};){30}", r.out.strip()), repr(r))
 
 
 @case
 def talked():
-    """every answer of a conversation has the constraint"""
+    """every answer of a conversation has the constraint; one that is cut is said, and the exit code is 1"""
     r = run("-m", PIP, "-i", "-n", "40", "--choice", "yes|no", "-q", inp=b"Are you Pip?\nReally?\n")
     check(r.rc == 0 and re.fullmatch(rb"((yes|no)\s+){2}", r.out), repr(r))
+    r = run("-m", PIP, "-i", "-n", "3", "--regex", "[a-z]{40}", "-q", inp=b"Are you Pip?\nReally?\n")
+    said = b"llmrun: the answer is unfinished: 3 tokens, as many as -n allows; its constraint is not met\n"
+    same((r.rc, r.err), (1, said * 2 + b"llmrun: 2 answers do not meet the constraint\n"), "cut answers")
 
 
 # --- what is refused ---
@@ -334,19 +347,19 @@ def refused_before():
 def ends_where_whole():
     """an answer that is whole ends: with --ignore-eos, --close, no shift; XTC and DRY never forbid what a constraint leaves"""
     for n in range(1, 6):
-        r = run("-m", PIP, "-p", "Hello", "-s", "1", "-q", "--regex", "(qz)*", "--ignore-eos", "--close", "-n", str(n))
+        r = run("-m", PIP, "--raw", "-p", "Hello", "-s", "1", "-q", "--regex", "(qz)*", "--ignore-eos", "--close", "-n", str(n))
         check(r.rc == 0 and re.fullmatch(rb"(qz)*", r.out) and len(r.out) <= n, "-n %d: %r" % (n, r))
         found = batch([{"prompt": "Hello", "max_tokens": n, "ignore_eos": True, "regex": "(qz)*", "seed": 1}], "--close")[1]
         same(found.body["choices"][0]["text"].encode(), r.out, "in a batch, -n %d" % n)
-    r = run("-m", PIP, "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift",
+    r = run("-m", PIP, "--raw", "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift",
             "--keep", "-1", "--json-schema", '{"type":"array","items":{"type":"integer"}}', "--close",
             "-s", "1", "-q")
     same((r.rc, json.loads(r.out)), (0, []), "--close where the prompt fills the context")
-    xtc = ("-m", PIP, "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p",
+    xtc = ("-m", PIP, "--raw", "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p",
            "1", "--min-p", "0", "-q")
     check(run(*xtc, "--choice", "yes|no").out in (b"yes", b"no"), "XTC under a constraint")
     same(run(*xtc, "--top-k", "0", "--ignore-eos").rc, 0, "XTC without end tokens")
-    r = run("-m", PIP, "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000",
+    r = run("-m", PIP, "--raw", "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000",
             "--dry-penalty-last-n", "1000", "-c", "1024", "--regex", "(%){50}", "-q")
     same((r.rc, r.out), (0, b"%" * 50), "DRY under a constraint")
 
@@ -420,10 +433,33 @@ def shared():
 def noted():
     """words of a schema that have no effect are told once on stderr"""
     schema = '{"type":"object","frobnicate":1,"properties":{"a":{"const":1}},"required":["a"],"additionalProperties":false}'
-    r = run("-m", PIP, "-p", "x", "-n", "30", "-j", schema)
+    r = run("-m", PIP, "--raw", "-p", "x", "-n", "30", "-j", schema)
     check(r.rc == 0 and r.err.count(b"frobnicate") == 1, repr(r))
     r = run("--match", "-j", schema, inp=b'{"a":1}')
     check(r.rc == 0 and r.err.count(b"frobnicate") == 1, repr(r))
+
+
+@case
+def numbers_end():
+    """numbers of schemas and of free JSON have an end, however many digits the model would write; --help structure says how many"""
+    digits = "".join("%d+9," % int(t) for t in good("-m", PIP, "--tokenize", "-p", "0123456789").decode().split())
+    bias = [x for one in digits.strip(",").split(",") for x in ("-l", one)]
+    schemas = ('{"type":"number"}', '{"type":"integer"}', '{"type":"number","minimum":0.5}', '{"type":"array","items":{"type":"number"},"maxItems":2,"minItems":1}')
+    for schema in schemas:
+        for seed in range(5):
+            text = good("-m", PIP, "--no-chat", "-p", "1", "-n", "200", "--temp", "0.8", "-s", str(seed), "-j", schema, "-q", *bias).decode()
+            json.loads(text)
+            check(all(len(d) <= 18 for d in re.findall("[0-9]+", text)), "%s: %s" % (schema, text))
+    check(b"at most 18 digits" in good("--help", "structure") and b"uniqueItems" in good("--help", "structure"), "the table of bounds")
+
+
+@case
+def loose_schemas():
+    """uniqueItems that cannot be kept while generating is refused with its place, and dropped with a note under --schema-loose"""
+    schema = '{"type":"array","uniqueItems":true,"prefixItems":[{"type":["integer","null"]}],"items":{"type":"integer"},"minItems":3,"maxItems":3}'
+    refused(run("-m", PIP, "--no-chat", "-p", "x", "-j", schema), 2, "#: uniqueItems beside items by their place", "without the option")
+    r = run("-m", PIP, "--no-chat", "-p", "x", "-n", "80", "-j", schema, "--schema-loose")
+    check(r.rc == 0 and len(json.loads(r.out)) == 3 and r.err.count(b"#: uniqueItems is dropped") == 1, repr(r))
 
 
 @case

@@ -1,6 +1,7 @@
 /* [base]: exit codes, messages, bytes and texts, random numbers, UTF-8. */
 #include "program.h"
 #include "check.h"
+#include <grp.h>
 
 /* Runs fn in a child process. Returns its exit code (128 + signal if it was killed); `said` gets its stderr. */
 static int t_base_child(void (*fn)(int), int arg, char *said, size_t cap) {
@@ -409,6 +410,12 @@ static void t_base_base64(void) {
         str s = {0};
         str__base64(&s, bytes_of(rows[i][0]));
         EQ_STR(s.p ? s.p : "", rows[i][1]);
+        const bytes coded = str_bytes(&s);
+        str back = {0};
+        str_put(&back, "");
+        str_unbase64(&back, coded);
+        EQ_STR(back.p, rows[i][0]);
+        str_drop(&back);
         str_drop(&s);
     }
 }
@@ -623,6 +630,101 @@ static void t_base_clock(void) {
     CHECK(clock_now() - start >= 0.02);               /* seconds */
 }
 
+/* --- output files --- */
+
+static unsigned t_base_mode(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
+/* A file is created for its owner alone and gets the mode of what it replaces while it is empty; a new one has that of any new
+ * file. What stands there already is not opened. */
+static void t_base_create(void) {
+    static const struct { unsigned like, umask; const char *calls; } rows[] = {
+        {0600, 022, ""}, {0644, 022, "600>644 "}, {0640, 077, "600>640 "}, {0666, 022, "600>666 "}, {0400, 022, "600>400 "},
+        {0604, 0777, "0>604 "}, {06755, 022, "600>755 "},
+    };
+    char         path[64], link[80];
+    struct stat  st = {.st_uid = geteuid(), .st_gid = getegid()};
+    const mode_t was = umask(0);
+    snprintf(path, sizeof path, "build/t_base.%d.create", (int)getpid());
+    snprintf(link, sizeof link, "%s.link", path);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        umask(rows[i].umask);
+        st.st_mode = S_IFREG | rows[i].like;
+        t_calls();
+        int fd = out_create(path, O_WRONLY, &st);
+        CHECKF(fd >= 0, "row %zu: %s", i, strerror(errno));
+        T_CALLED(rows[i].calls);
+        EQ_INT(t_base_mode(path), rows[i].like & 0777);
+        CHECK(out_create(path, O_WRONLY, &st) < 0 && errno == EEXIST);
+        out_sweep();                                  /* a run that ends early */
+        CHECK(access(path, F_OK) != 0);
+        close(fd);
+        fd = out_create(path, O_WRONLY, NULL);
+        EQ_INT(t_base_mode(path), 0666 & ~rows[i].umask);
+        CHECK(symlink(path, link) == 0 && out_create(link, O_WRONLY, &st) < 0 && errno == EEXIST);
+        unlink(link);
+        out_settle(path, false);
+        close(fd);
+    }
+    umask(was);
+}
+
+/* In a child without rights: a file of root. Its owner cannot be kept, nor its group: members of the new one are as all others. */
+static void t_base_not_mine(int mode) {
+    char              path[64];
+    const struct stat st = {.st_mode = S_IFREG | (mode_t)mode};
+    snprintf(path, sizeof path, "/tmp/t_base.%d.other", (int)getpid());
+    if (setgroups(0, NULL) || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)) _exit(1);
+    const int      fd = out_create(path, O_WRONLY, &st);
+    const unsigned got = t_base_mode(path);
+    out_sweep();
+    _exit(fd < 0 ? 2 : (int)got & 077);
+}
+
+/* The owner and the group of what is replaced are kept where this process may give them. */
+static void t_base_owner(void) {
+    static const struct { int mode, left; } rows[] = {{0640, 0}, {0660, 0}, {0644, 044}, {0664, 044}, {0666, 066}, {0604, 004}};
+    char        said[200], path[64];
+    struct stat st = {.st_mode = S_IFREG | 0640, .st_uid = 12345, .st_gid = 54321}, now;
+    if (geteuid() != 0) SKIP("needs root");
+    snprintf(path, sizeof path, "build/t_base.%d.owner", (int)getpid());
+    const int fd = out_create(path, O_WRONLY, &st);
+    CHECKF(fd >= 0 && fstat(fd, &now) == 0, "%s", strerror(errno));
+    EQ_INT(now.st_uid, 12345);
+    EQ_INT(now.st_gid, 54321);
+    EQ_INT(now.st_mode & 07777, 0640);
+    close(fd);
+    out_settle(path, false);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        EQ_INT(t_base_child(t_base_not_mine, rows[i].mode, said, sizeof said), rows[i].left);
+}
+
+/* A file gets its name when its bytes are on disk, and then the name goes there too. */
+static void t_base_replace(void) {
+    char tmp[64], path[64], *got;
+    snprintf(tmp, sizeof tmp, "build/t_base.%d.tmp", (int)getpid());
+    snprintf(path, sizeof path, "build/t_base.%d.path", (int)getpid());
+    for (int i = 0; i < 2; i++) {
+        const int fd = out_create(tmp, O_WRONLY, NULL);
+        CHECK(write(fd, i ? "new" : "old", 3) == 3);
+        t_calls();
+        CHECK(out_replace(fd, tmp, path));
+        T_CALLED("file name folder ");
+        close(fd);
+        out_sweep();
+        CHECK(access(tmp, F_OK) != 0);
+        got = t_read(path, NULL);
+        EQ_STR(got, i ? "new" : "old");
+        mem_free(got);
+    }
+    unlink(path);
+    const int fd = open(".", O_RDONLY | O_DIRECTORY);   /* a name without a folder */
+    CHECK(fd >= 0 && !out_replace(fd, "build/none.tmp", "none") && errno == ENOENT && out_sync_folder("none"));
+    close(fd);
+}
+
 static const t_case t_base_cases[] = {
     {"base err", "the first error stays, complete or cut", t_base_err},
     {"base end", "one line on stderr and the right exit code; -q silences all but errors", t_base_end},
@@ -636,7 +738,7 @@ static const t_case t_base_cases[] = {
     {"base member", "the last member of a name is found in whatever has the shape of an object", t_base_member},
     {"base writer", "a JSON text has its commas and lines", t_base_writer},
     {"base csv", "fields of CSV are quoted where necessary, and valid UTF-8", t_base_csv},
-    {"base base64", "bytes as base64 of RFC 4648, padded", t_base_base64},
+    {"base base64", "bytes as base64 of RFC 4648, padded, and back", t_base_base64},
     {"base fit", "a progress line is cut to the number of columns, between characters", t_base_fit},
     {"base left", "the time left in minutes or hours, after the first second", t_base_left},
     {"base kind", "files of other kinds are recognised by their magic, texts are not", t_base_kind},
@@ -644,6 +746,9 @@ static const t_case t_base_cases[] = {
     {"base visible", "no character that could steer a terminal, and no byte of none, is shown as it is; pieces give the same as the whole", t_base_visible},
     {"base rng", "values are fixed, and no two keys give the same one", t_base_rng},
     {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},
+    {"base create", "a file has the mode of what it replaces before it has a byte, a new one that of any new file", t_base_create},
+    {"base owner", "a file keeps the owner and group of what it replaces, or is open to nobody else", t_base_owner},
+    {"base replace", "bytes, name and folder go to the disk in this order", t_base_replace},
     {"base clock", "time moves forward, in seconds", t_base_clock},
 };
 static const t_suite t_base_suite = SUITE(t_base_cases);

@@ -19,7 +19,7 @@ static bool tc_gather(const char *name, int threads, int batch, calib_imatrix *i
     engine_opts   fo = engine_defaults;
     kv_opts    ko = {.type_k = K_F32, .type_v = K_F32, .block = 32};
     tok_ids    ids = {0};
-    calib_opts o = {.n_chunks = 12, .output = true};
+    calib_opts o = {.n_chunks = 12, .output = true, .bos = -1};
     size_t     n;
     char      *text = t_read(tc_gold("imatrix.txt"), &n);
     *im = (calib_imatrix){0};

@@ -31,7 +31,7 @@ static void tcall_tell(const calls_form *f, bytes text, val tools, str *out) {
 static const char tcall_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"get\", \"parameters\": {\"type\": \"object\", \"properties\": {"
     "\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, \"l\": {\"type\": \"array\", \"items\": {\"type\": \"string\"}}, \"o\": {\"type\": \"object\"}, "
     "\"sn\": {\"type\": [\"string\", \"null\"]}, \"si\": {\"type\": [\"string\", \"integer\"]}, \"e\": {\"enum\": [\"1\", \"2\"]}, \"any\": {\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}, "
-    "\"x\": {}}}}}, {\"name\": \"put\", \"parameters\": {\"properties\": {\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, "
+    "\"x\": {}, \"up\": {\"type\": \"STRING\"}, \"ty\": {\"type\": \"any\"}, \"nu\": {\"type\": \"str\", \"nullable\": true}, \"en\": {\"enum\": [\"a\", null]}}}}}, {\"name\": \"put\", \"parameters\": {\"properties\": {\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, "
     "\"l\": {\"type\": \"array\"}, \"o\": {\"type\": \"object\"}}}}]";
 
 /* What templates get, which expect each tool as an object of type "function" with a description. */
@@ -310,7 +310,9 @@ static void t_calls_types(void) {
         {"b", "yes", "\"yes\""}, {"l", "[\"a\"]", "[\"a\"]"}, {"l", "['a']", "[\"a\"]"}, {"l", "", "[]"}, {"o", "", "{}"},
         {"o", "{'a': None}", "{\"a\": null}"}, {"o", "{\"a\": {\"b\": 1e5}}", "{\"a\": {\"b\": 1e5}}"},
         {"sn", "a", "\"a\""}, {"sn", "5", "\"5\""}, {"si", "5", "5"}, {"si", "a", "\"a\""}, {"e", "1", "\"1\""},
-        {"any", "1", "\"1\""}, {"x", "1", "1"}, {"x", "a", "\"a\""}, {"x", "True", "\"True\""},
+        {"any", "1", "\"1\""}, {"x", "1", "1"}, {"sn", "null", "null"}, {"sn", "nul", "\"nul\""}, {"any", "null", "null"},
+        {"up", "17", "\"17\""}, {"up", "null", "\"null\""}, {"ty", "17", "17"}, {"nu", "17", "\"17\""}, {"nu", "null", "null"},
+        {"en", "null", "null"}, {"n", "null", "null"}, {"x", "a", "\"a\""}, {"x", "True", "\"True\""},
         {"unknown", "[1", "\"[1\""}, {"unknown", "01", "\"01\""}, {"unknown", "\"q\"", "\"q\""},
         {"s", "\xff\x01\x7f", "\"\xff\\u0001\\u007f\""}, {"s", "\xf0\x9f\x98\x80\xe2\x80\xa8",
                                                           "\"\xf0\x9f\x98\x80\xe2\x80\xa8\""},
@@ -704,7 +706,7 @@ static void t_calls_models(void) {
 static const char tcall_held_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"look\", \"parameters\": {\"type\": \"object\", \"properties\": {"
     "\"where\": {\"type\": \"string\", \"minLength\": 1}, \"n\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 5}, \"on\": {\"type\": [\"boolean\", \"null\"]}, "
     "\"list\": {\"type\": \"array\", \"items\": {\"enum\": [\"a\", \"b c\", 7]}, \"maxItems\": 3}}, \"required\": [\"where\", \"n\"]}}}, "
-    "{\"name\": \"put_2\", \"parameters\": {\"properties\": {\"mode\": {\"enum\": [\"x\", \"<y>\", \"z\\nz\"]}, \"note\": {\"type\": \"string\", \"maxLength\": 3}}, \"maxProperties\": 1}}]";
+    "{\"name\": \"put_2\", \"parameters\": {\"properties\": {\"mode\": {\"enum\": [\"x\", \"<y>\", \"z\\nz\"]}, \"note\": {\"type\": [\"string\", \"null\"], \"maxLength\": 3}}, \"maxProperties\": 1}}]";
 
 /* A constraint that matches arguments of one of these tools. */
 static constrain *tcall_schema(val tools, size_t i) {
@@ -729,7 +731,7 @@ typedef struct {
     gram      *g;
 } tcall_held;
 
-static tcall_held tcall_hold(const calls_form *f, const calls_want *w) {
+static tcall_held tcall_hold(const calls_form *f, calls_want *w) {
     tcall_held    h = {mem_new(1, sizeof *h.c), gram_new()};
     const int32_t rule = gram_rule(h.g, NULL);
     err_t         e = {0};
@@ -790,7 +792,7 @@ static void tcall_check(const calls_form *f, bytes text, val tools, constrain *c
 }
 
 /* Answers at random behind the text that begins a call. */
-static void tcall_answer(const calls_form *f, const calls_want *w, constrain *const *schema) {
+static void tcall_answer(const calls_form *f, calls_want *w, constrain *const *schema) {
     const bool named = !w->required && calls__by_name(f->row);           /* there a name begins the call */
 
     tcall_held h = tcall_hold(f, w);
@@ -826,8 +828,8 @@ static void t_calls_held(void) {
         if (!calls_rows[i].name || strstr(calls_rows[i].call, "TAG")) continue;
         calls_form *f = tcall_form(calls_rows[i].name);
         for (int k = 0; k < 4; k++) {
-            const calls_want w = {.tools = tools, .only = k == 2 ? bytes_of("look") : (bytes){0}, .required = k > 0,
-                                  .many = k != 3, .json = {.space = 2}};
+            calls_want w = {.tools = tools, .only = k == 2 ? bytes_of("look") : (bytes){0}, .required = k > 0,
+                            .many = k != 3, .json = {.space = 2}};
             tcall_answer(f, &w, schema);
         }
         calls_form_free(f);
@@ -836,7 +838,70 @@ static void t_calls_held(void) {
     val_env_drop(&env);
 }
 
+/* A string that may be null is null where the text says so, in tags and between marks; another text of four letters is too long. */
+static void t_calls_null(void) {
+    static const char *const rows[][3] = {
+        {"tool_call-parameters", "<tool_call>\n<function=put_2>\n<parameter=note>\n%s\n</parameter>\n</function>\n</tool_call>", "nult"},
+        {"tool_call-keys", "<tool_call>put_2\n<arg_key>note</arg_key>\n<arg_value>%s</arg_value>\n</tool_call>", "nult"},
+        {"gemma", "<|tool_call>call:put_2{note:%s}<tool_call|>", "nult"},
+        {"minimax-m2", "<minimax:tool_call>\n<invoke name=\"put_2\">\n<parameter name=\"note\">%s</parameter>\n</invoke>\n</minimax:tool_call>", "Null"},
+    };
+    val_env env;
+    val_env_init(&env, 0, 0, NULL);
+    const val tools = val_json_read(&env, bytes_of(tcall_held_tools), VAL_JSON_INPUT);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int bad = 0; bad < 2; bad++) {
+            calls_form *f = tcall_form(rows[i][0]);
+            calls_want  w = {.tools = tools, .many = true, .json = {.space = 2}};
+            tcall_held  h = tcall_hold(f, &w);
+            gram_track  t;
+            str         text = {0}, got = {0};
+            str_fmt(&text, rows[i][1], bad ? rows[i][2] : "null");
+            gram_track_open(&t, h.g);
+            CHECKF(tcall_follow(&t, str_bytes(&text)) == !bad, "%s", text.p);
+            tcall_tell(f, str_bytes(&text), tools, &got);
+            if (!bad) EQ_STR(got.p, "() put_2 {\"note\": null}");
+            gram_track_close(&t);
+            constrain_close(h.c);
+            calls_form_free(f);
+            str_drop(&text), str_drop(&got);
+        }
+    val_env_drop(&env);
+}
+
+/* Schemas in the words of other vendors, and what they become. */
+static void t_calls_meant(void) {
+    static const char *const rows[][2] = {
+        {"{\"type\": \"OBJECT\", \"properties\": {\"type\": {\"type\": \"STRING\"}, \"n\": {\"type\": \"Integer\"}}, \"required\": null}",
+         "{\"type\": \"object\", \"properties\": {\"type\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}}}"},
+        {"{\"type\": \"dict\", \"properties\": {\"a\": {\"type\": \"any\"}, \"b\": {\"type\": [\"str\", \"NULL\"]}, \"c\": {\"type\": [\"any\", \"null\"]}}}",
+         "{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {\"type\": [\"string\", \"null\"]}, \"c\": {}}}"},
+        {"{\"items\": {\"type\": \"float\"}, \"anyOf\": [{\"type\": \"bool\"}, {\"items\": [{\"type\": \"int\"}]}], \"additionalProperties\": false}",
+         "{\"items\": {\"type\": \"number\"}, \"anyOf\": [{\"type\": \"boolean\"}, {\"items\": [{\"type\": \"integer\"}]}], \"additionalProperties\": false}"},
+        {"{\"const\": null, \"default\": null, \"enum\": [\"STRING\", null], \"description\": null, \"properties\": null}",
+         "{\"const\": null, \"default\": null, \"enum\": [\"STRING\", null]}"},
+        {"{\"type\": \"STRING\", \"nullable\": true, \"enum\": [\"a\"]}",
+         "{\"type\": [\"string\", \"null\"], \"nullable\": true, \"enum\": [\"a\", null]}"},
+        {"{\"type\": [\"string\", \"null\"], \"nullable\": true}", "{\"type\": [\"string\", \"null\"], \"nullable\": true}"},
+        {"{\"type\": \"frob\", \"x\": {\"type\": \"STRING\"}}", "{\"type\": \"frob\", \"x\": {\"type\": \"STRING\"}}"},
+        {"{\"type\": \"string\\u0000\"}", "{\"type\": \"string\\u0000\"}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        val_env        env;
+        str            got = {0};
+        err_t          e = {0};
+        val_env_init(&env, 0, 0, NULL);
+        calls__writing w = {calls__meant(&env, val_json_read(&env, bytes_of(rows[i][0]), VAL_JSON_INPUT)), &got};
+        CHECK(val_run(&env, calls__write_json, &w, &e));
+        EQ_STR(got.p, rows[i][1]);
+        val_env_drop(&env);
+        str_drop(&got);
+    }
+}
+
 static const t_case t_calls_cases[] = {
+    {"calls null", "a nullable string of tagged parameters is null, as numbers are numbers", t_calls_null},
+    {"calls meant", "schemas of tools in the words of other vendors are read as JSON Schema writes them", t_calls_meant},
     {"calls held", "what an automaton of answers lets through is read back as calls of the tools, with arguments as their schemas have them, in every form", t_calls_held},
     {"calls rows", "each form of the table has an answer among these tests, and a name of its own", t_calls_rows},
     {"calls read", "answers in every form: calls, arguments and ids come out, the rest stays content, and so does what is no whole call", t_calls_read},

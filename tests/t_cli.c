@@ -337,7 +337,8 @@ static void t_cli_help_topics(void) {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
         {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, structure, speculation, cache, rope, evaluation, quantize, "
-                  "batch, bench, output"},
+                  "batch, bench, output, models, types, templates, tool-calls, embeddings, gpu, guarantees, performance, limits"},
+        {"templats", "--help: no topic templats (did you mean templates?)"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         e = (err_t){0};
@@ -347,10 +348,44 @@ static void t_cli_help_topics(void) {
     str_drop(&s);
 }
 
+/* Whether every long option that a text names is one; `others`: names of other programs, each with a blank after it. */
+static void t_cli__names_options(const char *text, const char *others) {
+    for (const char *p = text; (p = strstr(p, "--")); p += 2) {
+        const bytes name = {(const uint8_t *)p, 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-")};
+        char        word[64];
+        snprintf(word, sizeof word, "%.*s ", (int)name.n, p);
+        if (name.n > 2) CHECKF(cli_find(false, name) || cli_find(true, name) || strstr(others, word), "%s is no option", word);
+    }
+}
+
+/* Texts of topics: they stand behind the options of a group with their name, name options that exist, and fit into 80 columns. */
+static void t_cli_help_texts(void) {
+    for (int t = 0; t < TOPICS; t++) {
+        const topic *about = &topics_all[t];
+        str          s = {0};
+        err_t        e = {0};
+        bool         lists = false;
+        CHECKF(help__about(about->name, 80, &s, &e) && strstr(s.p, about->title), "%s: %s", about->name, e.text);
+        CHECKF(help__topic(about->name) < 0 || strncmp(s.p, cli_groups[help__topic(about->name)].title, 10) == 0, "%s: no options", about->name);
+        for (int i = 0; about->line[i]; i++) {
+            str list = {0};
+            t_cli__names_options(about->line[i], "--modelfile --array ");
+            if (*about->line[i] == '@') {
+                lists = true;
+                CHECKF(help__print_list(about->line[i] + 1, false, &list) && strstr(s.p, list.p), "no list %s", about->line[i]);
+            }
+            str_drop(&list);
+        }
+        for (const char *p = s.p; !lists && *p; p += strcspn(p, "\n") + 1)
+            CHECKF(strcspn(p, "\n") <= 80, "%s: a line of %zu columns: %.90s", about->name, strcspn(p, "\n"), p);
+        str_drop(&s);
+    }
+}
+
 /* The man page has its sections and every option; no line begins with a request that is none. */
 static void t_cli_help_man(void) {
-    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
-    static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B "};
+    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "CONVERSATIONS", "TOPICS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
+    static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B ", ".nf", ".fi"};
     str man = {0};
     help__man(&man);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
@@ -435,6 +470,41 @@ static void t_cli_near(void) {
     EQ_STR(e.text, "unknown option --zebra (--help lists them)");
 }
 
+/* Whether a text has the name of an option, alone or before a blank. */
+static bool t_cli__has_option(const char *text) {
+    for (bytes w; cli_word(&text, ' ', &w);)
+        if (w.p[0] == '-' && cli_find(false, bytes_slice(w, 0, w.n - (w.p[w.n - 1] == ',')))) return true;
+    return false;
+}
+
+static void t_cli_others(void) {
+    static const struct { const char *line, *error; } cases[] = {
+        {"-m|x|--max-tokens|5", "unknown option --max-tokens, expected -n N"},
+        {"-m|x|--max_new_tokens=5", "unknown option --max_new_tokens, expected -n N"},
+        {"-m|x|--schema|{}", "unknown option --schema, expected --json-schema JSON"},
+        {"-m|x|--system|hi", "unknown option --system, expected -sys TEXT"},
+        {"-m|x|--gpu", "unknown option --gpu, expected -ngl N, with --device N to choose a GPU"},
+        {"chat|-m|x", "unexpected argument 'chat': llmrun has options in place of commands, llmrun -m FILE talks with a model in a terminal, "
+                      "llmrun -m FILE -p TEXT answers once"},
+        {"serve", "unexpected argument 'serve': llmrun has options in place of commands, there is no server, --batch FILE answers many requests"},
+        {"-m|x|run", "unexpected argument 'run', expected an option (a prompt goes after -p)"},
+        {"x.gguf", "unexpected argument 'x.gguf', expected an option (a model goes after -m)"},
+    };
+    config c;
+    err_t  e;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK(!t_cli__parse(&c, cases[i].line, &e));
+        EQ_STR(e.text, cases[i].error);
+    }
+    for (int i = 0; i < N_CLI_OTHERS; i++) {
+        const char *names = cli_others[i].names, *use = cli_others[i].use;
+        CHECKF(cli_find(false, (bytes){(const uint8_t *)use, strcspn(use, " ")}), "%s: no such option", use);
+        for (bytes w; cli_word(&names, ' ', &w);)
+            CHECKF(!cli_find(false, w) && !cli_find(true, w) && !cli__foreign(w), "%.*s is an option", (int)w.n, (const char *)w.p);
+    }
+    for (int i = 0; i < N_CLI_SUBCOMMANDS; i++) CHECKF(t_cli__has_option(cli_subcommands[i].use), "%s: no option", cli_subcommands[i].use);
+}
+
 static void t_cli_distance(void) {
     static const struct { const char *a, *b; int d; } cases[] = {
         {"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"abc", "xabc", 1},
@@ -484,7 +554,15 @@ static void t_cli_lines(void) {
         {"-m|x|--inspect|--json", NULL},
         {"-m|x|--inspect|--score", "--inspect and --score are two actions, expected one"},
         {"--version|--list|cpu", "--version and --list are two actions, expected one"},
-        {"-m|x|-p|a|-f|b", "--prompt and --file both give a prompt, expected one"},
+        {"-m|x|-p|a|-f|b|-f|c|-f|-", NULL},
+        {"-m|x|-f|-|-p|a|-f|-", "--file -: given 2 times, standard input can be read once"},
+        {"-m|x|-p|a|-sys|b|-sysf|c", "--system-prompt and --system-prompt-file both give a system message, expected one"},
+        {"-m|x|-i|-no-cnv", "--raw and --interactive disagree"},
+        {"-m|x|-cnv|-i", NULL},
+        {"-m|x|--score|-p|a|--raw", NULL},
+        {"-m|x|--score|-p|a|--jinja", "--jinja has no effect on --score, only on generation, --interactive and --batch"},
+        {"-m|x|--quantize|q8_0|-o|y|--keep-split", "--keep-split is an option of llama.cpp that llmrun does not have"},
+        {"-m|x|--ppl|-f|a", "--ppl is an option of llama.cpp that llmrun does not have (--perplexity)"},
         {"-m|x|hello", "unexpected argument 'hello', expected an option (a prompt goes after -p)"},
         {"-m|x|-", "unexpected argument '-', expected an option (a prompt goes after -p)"},
         {"", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
@@ -534,7 +612,7 @@ static void t_cli_lines(void) {
         {"-m|x|-p|a|--repetition|3", "unknown option --repetition (--help lists them)"},
         {"-m|x|--bench|--repetition|3", "unknown option --repetition (did you mean --repetitions?)"},
         {"-m|x|-p|a|-fa|-n|5", NULL},
-        {"-m|x|-p|a|-fa|on|--no-mmap|--mlock|-tb|4|--no-warmup|-no-cnv|--no-display-prompt|--log-file|f|-ngl|99|--color", NULL},
+        {"-m|x|-p|a|-fa|on|--no-mmap|--mlock|-tb|4|--no-warmup|--simple-io|--no-display-prompt|--log-file|f|-ngl|99|--color", NULL},
         {"-m|x|-p|a|--log-file=f", NULL},
         {"-m|x|-p|a|-tb", "-tb: expected N after it, found nothing"},
         {"-m|x|-p|a|--simple-io=1", "--simple-io takes no value, found '1'"},
@@ -750,18 +828,70 @@ static void t_cli_prompt_file(void) {
     CHECK(fd >= 0 && write(fd, "\n one \0\r\n", 9) == 9);
     close(fd);
     int in = t_cli__input("not this", 8);
-    c.file = path;
+    cli_push(&c.files, path);
     CHECK(act__prompt(&c, in, false, &s, &e) && s.n == 9);
     if (s.n == 9) EQ_MEM(s.p, "\n one \0\r\n", 9);
     str_clear(&s);
-    c.file = "-";
+    c.files.v[0] = "-";
     CHECK(act__prompt(&c, in, false, &s, &e));
     EQ_STR(s.p, "not this");
     unlink(path);
-    c.file = path;
+    c.files.v[0] = path;
     CHECK(!act__prompt(&c, in, false, &s, &e) && e.code == EXIT_INPUT && strstr(e.text, path));
     close(in);
     str_drop(&s);
+    cli_drop(&c);
+}
+
+static void t_cli_chat_words(void) {
+    static const struct { const char *line; int on; } cases[] = {
+        {"-p|a", -1}, {"-p|a|--chat", 1}, {"-p|a|-cnv", 1}, {"-p|a|--conversation", 1}, {"-p|a|-st", 1}, {"-p|a|--single-turn", 1},
+        {"-p|a|--jinja", 1}, {"-p|a|--raw", 0}, {"-p|a|--no-chat", 0}, {"-p|a|-no-cnv", 0}, {"-p|a|--no-conversation", 0},
+        {"-p|a|--raw|--jinja", 1}, {"-p|a|--jinja|-no-cnv", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config c;
+        err_t  e;
+        CHECK(t_cli__parse(&c, cases[i].line, &e));
+        CHECKF(c.chat.on == cases[i].on && c.action == ACT_GENERATE && !c.idle.n, "%s: %d", cases[i].line, c.chat.on);
+        cli_drop(&c);
+    }
+}
+
+/* -p, several -f and standard input. */
+static void t_cli_prompt_files(void) {
+    static const struct { const char *p, *file[3], *in, *want; bool alone; } cases[] = {
+        {NULL,   {"A", "B"},         "in", "A\n\nB",              false},      /* without -p standard input is left alone */
+        {NULL,   {"A\n", "B\n\n", "C"}, "", "A\n\nB\n\nC",         false},      /* one blank line, whatever a file ends with */
+        {"ask:", {"A\n"},            "",   "ask:\n\nA\n",         false},
+        {"ask:", {"A\n", "B"},       "in", "ask:\n\nA\n\nB\n\nin", false},
+        {"ask:", {"A", "-", "B"},    "in", "ask:\n\nA\n\nin\n\nB", false},    /* - is standard input, which is read once */
+        {"ask:", {"A", "B"},         "in", "ask:\n\nA\n\nB",      true},
+        {"",     {"", "A"},          "",   "A",                   false},      /* nothing, no blank line after it */
+        {"ask:", {"A"},              NULL, "ask:\n\nA",           false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char   path[3][32];
+        config c = cli_defaults();
+        str    s = {0};
+        err_t  e = {0};
+        int    in = t_cli__input(cases[i].in, cases[i].in ? strlen(cases[i].in) : 0);
+        c.prompt = cases[i].p;
+        for (int k = 0; k < 3 && cases[i].file[k]; k++) {
+            const char *text = cases[i].file[k];
+            snprintf(path[k], sizeof path[k], "/tmp/llmrun-t-cli-XXXXXX");
+            const int fd = mkstemp(path[k]);
+            CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+            close(fd);
+            cli_push(&c.files, strcmp(text, "-") == 0 ? "-" : path[k]);
+        }
+        CHECK(act__prompt(&c, in, cases[i].alone, &s, &e));
+        EQ_STR(s.p, cases[i].want);
+        for (int k = 0; k < c.files.n; k++) unlink(path[k]);
+        close(in);
+        str_drop(&s);
+        cli_drop(&c);
+    }
 }
 
 static void t_cli_prompt_exists(void) {
@@ -947,9 +1077,11 @@ static const t_case t_cli_cases[] = {
     {"help__text", "help mentions each option once, in text and in Markdown", t_cli_help},
     {"cli_help_width", "help fits every width, and -h a screen of 24 lines", t_cli_help_width},
     {"cli_help_topics", "--help TOPIC prints a group or an option", t_cli_help_topics},
+    {"cli_help_texts", "texts of topics name options that exist and fit the width", t_cli_help_texts},
     {"help__man", "the man page is whole", t_cli_help_man},
     {"cli_defaults", "the defaults that help prints are the defaults", t_cli_defaults},
     {"cli_near", "a slip of the finger gets the option that was meant", t_cli_near},
+    {"cli_others", "options and sub-commands of other programs get what llmrun has in their place, which exists", t_cli_others},
     {"cli_distance", "edits between two names are counted right", t_cli_distance},
     {"cli_numbers", "numbers are read strictly", t_cli_numbers},
     {"cli_lines", "command lines that are wrong as a whole are refused in words", t_cli_lines},
@@ -961,6 +1093,8 @@ static const t_case t_cli_cases[] = {
     {"act__prompt", "-p and standard input make a prompt as the contract says", t_cli_prompt},
     {"cli_no_stdin", "--no-stdin leaves standard input to others", t_cli_no_stdin},
     {"cli_prompt_file", "-f is read byte for byte, and leaves standard input alone", t_cli_prompt_file},
+    {"cli_prompt_files", "-p, the files of -f and standard input stand in this order, a blank line between", t_cli_prompt_files},
+    {"cli_chat_words", "--raw and --chat under each of their names, of which the last one counts", t_cli_chat_words},
     {"cli_prompt_exists", "a closed standard input is no prompt", t_cli_prompt_exists},
     {"cli_ids", "token ids are read strictly", t_cli_ids},
     {"cli_inspect_text", "strings of a file cannot steer a terminal", t_cli_inspect_text},

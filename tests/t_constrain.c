@@ -37,6 +37,14 @@ static bool tco_takes(const constrain_spec *o, bytes text) {
     return yes;
 }
 
+/* A byte order mark in front of a grammar or a schema is no part of it. */
+static void t_constrain_mark(void) {
+    const constrain_spec grammar = tco_spec(CONSTRAIN_GBNF, "\xef\xbb\xbfroot ::= \"a\""),
+                         schema = tco_spec(CONSTRAIN_SCHEMA, "\xef\xbb\xbf{\"const\":1}");
+    CHECK(tco_takes(&grammar, bytes_of("a")) && !tco_takes(&grammar, bytes_of("b")));
+    CHECK(tco_takes(&schema, bytes_of("1")) && !tco_takes(&schema, bytes_of("2")));
+}
+
 /* Bars separate texts; a backslash makes a bar or a backslash a part of one. */
 static void t_constrain_choice(void) {
     static const struct {
@@ -168,6 +176,7 @@ static void t_constrain_seq(void) {
 
 static const t_case t_constrain_cases[] = {
     {"constrain.choice", "bars separate texts, backslashes make them ordinary", t_constrain_choice},
+    {"constrain.mark", "a byte order mark in front of a grammar or a schema is skipped", t_constrain_mark},
     {"constrain.until", "the constraint begins after the first mark", t_constrain_until},
     {"constrain.thinking", "thinking may come before it", t_constrain_thinking},
     {"constrain.cache", "equal constraints are compiled once", t_constrain_cache},

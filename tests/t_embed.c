@@ -58,9 +58,42 @@ static void t_embed_norms(void) {
         }
 }
 
+/* A text keeps its first tokens, and its end token if it has one. */
+static void t_embed_cut(void) {
+    static const struct {
+        int    limit, n;
+        bool   ends;
+        size_t left;
+        int    last;
+    } rows[] = {{0, 5, true, 5, 14}, {5, 5, true, 5, 14}, {6, 5, false, 5, 14}, {4, 5, true, 4, 14}, {4, 5, false, 4, 13}, {1, 5, true, 1, 14}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const embed_opts o = {.limit = rows[i].limit};
+        tok_ids          ids = {0};
+        for (int k = 0; k < rows[i].n; k++) tok_ids_add(&ids, 10 + k);
+        CHECKF(embed_cut(&o, &ids, rows[i].ends) == (rows[i].left < 5), "row %zu", i);
+        EQ_INT(ids.n, rows[i].left);
+        EQ_INT(ids.id[ids.n - 1], rows[i].last);
+        tok_ids_drop(&ids);
+    }
+}
+
+static void t_embed_npy(void) {
+    static const char *const shapes[] = {"(0, 1), }", "(9223372036854775807, 2147483647), }"};
+    for (int i = 0; i < 2; i++) {
+        str s = {0};
+        embed_put_npy(i ? INT64_MAX : 0, i ? INT32_MAX : 1, &s);
+        EQ_INT(s.n, 128);
+        EQ_MEM(s.p, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': ", 60);
+        CHECK(strncmp(s.p + 60, shapes[i], strlen(shapes[i])) == 0 && s.p[127] == '\n');
+        str_drop(&s);
+    }
+}
+
 static const t_case t_embed_cases[] = {
     {"embed pooling", "a text's rows become their mean, the first, the last, or stay apart; what came before a restart is forgotten", t_embed_pooling},
     {"embed dims", "vectors are cut to their first values and normalised again", t_embed_dims},
+    {"embed cut", "a text that is too long keeps its first tokens and its end token", t_embed_cut},
+    {"embed npy", "the head of a NumPy file has 128 bytes, whatever the shape", t_embed_npy},
     {"embed norms", "norms of the largest and smallest values are exact, and zeros stay zeros", t_embed_norms},
 };
 static const t_suite t_embed_suite = SUITE(t_embed_cases);

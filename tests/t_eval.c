@@ -3,6 +3,7 @@
 #include "program.h"
 #include "check.h"
 #include "t_fwd.h"
+#include "t_gguf.h"
 
 static tok_ids te_ids(int n, int n_vocab) {           /* n tokens, the same ones every time */
     tok_ids ids = {0};
@@ -217,15 +218,13 @@ typedef struct {
 
 static te_record te_record_new(int n_vocab, int k) {
     te_record r = {.f = eval__form_for(n_vocab, k)};
-    r.s = (eval_scratch){mem_new((size_t)r.f.k, sizeof(int32_t)), mem_new((size_t)n_vocab, 1)};
+    r.s = (eval_scratch){mem_new((size_t)r.f.k, sizeof(int32_t)), mem_new((size_t)n_vocab, 1), mem_new(r.f.bytes, 1)};
     r.rec = mem_new(1, r.f.bytes);
     return r;
 }
 
 static void te_record_drop(te_record *r) {
-    mem_free(r->s.heap);
-    mem_free(r->s.mark);
-    mem_free(r->rec);
+    mem_free_all(r->s.heap, r->s.mark, r->s.rec, r->rec);
 }
 
 static eval_score te_compare(te_record *r, const float *q, int32_t next) {
@@ -390,6 +389,25 @@ static void t_eval_bad_records(void) {
     }
 }
 
+/* A record that changes while it is compared: refused, or a figure; no logit outside the vocabulary is read, whenever it changes. */
+static void t_eval_changing(void) {
+    te_record r = te_record_new(1024, 8);
+    float     some[1024], *x;
+    te_logits(some, 1024, 1);
+    eval__pack(&r.f, some, eval__lse(some, 1024), 9, &r.s, r.rec);
+    uint8_t *own = r.rec;
+    for (int when = 1; when < TG_TRAP_WHEN; when++) {
+        r.rec = (uint8_t *)(uintptr_t)tg_trap_new(own, r.f.bytes, 32, when, &x);
+        memcpy(x, some, sizeof some);
+        const eval_score s = te_compare(&r, x, 9);
+        CHECKF(!tg_trap.beyond, "read %d: a logit outside the vocabulary", when);
+        CHECKF(s.wrong || isfinite(s.kld), "read %d: %g", when, s.kld);
+        tg_trap_end();
+    }
+    r.rec = own;
+    te_record_drop(&r);
+}
+
 /* --- bases --- */
 
 static char te_path[64];
@@ -480,6 +498,11 @@ static void t_eval_damage(void) {
         eval_base_close(&b);
     }
     CHECK(refused > (int)n);                          /* every length, and some bytes */
+    const gguf_tensor many = {.n_bytes = ((uint64_t)EVAL_TOKENS + 1) * 4};
+    eval_base         b = {.g.path = "FILE"};
+    e = (err_t){0};
+    CHECK(!eval__base_tokens(&b, &many, &e) && !b.ids.n);
+    EQ_STR(e.text, "FILE: more than 268435456 tokens, expected those of a text");
     mem_free(good);
     mem_free(copy);
 }
@@ -493,6 +516,7 @@ static const t_case t_eval_cases[] = {
     {"eval top", "the k most likely tokens in order; divergence 0 between a model and itself", t_eval_top},
     {"eval truncation", "errors of a truncated record and of f32", t_eval_truncation},
     {"eval bad records", "each error in a record is named", t_eval_bad_records},
+    {"eval changing", "a record that changes while it is used reads nothing outside the vocabulary", t_eval_changing},
     {"eval base", "a base is written and read; divergence of another model", t_eval_base},
     {"eval damage", "a base with any byte changed or cut", t_eval_damage},
 };

@@ -35,13 +35,13 @@ static void t_run_close(t_run *r) {
 
 /* What text_run() writes for these ids; the caller frees. */
 static char *t_run_ids(t_run *r, const tok_ids *ids, const gen_opts *o, const samp_opts *so, uint64_t seed, int *code) {
-    err_t  e = {0};
+    err_t  e = {0}, cut = {0};
     char  *text = NULL;
     size_t n = 0;
     out_t  out = {open_memstream(&text, &n), "memory", 0, false};
     CHECKF(gen_fits(r->eng, ids, &e), "%s", e.text);
     const gen_request ask = gen_ask(ids, o, so, seed);
-    text_run(r->eng, NULL, &ask, &r->text, &out, &e);
+    text_run(r->eng, NULL, &ask, &r->text, &out, &cut, &e);
     CHECK(out_end(&out, &e));
     *code = e.code;
     return text;
@@ -263,11 +263,54 @@ static void t_score_chunks(void) {
     free(first_logits);
 }
 
+/* The shortest period p of at most GEN_PERIOD for which each of the last `most` of n tokens is the one p tokens before; 0: none. */
+static int t_gen__period(const int32_t *id, int n, int most) {
+    for (int p = 1; p <= GEN_PERIOD; p++) {
+        int same = 0;
+        while (same < most && n - same - p > 0 && id[n - 1 - same] == id[n - 1 - same - p]) same++;
+        if (same == most) return p;
+    }
+    return 0;
+}
+
+/* Random texts, which fall into loops of many lengths, and leave them. */
+static void t_gen_loop(void) {
+    enum { N = 3000 };
+    uint64_t drawn = 0;
+    int32_t  id[N];
+    for (int round = 0; round < 40; round++) {
+        gen_opts  o = gen_defaults;
+        gen_loop  l = {0};
+        const int most = 1 + (int)(rng_at(5, 0, 0, drawn++) % 200), letters = 1 + round % 3;
+        int       period = 1, left = 0, seen = 0;
+        o.loop_stop = most;
+        for (int i = 0; i < N; i++, left--) {
+            if (left <= 0) period = (int)(rng_at(5, 0, 0, drawn++) % 80), left = (int)(rng_at(5, 0, 0, drawn++) % 400);
+            id[i] = period && i >= period ? id[i - period] : (int32_t)(rng_at(5, 0, 0, drawn++) % (uint64_t)letters);
+            const int got = gen_loop_add(&l, &o, id[i]);
+            if (!EQ_INT(got, t_gen__period(id, i + 1, most))) return;
+            seen += got > 0;
+        }
+        CHECKF(seen > 0 || most > 150, "round %d: no loop of %d tokens", round, most);
+    }
+}
+
+static void t_gen_loop_stop(void) {
+    static const struct { int loop_stop; int64_t n_predict; int want; } cases[] = {
+        {-1, -1, GEN_LOOP_STOP}, {-1, 0, 0}, {-1, 100, 0}, {0, -1, 0}, {0, 5, 0}, {7, -1, 7}, {7, 100, 7}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const gen_opts o = {.n_predict = cases[i].n_predict, .loop_stop = cases[i].loop_stop};
+        EQ_INT(gen_loop_stop(&o), cases[i].want);
+    }
+}
+
 static const t_case t_gen_cases[] = {
     {"gen story", "200 greedy tokens of stories260K, byte for byte, at every level, 1 and 2 threads", t_gen_story},
     {"gen stop", "stop strings cut the text where they begin", t_gen_stop},
     {"gen seed", "a seed gives one text: threads, chunks, blocks and context size do not matter", t_gen_seed},
     {"gen full", "a full context stops, or shifts like a fresh run", t_gen_full},
+    {"gen loop", "a loop is found at the token that completes it, with its shortest period, as a plain search finds it", t_gen_loop},
+    {"gen loop stop", "a loop ends answers without a bound, and those for which it is asked", t_gen_loop_stop},
     {"score chunks", "scores and logits agree with each other at every chunk", t_score_chunks},
 };
 static const t_suite t_gen_suite = SUITE(t_gen_cases);

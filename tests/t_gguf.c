@@ -752,6 +752,129 @@ static void t_gguf_sigbus(void) {
     tg_dir_drop(names);
 }
 
+/* --- files that change while they are used --- */
+
+/* Every byte of an open file from `at` on becomes 0x7f, in place; for at > 0 in the copied pages too, the last of which may hold
+ * data. */
+static void tg_overwrite(const gguf_file *g, uint64_t at) {
+    for (int i = 0; i < g->n_parts; i++) {
+        const gguf_part *part = &g->part[i];
+        uint8_t         *all = mem_new(part->n, 1), *p = (uint8_t *)(uintptr_t)part->p;
+        const int        fd = open(part->path, O_WRONLY);
+        memset(all, 0x7f, part->n);
+        CHECKF(fd >= 0 && pwrite(fd, all, part->n - at, (off_t)at) == (ssize_t)(part->n - at), "%s", part->path);
+        mprotect(p, part->own, PROT_READ | PROT_WRITE);
+        if (at && at < part->own) memset(p + at, 0x7f, min_size(part->own, part->n) - (size_t)at);
+        mprotect(p, part->own, PROT_READ);
+        close(fd);
+        mem_free(all);
+    }
+}
+
+/* Memory that is 0x7f for good after so many reads of it: two pages, of which one at a time can be read. A part of data that
+ * spans both is seen to be read again. And floats with pages behind them that nobody may read. */
+enum { TG_TRAP_WHEN = 40, TG_TRAP_FENCE = 256 << 10 };
+static struct {
+    uint8_t *p, *fence;                               /* [2 * page]; [TG_TRAP_FENCE] */
+    size_t   page;
+    int      reads, when;
+    bool     beyond;                                  /* the fence was read */
+} tg_trap;
+
+static void tg_trap_fault(int sig, siginfo_t *info, void *context) {
+    const uintptr_t at = (uintptr_t)info->si_addr, p = (uintptr_t)tg_trap.p, fence = (uintptr_t)tg_trap.fence;
+    const size_t    page = tg_trap.page;
+    (void)context;
+    if (at >= fence && at < fence + TG_TRAP_FENCE) {
+        tg_trap.beyond = mprotect(tg_trap.fence, TG_TRAP_FENCE, PROT_READ) == 0;
+        return;
+    }
+    if (at < p || at >= p + 2 * page) {
+        signal(sig, SIG_DFL);                         /* a fault of another kind */
+        return;
+    }
+    if (++tg_trap.reads >= tg_trap.when) {
+        mprotect(tg_trap.p, 2 * page, PROT_READ | PROT_WRITE);
+        memset(tg_trap.p, 0x7f, 2 * page);
+        return;
+    }
+    mprotect(tg_trap.p, 2 * page, PROT_NONE);
+    mprotect(at < p + page ? tg_trap.p : tg_trap.p + page, page, PROT_READ);
+}
+
+/* Sets the trap: n bytes, of which `before` stand in the first page, change at read number `when`; *x, one page, has the fence
+ * behind it. tg_trap_end() follows. */
+static const uint8_t *tg_trap_new(const void *data, size_t n, size_t before, int when, float **x) {
+    struct sigaction act = {.sa_sigaction = tg_trap_fault, .sa_flags = SA_SIGINFO};
+    const size_t     page = (size_t)sysconf(_SC_PAGESIZE), all = 3 * page + TG_TRAP_FENCE;
+    uint8_t         *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!CHECK(p != MAP_FAILED)) exit(1);
+    tg_trap.p = p, tg_trap.page = page, tg_trap.fence = p + 3 * page, tg_trap.when = when, tg_trap.reads = 0, tg_trap.beyond = false;
+    memcpy(p + page - before, data, n);
+    mprotect(p, 2 * page, PROT_NONE);
+    mprotect(tg_trap.fence, TG_TRAP_FENCE, PROT_NONE);
+    sigaction(SIGSEGV, &act, NULL);
+    if (x) *x = (float *)(void *)(p + 2 * page);
+    return p + page - before;
+}
+
+static void tg_trap_end(void) {
+    signal(SIGSEGV, SIG_DFL);
+    munmap(tg_trap.p, 3 * tg_trap.page + TG_TRAP_FENCE);
+}
+
+/* An open file is overwritten: keys, names, shapes and strings stay as they were checked, in all parts. Pages that are given back
+ * lose nothing of it. */
+static void t_gguf_overwritten(void) {
+    static const char *const names[] = {"w-00001-of-00002.gguf", "w-00002-of-00002.gguf", NULL};
+    static const char first[] = "G3 #2 #6 'n i10 q77 's i8 'text " TG_PART(0, 2, 3) "'list i9 i8 #60000 (60000 % ) "
+                                "'a i1 #8192 i0 q0 'c i1 #4 i0 q32768 @32 z32784 @32 ";
+    gguf_file g;
+    err_t     e = {0};
+    bytes     s, t;
+    uint64_t  v = 0;
+    if (!tg_dir_new()) return;
+    str text = tg_file(first);
+    tg_put(names[0], first);
+    tg_put(names[1], "G3 #1 #3 " TG_PART(1, 2, 3) "'b i2 #2 #2 i0 q0 @32 z16");
+    CHECKF(gguf_open(&g, tg_path(names[0]), &e), "%s", e.text);
+    CHECK(text.n > 3 * GGUF_HEAD_STEP && g.part[0].own == gguf__pages(text.n - 32784 - 16));   /* not the tensors' data */
+    tg_overwrite(&g, 0);
+    for (uint64_t i = 0; i < g.n_tensor; i++) gguf_drop_pages(&g, g.tensor[i].data, g.tensor[i].n_bytes);
+    EQ_INT(g.n_kv, 6);
+    EQ_INT(g.n_tensor, 3);
+    CHECK(gguf_get_u64(&g, "n", 0, 100, &v, &e) == 1 && v == 77);
+    CHECK(gguf_get_str(&g, "s", &s, &e) == 1 && bytes_is(s, "text"));
+    const gguf_tensor *b = gguf_tensor_find(&g, "b");
+    CHECK(gguf_tensor_find(&g, "a") && gguf_tensor_find(&g, "c") && b && b->n_dims == 2 && b->part == 1);
+    const gguf_kv *kv = gguf_find(&g, "list");
+    if (CHECK(kv && kv->count == 60000)) {
+        EQ_MEM(kv->data, text.p + (kv->data - g.part[0].p), kv->n_bytes);
+        gguf_strs it = gguf_strs_of(&g, kv);
+        for (unsigned i = 0; i < 60000 && CHECK(gguf_strs_next(&it, &t)); i++) {
+            char want[16];
+            snprintf(want, sizeof want, "%08x", i);
+            if (!CHECK(bytes_is(t, want))) break;
+        }
+    }
+    gguf_close(&g);
+    str_drop(&text);
+    tg_dir_drop(names);
+}
+
+/* A header that no model has is refused before it fills the memory. */
+static void t_gguf_head(void) {
+    static const char *const names[] = {"head.gguf", NULL};
+    if (!tg_dir_new()) return;
+    tg_put("head.gguf", "G3 #0 #1 'k i9 i0 #1000000000 ");
+    CHECK(truncate(tg_path("head.gguf"), 1000000100) == 0);
+    tg_open(tg_path("head.gguf"), EXIT_INPUT, "keys and directory of more than 268435456 bytes, expected a smaller header");
+    tg_put("head.gguf", "G3 #0 #1 'k i9 i8 #40000000 ");
+    CHECK(truncate(tg_path("head.gguf"), 1000000100) == 0);
+    tg_open(tg_path("head.gguf"), EXIT_INPUT, "keys and directory of more than 268435456 bytes, expected a smaller header");
+    tg_dir_drop(names);
+}
+
 /* Real files: their content, and the time to open them. Without the shared data, the models in this repository. */
 static void t_gguf_real(void) {
     static const struct {
@@ -806,6 +929,8 @@ static const t_case t_gguf_cases[] = {
     {"gguf/not-files", "directory, pipe, device, empty and sparse files get a clear error",                   t_gguf_not_files},
     {"gguf/long-path", "a long path leaves space for the reason",                                    t_gguf_long_path},
     {"gguf/sigbus",    "a file cut under its mapping ends with one line and exit 3",                  t_gguf_sigbus},
+    {"gguf/overwritten", "keys, names, shapes and strings of an open file stay, whatever is written to it", t_gguf_overwritten},
+    {"gguf/head",      "a header of more than 256 MiB is refused",                                    t_gguf_head},
     {"gguf/real",      "a real vocabulary and a real model",                                          t_gguf_real},
 };
 static const t_suite t_gguf_suite = SUITE(t_gguf_cases);

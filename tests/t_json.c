@@ -48,7 +48,10 @@ static const struct {
     {"0", 1, 1}, {"-0", 1, 1}, {"-", 0, 0}, {"00", 0, 0}, {"01", 0, 0}, {"10", 1, 1}, {"1.0", 1, 1}, {"1.", 0, 0},
     {".5", 0, 0}, {"-.5", 0, 0}, {"+1", 0, 0}, {"1e5", 1, 1}, {"1E+5", 1, 1}, {"1e-05", 1, 1}, {"1e", 0, 0},
     {"1e+", 0, 0}, {"1.5e3", 1, 1}, {"1.e3", 0, 0}, {"0e1", 1, 1}, {"0x1", 0, 0}, {"1 2", 0, 0}, {"NaN", 0, 0},
-    {"Infinity", 0, 0}, {"-Infinity", 0, 0}, {"123456789012345678901234567890", 1, 1}, {"--1", 0, 0}, {"1-1", 0, 0},
+    {"Infinity", 0, 0}, {"-Infinity", 0, 0}, {"123456789012345678", 1, 1}, {"1234567890123456789", 1, 0}, {"-123456789012345678", 1, 1},
+    {"1234567890123456.7", 1, 1}, {"12345678901234567.8", 1, 0}, {"0.12345678901234567", 1, 1}, {"0.123456789012345678", 1, 0},
+    {"12.345678901234567", 1, 1}, {"12.3456789012345678", 1, 0}, {"1e289", 1, 1}, {"1e290", 1, 0}, {"1e-019", 1, 1},
+    {"1e0019", 1, 0}, {"-1.5E+199", 1, 1}, {"1e300", 1, 0}, {"1e99", 1, 1}, {"1e1000", 1, 0}, {"--1", 0, 0}, {"1-1", 0, 0},
     {"\"\"", 1, 1}, {"\"a\"", 1, 1}, {"\"a", 0, 0}, {"a", 0, 0}, {"'a'", 0, 0}, {"\"\\\"\"", 1, 1}, {"\"\\\"", 0, 0},
     {"\"\\/\\b\\f\\n\\r\\t\\\\\"", 1, 1}, {"\"\\a\"", 0, 0}, {"\"\\u00e9\"", 1, 1}, {"\"\\u00E9\"", 1, 1},
     {"\"\\u00e\"", 0, 0}, {"\"\\U0041\"", 0, 0}, {"\"\\ud83d\\ude00\"", 1, 1}, {"\"\\uD83D\\uDE00\"", 1, 1},
@@ -228,7 +231,28 @@ static const struct {
     {"{'minimum':5}", "50e-1", 0, 0, 1}, {"{'minimum':5}", "49e-1", 0, 0, 0}, {"{'minimum':5}", "1e400", 0, 0, 1},
     {"{'minimum':5}", "-1e400", 0, 0, 0}, {"{'type':'number'}", "1e5", 1, 1, 1},
     {"{'type':'number','minimum':1}", "1.50", 1, 1, 1}, {"{'const':0}", "-0", 0, 0, 1},
+    {"{'type':'integer'}", "123456789012345678", 1, 1, 1}, {"{'type':'integer'}", "1234567890123456789", 0, 0, 1},
+    {"{'type':'integer','maximum':18446744073709551615}", "18446744073709551615", 0, 0, 1},
+    {"{'type':'integer','minimum':0,'maximum':18446744073709551615}", "18446744073709551615", 1, 1, 1},
+    {"{'type':'integer','minimum':1e30}", "1000000000000000000000000000001", 1, 1, 1},
+    {"{'type':'integer','minimum':0,'maximum':1e300}", "123456789012345678", 1, 1, 1},
+    {"{'type':'integer','minimum':0,'maximum':1e300}", "1234567890123456789", 0, 0, 1},
+    {"{'type':'number','minimum':0}", "0.12345678901234567", 1, 1, 1}, {"{'type':'number','minimum':0}", "0.123456789012345678", 0, 0, 1},
+    {"{'type':'number','minimum':1e-30,'maximum':2e-30}", "0.0000000000000000000000000000015", 1, 1, 1},
+    {"{'enum':[1,123456789012345678901]}", "123456789012345678901", 1, 1, 1}, {"{'const':1.5}", "1.50000000000000000", 0, 0, 1},
+    {"{'const':1.5}", "1.50", 1, 1, 1}, {"{'const':1e-25}", "0.0000000000000000000000001", 1, 1, 1},
+    {"{'type':'number','multipleOf':0.001}", "1.2340", 1, 1, 1}, {"{'type':'number','multipleOf':0.001}", "1.23400000000000000", 0, 0, 1},
+    {"{'multipleOf':1e25}", "10000000000000000000000000", 1, 1, 1}, {"{'multipleOf':1e25}", "0", 1, 1, 1},
+    {"{'type':'integer','multipleOf':1999}", "199900000", 1, 1, 1}, {"{'type':'integer','multipleOf':1999}", "1999000000", 0, 0, 1},
     {"{'const':1}", "100e-2", 0, 0, 1}, {"{'type':'integer','minimum':3,'maximum':3}", "3", 1, 1, 1},
+    /* times */
+    {"{'format':'time'}", "'10:00:00.123456789Z'", 1, 1, 1}, {"{'format':'time'}", "'10:00:00.1234567891Z'", 0, 0, 1},
+    {"{'format':'date-time'}", "'2024-01-01T10:00:00.1234567891+01:00'", 0, 0, 1},
+    {"{'format':'date-time'}", "'2024-01-01T10:00:00.123+01:00'", 1, 1, 1},
+    {"{'format':'duration'}", "'P123456789D'", 1, 1, 1}, {"{'format':'duration'}", "'P1234567890D'", 0, 0, 1},
+    {"{'format':'time','minLength':25}", "'10:00:00.123456789012345Z'", 1, 1, 1},
+    {"{'not':{'format':'time'},'maxLength':30}", "'10:00:00.1234567891Z'", 0, 0, 0},
+    {"{'anyOf':[{'format':'time'},{'const':'now'}]}", "'10:00:00.1234567891Z'", 1, 1, 1},
     /* strings */
     {"{'const':'\\u00e9'}", "'\xc3\xa9'", 1, 1, 1}, {"{'const':'\\u00e9'}", "'\\u00E9'", 0, 0, 1},
     {"{'const':'a/b'}", "'a/b'", 1, 1, 1}, {"{'const':'a/b'}", "'a\\/b'", 0, 0, 1},
@@ -283,13 +307,85 @@ static void t_json_forms(void) {
     }
 }
 
+/* Arrays whose items differ: strings and numbers of few and of many values, objects with a key that differs, or that may
+ * be missing, or in some alternatives alone, objects and arrays that come once, an array within itself. */
+static const char *const tn_unique[] = {
+    "{'title':''}", "{'minItems':4}",
+    "{'items':{'type':'integer'},'minItems':3}", "{'items':{'type':'integer','minimum':0,'maximum':300},'minItems':5}",
+    "{'items':{'type':'number','minimum':0,'maximum':4,'multipleOf':0.01},'minItems':6}", "{'items':{'pattern':'^(a|b[a-z]{2})$'}}",
+    "{'items':{'pattern':'^(a|\\u00e9[a-z]{2})$'},'minItems':2}", "{'items':{'type':'string','maxLength':2},'minItems':4}",
+    "{'items':{'enum':['a','ab','abc',1,2,null,true,1.5]},'minItems':7}",
+    "{'items':{'type':'object','required':['name'],'properties':{'id':{'type':'integer'},'name':{'type':'string'},'x':{}}},'minItems':2}",
+    "{'items':{'type':'object','properties':{'a':{'type':'boolean'},'path':{'type':'string'}},'additionalProperties':false},'minItems':2}",
+    "{'items':{'type':'object','properties':{'k':{'enum':['p','q','r']},'v':{'type':'boolean'}}},'minItems':3}",
+    "{'items':{'type':['object','string','null'],'properties':{'n':{'type':['integer','null','string']}}},'minItems':4}",
+    "{'items':{'anyOf':[{'type':'string'},{'type':'object','required':['n'],'properties':{'n':{'type':'string'}}},"
+    "{'type':'object','required':['m'],'properties':{'m':{'type':'integer'}},'additionalProperties':false}]},'minItems':3}",
+    "{'items':{'type':'object','minProperties':2,'properties':{'n':{'type':'string'}}}}",
+    "{'items':{'type':'object','additionalProperties':{'type':'integer'}}}", "{'items':{'type':'array','items':{'type':'boolean'}}}",
+    "{'prefixItems':[{'type':'string'},{'type':'integer'}],'items':{'type':'null'}}", "{'prefixItems':[{'type':'string'},{}]}",
+    "{'contains':{'type':'integer'},'items':{'type':['integer','string']}}",
+    "{'items':{'type':['string','array'],'prefixItems':[{'type':'null'}],'items':{'type':'null'},'uniqueItems':true,'minItems':2}}",
+    "{'prefixItems':[{'const':1}],'items':{'enum':['a','b']},'contains':{'const':'b'},'minContains':0,'maxContains':1}",
+    "{'oneOf':[{'items':{'type':'string'}},{'items':{'type':'object','required':['n'],'properties':{'n':{'type':'string'}}}}],'minItems':2}",
+    "{'items':{'enum':[{'a':1},{'a':2},[1],[2]]},'maxItems':3}", "{'items':{'$ref':'#'}}",
+    "{'items':{'type':'object','properties':{'c':{'$ref':'#'},'n':{'type':'string','maxLength':3}}},'maxItems':4}",
+};
+
+static void t_json_unique(void) {
+    for (size_t i = 0; i < sizeof tn_unique / sizeof *tn_unique; i++) {
+        str    schema = {0};
+        char  *rest = tn_quoted(tn_unique[i]);
+        str_put(&schema, "{\"type\":\"array\",\"uniqueItems\":true,");
+        str_put(&schema, rest + 1);
+        tn_doc loose = tn_open(schema.p, false, &tn_loose);
+        if (CHECKF(loose.ok, "%s: %s", schema.p, loose.e.text))
+            CHECKF(tn_generate(schema.p, &loose) == 36, "%s", schema.p);
+        tn_close(&loose), mem_free(rest), str_drop(&schema);
+    }
+    tn_doc d = tn_open("{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":2,\"prefixItems\":[{\"type\":\"null\"}]}", false, &(json_form){.lax = true});
+    str    notes = {0};
+    if (CHECK(d.ok)) schema_note_put(d.s, &notes);
+    CHECK(d.ok && tn_takes(&d, "[null,null]") && strstr(notes.p, "#: uniqueItems is dropped"));
+    tn_close(&d), str_drop(&notes);
+}
+
+/* Strings whose bound is too large for states: taken up to it, generated shorter. */
+static void t_json_tall(void) {
+    static const struct { const char *schema, *head, *tail; char fill; uint64_t most; } rows[] = {
+        {"{'type':'string','pattern':'^(ab|x)y*$','maxLength':1400000}", "\"ab", "\"", 'y', 1399998},
+        {"{'type':'string','format':'uri','minLength':1,'maxLength':65536}", "\"http://", "\"", 'a', 65529},
+        {"{'allOf':[{'pattern':'^x'},{'maxLength':6000},{'maxLength':5000,'minLength':10}],'type':'string'}", "\"x", "\"", 'a', 4999},
+        {"{'anyOf':[{'type':'null'},{'type':'string','pattern':'^(aa)+$','maxLength':9999}]}", "\"", "\"", 'a', 9998},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char  *schema = tn_quoted(rows[i].schema);
+        tn_doc loose = tn_open(schema, false, &tn_loose), made = tn_open(schema, false, &tn_made);
+        CHECKF(loose.ok && made.ok, "%s: %s%s", schema, loose.e.text, made.e.text);
+        for (uint64_t k = 0; loose.ok && made.ok && k < 3; k++) {
+            const uint64_t n = k < 2 ? rows[i].most + k : 12;
+            str            text = {0};
+            str_put(&text, rows[i].head);
+            for (uint64_t j = 0; j < n; j++) str_add(&text, &rows[i].fill, 1);
+            str_put(&text, rows[i].tail);
+            CHECKF(tn_takes(&loose, text.p) == (k != 1), "%s: %llu", schema, (unsigned long long)n);
+            CHECKF(tn_takes(&made, text.p) == (k == 2), "%s, made: %llu", schema, (unsigned long long)n);
+            str_drop(&text);
+        }
+        if (loose.ok) tn_generate(schema, &loose);
+        tn_close(&loose), tn_close(&made), mem_free(schema);
+    }
+}
+
 /* Schemas that cannot be held, and words of the error; gen: only in generation. */
 static const struct {
     const char *schema, *words;
     bool        gen;
 } tn_refused[] = {
-    {"{'properties':{'a':{'type':'array','uniqueItems':true}}}", "S: /properties/a: uniqueItems", 1},
-    {"{'type':'array','items':{'type':'object'},'uniqueItems':true}", "S: #: uniqueItems", 1},
+    {"{'properties':{'a':{'type':'array','prefixItems':[{'type':'string'}],'uniqueItems':true,'minItems':2}}}",
+     "S: /properties/a: uniqueItems beside", 1},
+    {"{'type':'array','not':{'uniqueItems':true}}", "S: /not/uniqueItems: its negation", 0},
+    {"{'type':'array','items':{'type':'object'},'uniqueItems':true,'minItems':2}", "S: #: uniqueItems cannot", 1},
     {"{'type':'object','patternProperties':{'^[0-9]{4}$':{}},'additionalProperties':false,'minProperties':2}",
      "S: #: a number of properties", 1}, {"false", "S: #: nothing satisfies", 0},
     {"{'type':'object','required':['a'],'properties':{'a':{'$ref':'#'}}}", "nothing satisfies", 0},
@@ -349,6 +445,8 @@ static const t_case t_json_cases[] = {
      "wherever it stops, and matches", t_json_schemas},
     {"json forms",
      "order, spelling and numbers of each form; items that differ; keys that stand twice; counts of any size", t_json_forms},
+    {"json unique", "items that must differ do, whatever they are, and there is always a way on", t_json_unique},
+    {"json tall", "strings are as long as a large bound allows, and generated ones shorter", t_json_tall},
     {"json refused", "what cannot be held, and what nothing satisfies, is refused with its place", t_json_refused},
     {"json many", "a thousand members that may be left out take states that grow with their number", t_json_many},
 };

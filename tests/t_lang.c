@@ -282,6 +282,68 @@ static void t_lang_python(void) {
     mem_free(file);
 }
 
+/* A bound that is kept as a number says what the automaton would. */
+static void t_lang_tall(void) {
+    err_t       e = {0};
+    lang_pool  *p = lang_pool_new(1 << 20);
+    const lang *x = lang_regex(p, bytes_of("(aa|b)+"), false, &e), *y = lang_regex(p, bytes_of("a*"), false, &e),
+               *tall = lang_and(p, x, lang_length(p, 0, 5000)), *both = lang_and(p, tall, y);
+    str         s = {0};
+    CHECK(lang_is_tall(tall) && !lang_is_tall(x) && lang_and(p, lang_length(p, 0, 5000), x) == tall);
+    CHECK(lang_and(p, tall, lang_length(p, 0, 6000)) == tall && lang_and(p, tall, lang_length(p, 5001, 6000)) == lang_none(p));
+    CHECK(lang_and(p, lang_word(p, bytes_of("aab")), lang_length(p, 0, 5000)) == lang_word(p, bytes_of("aab")));
+    CHECK(lang_and(p, lang_and(p, x, lang_length(p, 0, 9000)), lang_length(p, 0, 3)) == lang_and(p, x, lang_length(p, 0, 3)));
+    for (int i = 0; i < 4996; i++) str_put(&s, "a");
+    for (int i = 4996; i < 5005; i++, str_put(&s, "a")) {
+        const bool want = i % 2 == 0 && i <= 5000;
+        CHECKF(lang_has(tall, str_bytes(&s)) == want && lang_has(both, str_bytes(&s)) == want &&
+               lang_has(lang_not(p, tall), str_bytes(&s)) == !want &&
+               lang_has(lang_or(p, tall, lang_word(p, bytes_of("q"))), str_bytes(&s)) == want, "%d", i);
+    }
+    CHECK(!lang_over(p));
+    str_drop(&s);
+    lang_pool_free(p);
+}
+
+/* The general category of every character is that of Python's unicodedata (tests/gen/unicode.py --categories-sum). */
+static void t_lang_categories(void) {
+    uint64_t hash = 0xcbf29ce484222325;
+    pthread_once(&lang__unpacked, lang__unpack);
+    for (uint32_t c = 0, i; c < 0x110000; c++) {
+        for (i = 0; i < LANG_CATEGORIES && !chars_find(&lang__set[i], c); i++) {}
+        hash = (hash ^ (i < LANG_CATEGORIES ? i : 255)) * 0x100000001b3;
+    }
+    CHECKF(hash == 0x20728d8c78256739, "%016llx", (unsigned long long)hash);
+}
+
+/* Classes: Unicode's in Python, but under the flag a; ASCII's in JSON Schema, but for blanks and \\p. */
+static void t_lang_classes(void) {
+    static const struct { const char *pattern, *text; int python, schema; } rows[] = {
+        {"\\d", "7", 1, 1}, {"\\d", "\u0663", 1, 0}, {"\\d", "\u00b2", 0, 0}, {"\\D", "\u0663", 0, 1}, {"(?a)\\d", "\u0663", 0, -1},
+        {"\\w", "\u00e9", 1, 0}, {"\\w", "\u00b2", 1, 0}, {"\\w", "\u4e2d", 1, 0}, {"\\w", "_", 1, 1}, {"\\w", "\u0301", 0, 0},
+        {"\\W", "\u00e9", 0, 1}, {"[^\\W\\d_]", "\u00e9", 1, 0}, {"(?a:\\w)", "\u00e9", 0, -1}, {"(?a:(?u:\\w))", "\u00e9", 1, -1},
+        {"\\s", "\x1c", 1, 0}, {"\\s", "\xc2\x85", 1, 0}, {"\\s", "\u3000", 1, 1}, {"\\s", "\ufeff", 0, 1}, {"(?a)\\s", "\u3000", 0, -1},
+        {"(?i)\u00e9", "\u00c9", 1, 0}, {"(?i)[\u00e0-\u00ff]", "\u0178", 1, 0}, {"(?i)k", "\u212a", 1, 0}, {"(?ai)k", "\u212a", 0, -1},
+        {"(?i)\u017f", "S", 1, 0}, {"(?i)[^\u00e9]", "\u00c9", 0, 1}, {"(?ai)\u00e9", "\u00c9", 0, -1}, {"(?i)\u03c3", "\u03c2", 1, 0},
+        {"x\\b\u00e9", "x\u00e9", -1, 1}, {"x\\B\u00e9", "x\u00e9", 1, 0}, {"(?a)x\\b\u00e9", "x\u00e9", 1, -1},
+        {"\\p{L}", "\u00e9", -1, 1}, {"\\p{L}", "1", -1, 0}, {"\\P{L}", "1", -1, 1}, {"\\p{Lu}", "\u00c9", -1, 1}, {"\\p{Lu}", "\u00e9", -1, 0},
+        {"\\p{Letter}", "\u4e2d", -1, 1}, {"\\p{gc=Nd}", "\u0663", -1, 1}, {"\\p{General_Category=Number}", "\u00b2", -1, 1},
+        {"[\\p{Sc}a]", "\u20ac", -1, 1}, {"[^\\p{P}]", "!", -1, 0}, {"[\\P{P}]", "!", -1, 0}, {"\\p{Zs}", " ", -1, 1},
+    };
+    lang_pool *p = lang_pool_new(1 << 20);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        err_t       e = {0}, e2 = {0};
+        gram       *g = t_lang_rules(bytes_of(rows[i].pattern), &e);
+        const lang *l = lang_regex(p, bytes_of(rows[i].pattern), false, &e2);
+        CHECKF((g ? t_lang_match(g, bytes_of(rows[i].text)) : -1) == rows[i].python, "Python: %s, %s: %s", rows[i].pattern,
+               rows[i].text, e.text);
+        CHECKF((l ? lang_has(l, bytes_of(rows[i].text)) : -1) == rows[i].schema, "JSON Schema: %s, %s: %s", rows[i].pattern,
+               rows[i].text, e2.text);
+        gram_free(g);
+    }
+    lang_pool_free(p);
+}
+
 /* Expressions that are refused, with the byte that the message names. */
 static void t_lang_messages(void) {
     static const struct { const char *pattern, *python, *schema; } rows[] = {
@@ -292,7 +354,11 @@ static void t_lang_messages(void) {
         {"(?(1)a|b)", "byte 1: found a conditional group", "byte 1: found a conditional group"},
         {"(?>a)", "byte 1: found an atomic group", "byte 1: found an atomic group"},
         {"a{2}+", "byte 2: found a possessive count", "byte 5: found '+', expected no second count"},
-        {"(?u)a", "byte 3: found the flag u", "byte 3: found a flag other than i"},
+        {"(?au)a", "byte 3: found the flags a and u", "byte 3: found a flag other than i"},
+        {"(?a:\\b)", "byte 5: found a word's edge under a flag a or u", "byte 3: found a flag other than i"},
+        {"\\p{Han}", "byte 2: found 'p', expected an escape of Python's re", "byte 1: found a property of Unicode (\\p) other"},
+        {"\\pL", "byte 2: found 'p', expected an escape of Python's re", "byte 3: found 'L', expected a property of Unicode"},
+        {"\\p{L", "byte 2: found 'p', expected an escape of Python's re", "byte 4: found 'L', expected a property of Unicode"},
         {"\\N{DIGIT ONE}", "byte 1: found a character by its name", "byte 2: found 'N', expected an escape of ECMA-262"},
         {"a(b", "byte 2: found '(' without its ')'", "byte 2: found '(' without its ')'"},
         {"a)b", "byte 2: found ')' without its '('", "byte 2: found ')' without its '('"},
@@ -443,6 +509,10 @@ static const t_case t_lang_cases[] = {
     {"lang numbers", "words are counted and listed in order; endless languages are found", t_lang_numbers},
     {"lang large", "ten thousand words, lengths up to a billion, a budget that is kept to", t_lang_large},
     {"lang chars", "characters become bytes of UTF-8, each byte leads to one state", t_lang_chars},
+    {"lang tall", "a large bound of the length is kept as a number and says the same", t_lang_tall},
+    {"lang categories", "the general category of every character is Python's", t_lang_categories},
+    {"lang classes", "classes, cases and words are Unicode's in Python, and ASCII's in JSON Schema, which has categories by name",
+     t_lang_classes},
     {"lang python", "random expressions match what Python's re matches, as rules, as languages and as JSON strings",
      t_lang_python},
     {"lang ecma", "what ECMA-262 reads in another way than Python, lookaheads, places", t_lang_ecma},

@@ -318,6 +318,41 @@ static void t_model_factors(void) {
     gguf_close(&g);
 }
 
+/* Names of arch_peers are those of keys and of architectures, and a key is there once. */
+static void t_model_peers(void) {
+    CHECK(ARCH_PEERS <= 32);                          /* bits of own_keys */
+    for (size_t i = 0; i < ARCH_PEERS; i++) {
+        bool known = false;
+        for (int k = 0; k < ARCH_KEYS; k++) known |= !strcmp(arch_keys[k].name, arch_peers[i].key);
+        for (size_t j = 0; j < i; j++) known &= strcmp(arch_peers[j].key, arch_peers[i].key) != 0;
+        CHECKF(known, "%s is no key, or there twice", arch_peers[i].key);
+        for (const char *s = arch_peers[i].archs; *s; s += strspn(s, " ")) {
+            const bytes w = {(const uint8_t *)s, strcspn(s, " ")};
+            bool        is = false;
+            for (int a = 0; a < ARCH_COUNT; a++) is |= bytes_is(w, arch_table[a].name);
+            CHECKF(is, "%s: %.*s is no architecture", arch_peers[i].key, (int)w.n, w.p);
+            s += w.n;
+        }
+    }
+}
+
+/* A RoPE factor of 0 stands for 1, also where the older key says another one. */
+static void t_model_unset(void) {
+    static const char *const keys[] = {"llama.rope.scaling.factor", "llama.rope.scale_linear"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const float  zero = 0;
+        str          s = t_model_with("llama_linear.gguf", keys[i], GGUF_F32, &zero, sizeof zero);
+        gguf_file    g;
+        arch_hparams hp = {0};
+        err_t        e = {0};
+        if (CHECKF(gguf_parse(&g, (uint8_t *)s.p, s.n, "patched", &e) && arch_load(&hp, &g, &e), "%s", e.text))
+            NEAR((double)hp.rope[0].factor, i ? 4 : 1, 0);
+        arch_drop(&hp);
+        gguf_close(&g);
+        str_drop(&s);
+    }
+}
+
 /* Layers may differ: a key with an array gives each its own number. */
 static void t_model_layers(void) {
     t_model_each("llama.attention.head_count_kv", 1, 4, t_each_kv);
@@ -399,6 +434,8 @@ static const t_case t_model_cases[] = {
     {"model refusals", "hyper-parameters out of range are refused by name", t_model_refusals},
     {"model keys", "each row of the table of hyper-parameters refuses what is out of its range, by name", t_model_keys},
     {"model layers", "an array gives each layer its own sizes", t_model_layers},
+    {"model peers", "keys that llama.cpp does not read are those of the table of hyper-parameters", t_model_peers},
+    {"model unset", "a RoPE factor of 0 is none", t_model_unset},
     {"model tables", "layers with RoPE of different widths have tables of their own, four at most", t_model_tables},
     {"model factors", "factors of RoPE frequencies are checked", t_model_factors},
     {"model tensors", "no tensor may be missing, none is ignored", t_model_tensors},

@@ -233,7 +233,11 @@ static const struct {
 } tz_asked[] = {
     {"plain", "Q8_0", {NULL}, {0}, "q8_0", "q8_0", "q8_0", "q8_0", NULL},
     {"one pattern", "Q8_0", {"ffn_down=q6_K"}, {0}, "q8_0", "q6_K", "q8_0", "q8_0", NULL},
-    {"the first wins", "Q8_0", {"blk\\.0\\.ffn=q4_0", "ffn_down=q6_K"}, {0}, "q4_0", "q4_0", "q8_0", "q8_0", NULL},
+    {"the first wins", "Q8_0", {"blk\\.0\\.ffn_up=q4_0", "ffn=q6_K"}, {0}, "q4_0", "q6_K", "q8_0", "q8_0", NULL},
+    {"a type that stays", "Q8_0", {"ffn_norm=f32"}, {0}, "q8_0", "q8_0", "q8_0", "q8_0", NULL},
+    {"behind another pattern", "Q8_0", {"blk\\.0\\.ffn=q4_0", "ffn_down=q6_K"}, {0}, NULL, NULL, NULL, NULL, "'ffn_down=q6_K' has no effect: "},
+    {"a norm alone", "Q8_0", {"ffn_norm=q4_0"}, {0}, NULL, NULL, NULL, NULL, "'ffn_norm=q4_0' has no effect: "},
+    {"behind another option", "Q8_0", {"output=q4_0"}, {.output_type = "f16"}, NULL, NULL, NULL, NULL, "'output=q4_0' has no effect: "},
     {"any case", "Q8_0", {"FFN_Down=Q6_k"}, {0}, "q8_0", "q6_K", "q8_0", "q8_0", NULL},
     {"a float type too", "F16", {"ffn_(up|gate)=f32"}, {0}, "f32", "f16", "f16", "f16", NULL},
     {"on a copy", "COPY", {"ffn_up=q4_0"}, {0}, "q4_0", "f32", "f32", "f32", NULL},
@@ -505,8 +509,29 @@ static void t_quantize_refused(void) {
     tg_dir_drop(names);
 }
 
+/* Bits per weight of Llama 3.1 8B, as llama.cpp lists them in tools/quantize/README.md. That of IQ3_XXS, 3.2548, is with an
+ * importance matrix; without one more tensors have more bits. */
+static void t_quantize_listed(void) {
+    static const struct {
+        const char *name, *bits;
+    } rows[] = {
+        {"IQ1_S", "2.00"},  {"IQ1_M", "2.15"},  {"IQ2_XXS", "2.38"}, {"IQ2_XS", "2.59"}, {"IQ2_S", "2.74"},  {"IQ2_M", "2.93"},
+        {"IQ3_XS", "3.50"}, {"IQ3_S", "3.66"},  {"IQ3_M", "3.76"},   {"IQ4_XS", "4.46"}, {"IQ4_NL", "4.68"}, {"Q2_K_S", "2.97"},
+        {"Q2_K", "3.16"},   {"Q3_K_S", "3.64"}, {"Q3_K_L", "4.30"},  {"Q4_K_S", "4.67"}, {"Q4_K_M", "4.89"}, {"Q5_K_S", "5.57"},
+        {"Q5_K_M", "5.70"}, {"Q6_K", "6.56"},   {"Q8_0", "8.50"},    {"F16", "16.00"}};
+    str list = {0};
+    quant_list(&list);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char begin[40];
+        snprintf(begin, sizeof begin, "%-10s %7s  ", rows[i].name, rows[i].bits);
+        CHECKF(strstr(list.p, begin) != NULL, "%s in %s", begin, list.p);
+    }
+    str_drop(&list);
+}
+
 static const t_case t_quantize_cases[] = {
     {"quantize/types",    "every tensor of seven models gets the type that llama.cpp gives it",          t_quantize_types},
+    {"quantize/listed",   "bits per weight of the list are those of llama.cpp's list for the same model",          t_quantize_listed},
     {"quantize/tables",   "names, numbers and fallbacks are complete; kept tensors are unchanged",           t_quantize_tables},
     {"quantize/asked",    "patterns and types on the command line, valid and invalid",             t_quantize_asked},
     {"quantize/written",  "the written blocks are those of each row, for any number of threads and importance", t_quantize_written},

@@ -267,6 +267,101 @@ static void t_results_stale(void) {
     str_drop(&none);
 }
 
+/* Two records, of which the second answers no line. */
+static void tl_two(const char *name) {
+    str s = {0};
+    tl_add(&s, 1, 11, NULL, "stays");
+    tl_add(&s, 2, 22, NULL, "goes");
+    tl_file(name, s.p, s.n);
+    str_drop(&s);
+}
+
+/* Resumes it. False: e says why not. */
+static bool tl_two_move(const char *path, err_t *e) {
+    results *r = tl_open(path, true, e);
+    if (!CHECKF(r != NULL, "%s", e->text)) return false;
+    CHECK(results_use_old(r, 0, 1, 11, false));
+    const bool ok = results_move_stale(r, e);
+    return results_close(r, &(err_t){0}) && ok;
+}
+
+/* What belongs to a file of results is open to nobody who may not read that, from its first byte. */
+static void t_results_mode(void) {
+    static const struct { unsigned mode; const char *header, *move; } rows[] = {
+        {0600, "file name folder ", "file folder file name folder file "},
+        {0640, "600>640 file name folder ", "600>640 600>640 file folder file name folder file "},
+        {0644, "600>644 file name folder ", "600>644 600>644 file folder file name folder file "},
+    };
+    const char  *path = tl_path("mode.jsonl"), *stale = tl_path("mode.jsonl.stale"), *header = tl_path("mode.jsonl.llmrun");
+    const mode_t was = umask(022);
+    err_t        e = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        unlink(stale), unlink(header);
+        tl_file("mode.jsonl", "", 0);
+        CHECK(chmod(path, rows[i].mode) == 0);
+        t_calls();
+        results *r = tl_open(path, false, &e);
+        T_CALLED(rows[i].header);
+        CHECK(r && results_close(r, &e));
+        EQ_INT(t_base_mode(header), rows[i].mode);
+        tl_two("mode.jsonl");
+        t_calls();
+        CHECKF(tl_two_move(path, &e), "%s", e.text);
+        T_CALLED(rows[i].move);
+        EQ_INT(t_base_mode(path), rows[i].mode);
+        EQ_INT(t_base_mode(stale), rows[i].mode);
+        CHECK(chmod(stale, 0664) == 0);               /* as an older version left it */
+        tl_two("mode.jsonl");
+        CHECKF(tl_two_move(path, &e), "%s", e.text);
+        EQ_INT(t_base_mode(stale), 0664 & rows[i].mode);
+    }
+    umask(was);
+}
+
+/* FILE.stale grows only where earlier runs wrote it; what else has its name stays as it is, byte for byte. */
+static void t_results_not_stale(void) {
+    const char *path = tl_path("own.jsonl"), *stale = tl_path("own.jsonl.stale"), *victim = tl_path("victim");
+    str         old = {0}, torn = {0}, none = tl_whole(path, 0);
+    tl_add(&old, 7, 77, NULL, "moved before");
+    for (size_t cut = 1; cut <= old.n; cut++) {       /* a run that was killed there */
+        err_t e = {0};
+        str_clear(&torn);
+        str_add(&torn, old.p, old.n);
+        str_add(&torn, old.p, cut);
+        tl_file("own.jsonl.stale", torn.p, torn.n);
+        tl_two("own.jsonl");
+        CHECKF(tl_two_move(path, &e), "%s", e.text);
+        str_clear(&torn);
+        for (int i = 0; i < 1 + (cut == old.n); i++) str_add(&torn, old.p, old.n);
+        tl_add(&torn, 2, 22, NULL, "goes");
+        CHECK(tl_is(stale, torn));
+    }
+    static const char *const texts[] = {"my notes\n", "my notes", "{\"id\":\"other\"}\n", "\n"};
+    for (int how = 0; how < 8; how++) {
+        err_t e = {0};
+        unlink(stale), unlink(victim);
+        str_set(&torn, str_bytes(&old));
+        if (how < 4) str_set(&torn, bytes_of(texts[how]));
+        if (how == 7) str_put(&torn, "and my notes");
+        tl_file(how == 4 || how == 5 ? "victim" : "own.jsonl.stale", torn.p, torn.n);
+        if (how == 4) CHECK(symlink(victim, stale) == 0);
+        if (how == 5) CHECK(link(victim, stale) == 0);
+        if (how == 6) CHECK(unlink(stale) == 0 && mkfifo(stale, 0600) == 0);
+        tl_two("own.jsonl");
+        char *was = t_read(path, NULL), *all;
+        CHECK(!tl_two_move(path, &e));
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, ".stale: is no file of earlier results"), "case %d: %s", how, e.text);
+        if (how != 6) CHECKF(tl_is(stale, torn), "case %d", how);
+        all = t_read(path, NULL);                     /* and no record is lost */
+        EQ_STR(all, was);
+        CHECK(access(tl_path("own.jsonl.llmrun.new"), F_OK) != 0);
+        mem_free(all);
+        mem_free(was);
+    }
+    unlink(stale);
+    str_drop_all(&old, &torn, &none);
+}
+
 /* Without a header the answers have to carry the fingerprint of this run; its seed can be read from them. */
 static void t_results_fingerprint(void) {
     static const char *const same[] = {"model=m\nseed=7\ntemp=0.5\n", "seed=7\nmodel=m\ntemp=0.5\n",
@@ -674,12 +769,67 @@ static void t_results_merge_notes(void) {
     }
 }
 
+static bool tl_collect(void *ctx, bytes record, err_t *e) {
+    (void)e;
+    str_cat(ctx, record);
+    str_put(ctx, "\n");
+    return true;
+}
+
+/* Records come in the order of their lines, and a callback that fails ends it. */
+static bool tl_stop(void *ctx, bytes record, err_t *e) {
+    (void)record;
+    return err_set(e, EXIT_RESOURCE, "stop %d", ++*(int *)ctx);
+}
+
+static void t_results_each(void) {
+    str   s = {0}, want = {0}, got = {0};
+    err_t e = {0};
+    int   n = 0;
+    for (uint64_t i = 5; i > 0; i--) tl_add(&s, i, rng_mix(i), NULL, "a text");
+    for (uint64_t i = 1; i <= 5; i++) tl_add(&want, i, rng_mix(i), NULL, "a text");
+    const char *path = tl_file("each.jsonl", s.p, s.n);
+    CHECK(results_each(&path, 1, NULL, 0, tl_collect, &got, &e) && !e.code);
+    EQ_STR(got.p, want.p);
+    CHECK(!results_each(&path, 1, NULL, 0, tl_stop, &n, &e) && n == 1);
+    EQ_STR(e.text, "stop 1");
+    str_drop_all(&s, &want, &got);
+}
+
+/* Errors leave the file before the run, and nothing else: answers are found, and can be moved. */
+static void t_results_forget(void) {
+    const char *path = tl_path("forget.jsonl");
+    str         all = tl_whole(path, 3), s = {0};
+    err_t       e = {0};
+    const bytes whole = str_bytes(&all), first = bytes_slice(whole, 0, bytes_find(whole, 0, bytes_of("\n")) + 1);
+    tl_add(&s, 9, rng_mix(9), NULL, NULL);
+    str_cat(&s, whole);
+    tl_add(&s, 8, rng_mix(8), "x", NULL);
+    tl_file("forget.jsonl", s.p, s.n);
+    results *r = tl_open(path, true, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    EQ_INT(r->n_old_failed, 2);
+    CHECK(results_forget_failed(r, &e) && r->n_old == 3 && !r->n_old_failed && tl_is(path, all));
+    CHECK(access(tl_path("forget.jsonl.stale"), F_OK) != 0);
+    CHECK(tl_has(r, 1) && !results_use_old(r, 0, 9, rng_mix(9), false));
+    CHECK(results_forget_failed(r, &e) && results_move_stale(r, &e));
+    CHECK(tl_is(path, (str){(char *)(uintptr_t)first.p, first.n, 0}));
+    CHECK(results_put(r, first, &e) && results_put_head(r, bytes_of("{"), &e) && results_close(r, &e));
+    str twice = {0};
+    str_cat(&twice, first);
+    str_cat(&twice, first);
+    CHECK(tl_is(path, twice));
+    str_drop_all(&all, &s, &twice);
+}
+
 static const t_case t_results_cases[] = {
     {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
     {"results torn", "a file that is cut at any byte keeps its complete records and can be resumed", t_results_torn},
     {"results ids", "a record is found by its line's content, without a custom_id also by its number; a duplicate id is found", t_results_ids},
     {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number",
      t_results_stale},
+    {"results mode", "header, new file and FILE.stale are open to nobody who may not read the results", t_results_mode},
+    {"results not stale", "FILE.stale is changed only where earlier runs wrote it", t_results_not_stale},
     {"results fingerprint", "results without a header are resumed when their fingerprint fits", t_results_fingerprint},
     {"results sort", "a file of results is put into the order of its inputs and their lines, and stays locked",
      t_results_sort},
@@ -690,6 +840,8 @@ static const t_case t_results_cases[] = {
     {"results disk", "a full disk leaves complete records; a closed pipe is no error", t_results_disk},
     {"results merge", "shuffled files get the order of the input, duplicates become one, records that differ are refused",
      t_results_merge},
+    {"results each", "records of a file in the order of its lines, until a callback fails", t_results_each},
+    {"results forget", "errors leave a file that is resumed, answers stay; the first bytes can be written again", t_results_forget},
     {"results merge notes", "missing, repaired and torn results are reported", t_results_merge_notes},
 };
 static const t_suite t_results_suite = SUITE(t_results_cases);

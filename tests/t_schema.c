@@ -195,6 +195,17 @@ static const struct {
     {"{'$ref':'#/$defs/s','maxLength':2,'$defs':{'s':{'type':'string'}}}", "-'abc'"},
     {"{'$schema':'http://json-schema.org/draft-07/schema#','$ref':'#/definitions/s','maxLength':2,"
      "'definitions':{'s':{'type':'string'}}}", "+'abc'"},
+    {"{'$ref':'http://json-schema.org/draft-07/schema#'}", "+{'if':{'type':'string'},'items':[true,{'enum':[1,1]}]}"},
+    {"{'$ref':'http://json-schema.org/draft-07/schema#'}", "-{'properties':{'a':{'type':'text'}}}"},
+    {"{'items':{'$ref':'https://json-schema.org/draft-06/schema#/definitions/nonNegativeInteger'}}", "+[0,3]"},
+    {"{'items':{'$ref':'https://json-schema.org/draft-06/schema#/definitions/nonNegativeInteger'}}", "-[-1]"},
+    {"{'$ref':'http://json-schema.org/draft-06/schema'}", "+{'then':5}"}, {"{'$ref':'http://json-schema.org/draft-07/schema'}", "-{'then':5}"},
+    {"{'$ref':'http://json-schema.org/draft-04/schema#'}", "-{'exclusiveMaximum':true}"},
+    {"{'$ref':'http://json-schema.org/draft-04/schema#'}", "+{'maximum':1,'exclusiveMaximum':true}"},
+    {"{'$defs':{'properties':{'type':'null'},'$ref':{'const':1},'enum':{},'note':'x'},'properties':{'a':{'$ref':'#/$defs/properties'},"
+     "'b':{'$ref':'#/$defs/$ref'}}}", "+{'a':null,'b':1}"},
+    {"{'$schema':'http://json-schema.org/draft-07/schema#','definitions':{'properties':{'type':'null'},'$ref':{'const':1}},"
+     "'properties':{'a':{'$ref':'#/definitions/properties'},'$ref':{'$ref':'#/definitions/$ref'}}}", "-{'$ref':2}"},
     /* older spellings */
     {"{'minimum':3,'exclusiveMinimum':true}", "-3"}, {"{'minimum':3,'exclusiveMinimum':true}", "+3.5"},
     {"{'maximum':3,'exclusiveMaximum':false}", "+3"},
@@ -233,7 +244,7 @@ static const struct {
     {"{'format':'uuid'}", "-'2eb8aa08aa9811eab4aa73b441d16380'"}, {"{'format':'json-pointer'}", "+'/a~0b/~1'"},
     {"{'format':'json-pointer'}", "-'/a~2'"},
     {"{'format':'relative-json-pointer'}", "+'1/a'"}, {"{'format':'relative-json-pointer'}", "-'/a'"},
-    {"{'format':'nosuch'}", "+'x'"},
+    {"{'format':'nosuch'}", "+'x'"}, {"{'format':'regex'}", "+'('"},
     /* objects and arrays whose parts meet */
     {"{'properties':{'a':{}},'patternProperties':{'^b':{'type':'null'}},'additionalProperties':false}",
      "+{'a':1,'bx':null}"},
@@ -295,6 +306,8 @@ static const struct {
     {"{'type':'strin'}", 2, "/type: found 'strin', expected null, boolean"},
     {"{'anyOf':[]}", 2, "/anyOf: found list, expected a list of schemas with one at least"},
     {"{'items':5}", 2, "/items: found int"},
+    {"{'$ref':'#/$defs/a','$defs':{'a':'x'}}", 2, "/$ref: the reference '#/$defs/a' leads to a value of the type str, expected a schema"},
+    {"{'$ref':'http://json-schema.org/draft-03/schema'}", 2, "leads out of this document"}, {"{'$defs':[]}", 2, "/$defs: found list"},
     {"{'required':['a',1]}", 2, "/required: found list, expected a list of strings"},
     {"{'multipleOf':0}", 2, "/multipleOf: found a number of at most 0"},
     {"[1]", 2, "s.json: found list, expected a schema"}, {"{'a':", 2, "s.json: JSON, byte 6"},

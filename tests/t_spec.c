@@ -3,6 +3,7 @@
 #include "program.h"
 #include "check.h"
 #include "t_gain.h"
+#include "t_gguf.h"
 #include "t_kv.h"
 #include "t_store.h"
 #include "t_tok.h"
@@ -907,6 +908,34 @@ static void t_spec_other(void) {
     unlink(path);
 }
 
+/* A file that changes while it is read: no token outside the vocabulary comes in, whenever it changes. */
+static void t_spec_changing(void) {
+    const char *path = t_spec_path("changing");
+    gguf_file   g;
+    err_t       e = {0};
+    t_spec_end(t_spec_cache(path), 0, 40);
+    t_spec_rig *r = t_spec_cache(path);
+    if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
+    gguf_tensor   *t = (gguf_tensor *)(uintptr_t)gguf_tensor_find(&g, "tokens");
+    const uint8_t *whole = t->data;
+    for (int when = 1; when < TG_TRAP_WHEN; when++) {
+        spec__text_drop(&r->sp->past);
+        r->sp->past = (spec_text){0};
+        t->data = tg_trap_new(whole, t->n_bytes, 80, when, NULL);
+        const bool ok = spec__cache_tokens(r->sp, &g, &e);
+        tg_trap_end();
+        EQ_INT(r->sp->past.n, ok ? 41 : 0);
+        for (int i = 0; i < r->sp->past.n; i++) {
+            const int32_t id = r->sp->past.id[i];
+            if (!CHECKF(id >= -1 && id < T_SPEC_VOCAB, "read %d: token %d", when, id)) break;
+        }
+    }
+    t->data = whole;
+    gguf_close(&g);
+    t_spec_close(r);
+    unlink(path);
+}
+
 /* --- vocabularies --- */
 
 /* n tokens; the one at `at` is another word. */
@@ -971,6 +1000,7 @@ static const t_case t_spec_cases[] = {
     {"spec round", "finished texts come back from their file", t_spec_round},
     {"spec full", "a full file takes what is new", t_spec_full},
     {"spec flip", "any byte turned, any length: the saved tokens or none", t_spec_flip},
+    {"spec changing", "a file that changes while it is read: no impossible token", t_spec_changing},
     {"spec foreign", "a file that is no lookup cache is left as it is", t_spec_foreign},
     {"spec other", "of another vocabulary or version, with impossible tokens", t_spec_other},
     {"spec same words", "two vocabularies, token by token", t_spec_same_words},

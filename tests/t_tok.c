@@ -244,15 +244,15 @@ static void tt_text(uint64_t *s, size_t n, str *out) {
 static bool tt_back(const tok_vocab *v, bytes text, unsigned flags, const char *who) {
     tok_ids ids = {0};
     err_t   e = {0};
-    str     s = {0};
+    str     s = {0}, want = tm_back(v, text);
     bool    ok = CHECKF(tok_encode(v, text, flags, &ids, &e), "%s: %s", who, e.text);
     tok_decode(v, ids.id, ids.n, flags & TOK_SPECIAL, &s);
     str shown = {0};
-    if (ok && !bytes_eq(str_bytes(&s), text))
+    if (ok && !bytes_eq(str_bytes(&s), str_bytes(&want)))
         for (size_t i = 0; i < text.n && i < 60; i++) str_fmt(&shown, "%02x", text.p[i]);
-    ok = ok && CHECKF(bytes_eq(str_bytes(&s), text), "%s: %zu bytes %s came back as %zu", who, text.n, shown.p, s.n);
+    ok = ok && CHECKF(bytes_eq(str_bytes(&s), str_bytes(&want)), "%s: %zu bytes %s came back as %zu", who, text.n, shown.p, s.n);
     tok_ids_drop(&ids);
-    str_drop(&s), str_drop(&shown);
+    str_drop_all(&s, &shown, &want);
     return ok;
 }
 
@@ -310,7 +310,7 @@ static void tt_pre_names(void) {               /* no name has two rows, none is 
     int   n = 0;
     for (char *s = strtok_r(all.p, " \n", &rest); s; s = strtok_r(NULL, " \n", &rest), n++) {
         int rows = 0;
-        for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) rows += tok__pre_has(&tok_pres[i], tt_bytes(s));
+        for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) rows += bytes_among(tt_bytes(s), tok_pres[i].names);
         CHECKF(rows == 1, "%s is in %d rows", s, rows);
         CHECKF(strlen(s) < sizeof ((tok_vocab *)0)->pre_name, "%s is too long", s);
     }
@@ -355,7 +355,10 @@ static void tt_models(void) {
         {0, 0, " ab", "▁ ▁ab"},
         {0, 0, "abc", "▁ab c"},                                  /* the best score first, not the longest */
         {0, 0, "éa\xcc\x81", "▁ é a hCC h81"},
-        {0, 0, "\xff▁", "▁ hFF hE2 h96 h81"},
+        {0, 0, "\xff▁", "▁ hFF ▁"},
+        {0, 0, "c▁ab▁▁▁▁ ▁a", "▁ c ▁ab ▁▁▁▁ ▁ ▁a"},             /* U+2581 is a space */
+        {0, 0, "▁ab", "▁ ▁ab"},
+        {0, 0, "\xe2\x96", "▁ hE2 h96"},
         {0, 0, "\xf0\x9f\x98", "▁ hF0 h9F h98"},
         {0, 0, "😀", "▁ 😀"},
         {0, 0, "<s>a", "▁ <s > a"},                             /* no control token out of merges */
@@ -381,7 +384,8 @@ static void tt_models(void) {
         {3, 0, "ø", "ø"},                                         /* a user token, not byte F8 */
         {4, 0, "ab  a\n\n\nb", "ab ▁ ▁a \n\n\n b"},
         {4, 0, "\n\n\n\n", "\n\n \n\n"},
-        {4, 0, "\xc3▁", "hC3 hE2 h96 h81"},
+        {4, 0, "\xc3▁", "hC3 ▁"},
+        {4, 0, "ab▁ab\n▁ a", "ab ▁ ab \n ▁ ▁a"},
         {TM_BERT, 0, "", ""},
         {TM_BERT, 0, "AB abc", "▁ab ▁ab c"},
         {TM_BERT, 0, "Ábc", "▁ab c"},                           /* the longest token at each place */
@@ -441,6 +445,12 @@ static void tt_flags(void) {                   /* what the file says, and the to
         {4, {{"tokenizer.ggml.add_bos_token", 'T', "0"}}, true, false, "a", "a"},
         {0, {{"tokenizer.ggml.add_bos_token", 'T', "0"}, {"tokenizer.ggml.add_eos_token", 'T', "1"}}, false, true, "a", "▁a"},
         {0, {{"tokenizer.ggml.add_space_prefix", 'T', "0"}}, true, false, "a", "a"},
+        /* -1 is no id, as if the key were not there; another number that is no token is left out */
+        {2, {{"tokenizer.ggml.bos_token_id", 'U', "4294967295"}}, false, false, "a", "a"},
+        {0, {{"tokenizer.ggml.bos_token_id", 'U', "4294967295"}}, true, false, "a", "▁a"},
+        {0, {{"tokenizer.ggml.eos_token_id", 'N', "-1"}, {"tokenizer.ggml.mask_token_id", 'N', "-1"}}, true, false, "a", "▁a"},
+        {0, {{"tokenizer.ggml.unknown_token_id", 'U', "4294967295"}, {"tokenizer.ggml.fim_pad_token_id", 'U', "99999"},
+             {"tokenizer.ggml.padding_token_id", 'N', "-7"}}, true, false, "a", "▁a"},
         {2, {{"tokenizer.ggml.ignore_merges", 'T', "0"}}, true, false, "ab ab", "ab Ġ ab"},
         {2, {{"tokenizer.ggml.bos_token_id", 0, ""}}, false, false, "a", "a"},
         {2, {{"tokenizer.ggml.pre", 0, ""}}, false, false, "ab", "ab"},
@@ -467,6 +477,37 @@ static void tt_flags(void) {                   /* what the file says, and the to
         CHECKF(tok_add_bos(o.v) == rows[i].bos && tok_add_eos(o.v) == rows[i].eos, "row %zu: bos %d, eos %d", i, tok_add_bos(o.v),
                tok_add_eos(o.v));
         EQ_STR(got.p, rows[i].want);
+        str_drop(&got);
+        tt_close(&o);
+    }
+}
+
+/* The start token of raw texts: none, one, and not a second one. */
+static void tt_starts(void) {
+    enum { NO = 0, YES = 1, FILE_SAYS = -1 };
+    static const struct { int tiny, ask; bool special; const char *text; unsigned flags; const char *want; } rows[] = {
+        {0, FILE_SAYS, true, "a", TOK_SPECIAL | TOK_BOS, "<s> ▁a"},
+        {0, FILE_SAYS, true, "<s>a", TOK_SPECIAL | TOK_BEGUN, "<s> ▁a"},
+        {0, FILE_SAYS, true, "<s><s>a", TOK_SPECIAL | TOK_BEGUN, "<s> <s> ▁a"},
+        {0, FILE_SAYS, true, " <s>a", TOK_SPECIAL | TOK_BOS, "<s> ▁▁ <s> ▁a"},
+        {0, FILE_SAYS, false, "<s>a", TOK_BOS, "<s> ▁ <s > a"},               /* there it is text */
+        {0, FILE_SAYS, true, "", TOK_SPECIAL | TOK_BOS, "<s>"},
+        {0, YES, true, "<s>a", TOK_SPECIAL | TOK_BEGUN, "<s> ▁a"},
+        {0, NO, true, "a", TOK_SPECIAL, "▁a"},
+        {0, NO, true, "<s>a", TOK_SPECIAL, "<s> ▁a"},
+        {0, NO, true, "", TOK_SPECIAL, ""},
+        {3, FILE_SAYS, true, "a", TOK_SPECIAL, "a"},                          /* the model wants none */
+        {3, FILE_SAYS, true, "", TOK_SPECIAL | TOK_BOS, "<s>"},
+        {3, FILE_SAYS, true, "<s>a", TOK_SPECIAL, "<s> a"},
+        {3, YES, true, "a", TOK_SPECIAL | TOK_BOS, "<s> a"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tt_open o;
+        if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], NULL)) continue;
+        const unsigned flags = tok_raw_flags(o.v, tt_bytes(rows[i].text), rows[i].ask, rows[i].special);
+        str            got = tt_spelled(o.v, tt_bytes(rows[i].text), flags);
+        CHECKF(flags == rows[i].flags && !strcmp(got.p, rows[i].want), "row %zu: flags %u, \"%s\"", i, flags, got.p);
+        EQ_INT(tok_start(o.v, rows[i].ask), rows[i].ask == YES || (rows[i].ask == FILE_SAYS && rows[i].tiny == 0) ? 1 : -1);
         str_drop(&got);
         tt_close(&o);
     }
@@ -503,7 +544,7 @@ static void tt_stream_one(const tok_vocab *v, bytes text, const char *who) {
     tok_ids    ids = {0};
     err_t      e = {0};
     tok_stream st;
-    str        whole = {0}, got = {0};
+    str        whole = {0}, got = {0}, want = tm_back(v, text);
     CHECK(tok_encode(v, text, 0, &ids, &e));
     tok_decode(v, ids.id, ids.n, false, &whole);
     tok_stream_init(&st, v, true);
@@ -525,10 +566,10 @@ static void tt_stream_one(const tok_vocab *v, bytes text, const char *who) {
     }
     tok_stream_flush(&st, &got);
     CHECKF(bytes_eq(str_bytes(&got), str_bytes(&whole)), "%s: the stream differs from tok_decode", who);
-    CHECKF(bytes_eq(str_bytes(&got), text), "%s: the stream differs from the text", who);
+    CHECKF(bytes_eq(str_bytes(&got), str_bytes(&want)), "%s: the stream differs from the text", who);
 out:
     tok_ids_drop(&ids);
-    str_drop(&whole), str_drop(&got);
+    str_drop_all(&whole, &got, &want);
 }
 
 static void tt_stream(void) {
@@ -709,9 +750,9 @@ static void tt_hostile(void) {
         {"a type below 0", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 'I', "1\t-1"}}, "expected 0 to 6"},
         {"a score that is no number", 0, {{TM_TOKENS, 'A', "a\tb\tc"}, {TM_TYPES, 0, ""}, {TM_SCORES, 'F', "0\tnan\t0"}}, "NaN"},
         {"start token = vocabulary", 1, {{"tokenizer.ggml.bos_token_id", 'U', "9"}}, "expected 0 to 8"},
-        {"end token = 2^32-1", 1, {{"tokenizer.ggml.eos_token_id", 'U', "4294967295"}}, "expected 0 to 8"},
+        {"end token = 2^32-2", 1, {{"tokenizer.ggml.eos_token_id", 'U', "4294967294"}}, "expected 0 to 8"},
         {"unknown token that is a string", 1, {{"tokenizer.ggml.unknown_token_id", 'S', "x"}}, "expected an integer"},
-        {"a fim token out of range", 1, {{"tokenizer.ggml.fim_pad_token_id", 'U', "99"}}, "expected 0 to 8"},
+        {"a fim token that is a float", 1, {{"tokenizer.ggml.fim_pad_token_id", 'R', "99"}}, "expected an integer"},
         {"add_bos_token that is a number", 1, {{"tokenizer.ggml.add_bos_token", 'U', "1"}}, "expected bool"},
         {"byte token <0x-1>", 0, {{TM_TOKENS, 'A', "a\t<0x-1>"}, {TM_TYPES, 'I', "1\t6"}}, "expected <0x00> to <0xFF>"},
         {"byte token <0xZZ>", 0, {{TM_TOKENS, 'A', "a\t<0xZZ>"}, {TM_TYPES, 'I', "1\t6"}}, "expected <0x00> to <0xFF>"},
@@ -908,6 +949,7 @@ static const t_case t_tok_cases[] = {
     {"tok.alphabet", "256 characters stand for 256 bytes", tt_alphabet},
     {"tok.models", "merges, fallback, prefix and special tokens on tiny vocabularies", tt_models},
     {"tok.flags", "flags of the file win over the defaults", tt_flags},
+    {"tok.starts", "a raw text has one start token, or none where none is wanted", tt_starts},
     {"tok.ends", "end tokens are found by id and by name", tt_ends},
     {"tok.pre_names", "each name of a pre-tokenizer has one row", tt_pre_names},
     {"tok.every_pre", "bytes come back through every pre-tokenizer", tt_every_pre},

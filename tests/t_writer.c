@@ -1,6 +1,7 @@
 /* Files of our own: the writer of GGUF files. Helpers with tg_ stand in t_gguf.c. */
 #include "program.h"
 #include "check.h"
+#include "t_base.h"
 #include "t_gguf.h"
 
 /* The same pairs and tensors in the words of each version; what is written from any of them are the bytes of the last. */
@@ -178,9 +179,40 @@ static void t_writer_taken(void) {
     tg_dir_drop(names);
 }
 
+/* A new file has the mode of any new file; one that is replaced keeps its own, through a link too, and the bytes of the new one were
+ * never open to more. Names are on disk at the end. */
+static void t_writer_mode(void) {
+    static const char *const names[] = {"mode.gguf", "link", NULL};
+    static const struct { unsigned mode; const char *calls; } rows[] = {
+        {0, "file name folder "}, {0600, "file name folder "}, {0640, "600>640 file name folder "}, {0444, "600>444 file name folder "},
+    };
+    if (!tg_dir_new()) return;
+    const mode_t was = umask(022);
+    CHECK(symlink("mode.gguf", tg_path("link")) == 0);
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        const unsigned mode = rows[i / 2].mode;
+        const char    *path = tg_path(i % 2 && mode ? "link" : "mode.gguf");
+        gguf_writer    w;
+        err_t          e = {0};
+        if (mode) CHECK(chmod(tg_path("mode.gguf"), mode) == 0);
+        else unlink(tg_path("mode.gguf"));
+        t_calls();
+        CHECKF(gguf_write_start(&w, path, 32, NULL, &e), "%s", e.text);
+        EQ_INT(t_base_mode(w.tmp), mode ? mode : 0644);
+        gguf_write_u32(&w, "u", 7);
+        CHECKF(gguf_write_finish(&w, &e), "%s", e.text);
+        T_CALLED(rows[i / 2].calls);
+        EQ_INT(t_base_mode(tg_path("mode.gguf")), mode ? mode : 0644);
+        CHECK(readlink(tg_path("link"), (char[12]){0}, 12) == 9);
+    }
+    umask(was);
+    tg_dir_drop(names);
+}
+
 static const t_case t_writer_cases[] = {
     {"writer/same",      "a file written from any version has the same bytes",                          t_writer_same},
     {"writer/fails",     "a writer that fails or is dropped leaves the old file as it was",             t_writer_fails},
+    {"writer/mode",      "a file that is replaced keeps its mode, and its folder is flushed",           t_writer_mode},
     {"writer/taken",     "a temporary name in use: removed if its writer is dead and ours, else another name", t_writer_taken},
 };
 static const t_suite t_writer_suite = SUITE(t_writer_cases);

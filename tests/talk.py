@@ -5,9 +5,9 @@
 
 Nothing here waits for a time to pass: a test waits for what the terminal shows. LLMRUN_SLOW=N stretches every limit N times.
 """
-import ctypes, fcntl, json, os, pty, random, re, select, signal, struct, subprocess, sys, termios, time
+import ctypes, fcntl, json, os, random, re, select, signal, struct, subprocess, sys, termios, time
 import script
-from kit import ENV, SLOW, Skip, begin, case, check, finish, new_folder, one_line, same, short, walk
+from kit import ENV, SLOW, Skip, begin, case, check, finish, fork_terminal, new_folder, one_line, open_terminal, same, short, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
@@ -79,7 +79,7 @@ class Person:
     """The command on a terminal of its own, which also sends it signals for keys."""
 
     def __init__(self, *args, rows=24, columns=80, **env):
-        self.pid, self.fd = pty.fork()
+        self.pid, self.fd = fork_terminal()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.execve(BIN, [BIN, *args], dict(OWN, **env))
@@ -168,6 +168,16 @@ def talk_joins_lines():
 
 
 @case
+def talk_lines_of_windows():
+    """in a pipe a carriage return before a newline is no part of the message, be it joined lines or a command; any other one is"""
+    path = tmp("windows.json")
+    talk(hello(), "a\r", "b\\\r", "c\r", '"""\r', "x\r", 'y"""\r', "d\re\r\r", "/save " + path + "\r", args=("-q",))
+    same([m["content"] for m in saved(path) if m["role"] == "user"], ["a", "b\nc", "x\ny", "d\re\r"], "messages")
+    r = run("-m", hello(), "-i", "-q", inp=b"a\r\n\r\nb\r\n/save " + path.encode() + b"\r\n")
+    same((r.rc, r.out, [m["content"] for m in saved(path) if m["role"] == "user"]), (0, b"Hello you\n" * 2, ["a", "b"]), "a blank line")
+
+
+@case
 def talk_keeps_bytes():
     """bytes that are no UTF-8, NUL, markers of the template and very long lines are a message as they are"""
     path = tmp("bytes.json")
@@ -194,7 +204,7 @@ def talk_saves_what_messages_reads():
         same(g.read(), f.read(), "saved again")
     same(saved(third), saved(first)[:-4], "after two times /undo")
     out = run("-m", hello(), "--messages", third, "-p", "c", "-q", "--temp", "0").out
-    same(out, b"Hello you", "--messages")
+    same(out, b"Hello you\n", "--messages")
     with open(tmp("asked.json"), "w") as f:
         json.dump([{"role": "user", "content": "x"}], f)
     same(talk(hello(), "y", args=("-q", "--messages", tmp("asked.json"))).out, b"Hello you\n" * 2,
@@ -212,19 +222,25 @@ def talk_commands():
     """/help lists every command; /clear, /undo, /system, /set, /show, /read, /exit do what it says; an unknown one is named"""
     help_ = talk(hello(), "/help", args=("-q",)).err.decode()
     names = re.findall(r"^  (/\w+)", help_, re.M)
-    every = "/help /exit /clear /undo /regen /edit /system /set /show /think /read /save /load /stats"
+    every = "/help /exit /clear /undo /shift /regen /edit /system /set /show /think /read /save /load /stats"
     same(sorted(names), sorted(every.split()), "commands")
+    check("(also /bye and /quit)" in help_ and "(also /?)" in help_, help_)
+    for name in "/bye", "/quit":
+        same(talk(hello(), "/?", name, "a", args=("-q",)).err.decode(), help_, name)
     path = tmp("commands.json")
     with open(tmp("text.txt"), "w") as f:
         f.write("from a file")
     r = talk(hello(), "a", "/clear", "/system Be kind.", "b", "c", "/undo", "/read " + tmp("text.txt"), "d",
-             "/set temp 0.5", "/set top_k=3", "/set", "/show", "/show prompt",
+             "/set temp 0.5", "/set top_k=3", "/set parameter min_p 0.25", "/set num_predict 9", "/set num_ctx 9", "/set seed 7", "/set seed", "/set system Be brief.", "/system",
+             "/system Be kind.", "/set", "/show", "/show prompt",
              "/stats", "/unda", "/set nothing 3", "/set temp hot", "/help me", "/save " + path, "/exit", "e")
     same(r.out, b"Hello you\n" * 4, "answers")
     answer = {"role": "assistant", "content": "Hello you"}
     same(saved(path), [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "b"}, answer,
                        {"role": "user", "content": "from a file\nd"}, answer], "saved")
-    for word in (r"taken back: c", r"temp +0.5\n", r"top-k +3\n",
+    check(re.search(r"\n  temp +0.5\n  top-k +3\n  min-p +0.25\n  predict +9\n/set: fixed parameter num_ctx .*\n  seed +7\n  seed +7\nthe system message is set\nthe system message:\nBe brief.\n",
+                    r.err.decode()), "what /set says: %s" % r.err.decode())
+    for word in (r"taken back: c",
                  r"\[system\] Be kind.\n\[user\] b\n\[assistant\] Hello you\n",
                  r"<\|system\|>Be kind.<\|end\|><\|user\|>b<\|end\|>",
                  r"unknown command /unda \(/undo\?", r"unknown parameter nothing",
@@ -281,12 +297,13 @@ def talk_is_the_same_messages():
     for way, out in zip(ways, found):
         same(out, found[0], " ".join(way))
     messages = saved(path)
-    same("".join(m["content"] + "\n" for m in messages if m["role"] == "assistant").encode(), found[0], "answers in the file")
+    lines = lambda text: text if text.endswith("\n") else text + "\n"
+    same("".join(lines(m["content"]) for m in messages if m["role"] == "assistant").encode(), found[0], "answers in the file")
     for k in range(8):
         one = tmp("turn.json")
         with open(one, "w") as f:
             json.dump(messages[:2 * k + 1], f)
-        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"],
+        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), lines(messages[2 * k + 1]["content"]),
              "turn %d" % (k + 1))
 
 
@@ -329,7 +346,7 @@ def talk_with_states_and_windows():
             with open(path, "w", errors="surrogateescape") as f:
                 json.dump(messages[:k + 1], f, ensure_ascii=False)
             same(run("-m", model, "--messages", path, "-n", "8", *args).out,
-                 messages[k + 1]["content"].encode(errors="surrogateescape"), "%s, turn %d" % (name, k // 2 + 1))
+                 messages[k + 1]["content"].encode(errors="surrogateescape") + b"\n", "%s, turn %d" % (name, k // 2 + 1))
 
 
 @case
@@ -337,7 +354,7 @@ def talk_regen_draws_anew():
     """/regen draws with the next seed: the answers are those that seeds S, S + 1, S + 2 give in one command"""
     r = talk(PIP, "Tell me a story.", "/regen", "/regen", args=("-n", "16", "-s", "3", "-q"))
     want = b"".join(run("-m", PIP, "--chat", "-p", "Tell me a story.", "--no-stdin", "-n", "16", "-s", str(s),
-                        "-q").out + b"\n" for s in (3, 4, 5))
+                        "-q").out for s in (3, 4, 5))
     same(r.out, want, "answers")
 
 
@@ -381,11 +398,29 @@ def talk_in_a_full_context():
     small = says("small", ["Hello", " you", "<|end|>"], context=64)
     r = talk(small, "a" * 20, "b" * 20, "c" * 20, "/undo", "d", "/save " + tmp("full.json"), rc=1)
     same(r.out, b"Hello you\n" * 3, "answers")
-    full = rb"the conversation has \d+ tokens, the context holds 64: /undo .*, /clear .*; the message is taken back\n"
+    full = rb"the conversation has \d+ tokens, the context holds 64: /shift .*, /undo .*, /clear .*; the message is taken back\n"
     check(re.search(full, r.err), repr(r.err))
     same([m["content"] for m in saved(tmp("full.json"))], ["a" * 20, "Hello you", "d", "Hello you"], "conversation")
     r = talk(says("little", ["la", " la", " lo", " la"], context=64), "a", "/save " + tmp("full.json"))
-    check(b"the context is full at 64 tokens: /undo" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
+    check(b"the context is full at 64 tokens: /shift" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
+
+
+@case
+def talk_shifts():
+    """/shift drops the oldest turns, never the last one and no system message, and sends the message that found no room"""
+    model, path = says("shifts", ["Hello", " you", "<|end|>"], context=144), tmp("shifted.json")
+    asked = [c * 20 for c in "abcdef"]
+    r = talk(model, "/system S", *asked, "/shift", "/save " + path)
+    dropped = re.search(rb"(\d) turns dropped; the conversation has (\d+) tokens, the context holds 144\n", r.err)
+    check(r.err.count(b"the message is taken back") == 1 and dropped and 0 < int(dropped[2]) <= 72, repr(r.err))
+    messages, n = saved(path), int(dropped[1])
+    same([m["role"] for m in messages], ["system"] + ["user", "assistant"] * (6 - n), "roles")
+    same([m["content"] for m in messages if m["role"] == "user"], asked[n:], "messages that are left")
+    same(talk(model, "a", "/shift", "b", "/save " + path, args=("-q",)).err.decode().split("\n")[0].split(";")[0], "0 turns dropped", "early")
+    same([m["content"] for m in saved(path)], ["a", "Hello you", "b", "Hello you"], "with room")
+    r = talk(model, "a", "b" * 180, "/shift", "/undo", "/shift", "/save " + path, rc=1)
+    check(b"1 turn dropped, the last one stays; " in r.err and r.err.count(b"the message is taken back") == 2 and b"there is no turn to drop" in r.err, repr(r.err))
+    same(saved(path), [], "after a message that is too long, and /undo")
 
 
 @case
@@ -441,7 +476,7 @@ def talk_begins_alone():
         p.type("\x04")
         same(p.end(), 0, "exit code")
     p = Person("-m", says("bare", ["Hello", "<|end|>"], template=None))
-    p.until(b"no prompt given")
+    p.until(b"no prompt given: bare.gguf has no chat template and continues texts, expected -p TEXT, -f FILE or text on standard input\r\n")
     same(p.end(), 2, "without a template")
     p = Person("-m", hello(), "--no-chat")
     p.until(b"no prompt given")
@@ -488,6 +523,97 @@ def talk_edits_lines():
     p.type("\x04")
     same(p.end(), 0, "exit code")
     same([m["content"] for m in saved(path) if m["role"] == "user"], ["wö日x", "one three", "a\tb", "abcde"], "messages")
+
+
+@case
+def talk_wraps_words():
+    """on a terminal lines of an answer end between words, as the window's width has it; the conversation and a pipe have the text as it is"""
+    words = ["alpha", " beta", " gamma", " delta", " epsilon", " zeta", " eta"]
+    model, path, text = says("words", [*words, "<|end|>"]), tmp("words.json"), b"alpha beta gamma delta epsilon zeta eta"
+    same(talk(model, "a", args=("-q",)).out, text + b"\n", "in a pipe")
+    p = Person("-m", model, "-i", "-q", columns=30, TERM="dumb")
+    p.until(b"> "), p.type("a\r"), p.until(b"a\r\n")
+    same(p.until(b"\r\n> "), b"alpha beta gamma delta\r\nepsilon zeta eta", "30 columns")
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    p.type("/help\r"), p.until(b"p\r\n")
+    lines = p.until(b"\r\n> ").decode().split("\r\n")
+    check(max(map(len, lines)) < 60 and "".join(lines).count("/") > 15 and any(x.startswith(" " * 27) for x in lines), "/help in 60 columns: %r" % lines)
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 24, 0, 0))
+    p.type("/regen\r"), p.until(b"n\r\n")
+    same(p.until(b"\r\n> "), b"alpha beta gamma delta\r\nepsilon zeta eta", "24 columns")
+    fcntl.ioctl(p.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 0, 0, 0))
+    p.type("/regen\r"), p.until(b"n\r\n")
+    same(p.until(b"\r\n> "), text, "a terminal that does not say its width")
+    p.type("/save %s\r" % path), p.until(b"saved to"), p.prompt(), p.type("\x04")
+    same([p.end(), saved(path)[1]["content"]], [0, text.decode()], "exit code, message")
+    p = Person("-m", model, "-i", "-q", "--regex", "[a-z ]*", columns=30, TERM="dumb")
+    p.until(b"> "), p.type("a\r"), p.until(b"a\r\n")
+    same(p.until(b"\r\n> "), text, "under a constraint")
+    p.type("\x04"), p.end()
+
+
+@case
+def talk_shows_who_speaks():
+    """what is typed is bold and the line of statistics dim, the answer is neither; not with NO_COLOR or on a dumb terminal"""
+    for env in both():
+        p = Person("-m", hello(), "-i", **env)
+        first = p.until(b"> ")
+        shown = p.say("hi")
+        if env:
+            check(b"\x1b" not in first + shown, "a dumb terminal: %r" % shown)
+        else:
+            check(first.count(b"\x1b[1m") == 1, repr(first))
+            check(re.search(rb"hi.*\x1b\[0m.*\x1b\[2mllmrun: turn 1: ", shown, re.S) and b"\x1b[2mHello" not in shown, repr(shown))
+        p.type("\x04")
+        same(p.end(), 0, "exit code")
+    p = Person("-m", hello(), "-i", NO_COLOR="1")
+    seen = p.until(b"> ") + p.say("hi")
+    check(not re.search(rb"\x1b\[[0-9;]*m", seen), "NO_COLOR: %r" % seen)
+    p.type("\x04"), p.end()
+
+
+@case
+def talk_is_stopped():
+    """Ctrl-Z, each time: what the shell writes after it is not bold, and the message goes on behind it"""
+    p = Person("-m", hello(), "-i")
+    p.until(b"> ")
+    for part in b"one", b" two":
+        p.type(part)
+        p.until(part[-2:])
+        os.kill(p.pid, signal.SIGTSTP)
+        p.until(b"\x1b[0m")
+        os.kill(p.pid, signal.SIGCONT)
+        p.until(b"\x1b[1m")
+    p.type(b"\r")
+    check(b"Hello you" in p.until(b"written") + p.prompt(), "no answer")
+    p.type("/undo\r")
+    p.until(b"taken back: one two"), p.prompt(), p.type("\x04")
+    same(p.end(), 0, "exit code")
+
+
+@case
+def talk_completes_commands():
+    """Tab completes a command, a parameter of /set and a word of /think; it shows what is possible, and is text in a message"""
+    edits()
+    path, p = tmp("completed.json"), Person("-m", hello(), "-i", "-q")
+    p.until(b"> ")
+    p.type("/sy\tBe kind.\r")
+    p.until(b"the system message is set"), p.prompt()
+    p.type("/set parameter min\t0.5\r")
+    check(re.search(rb"min-p +0.5\r\n", p.prompt()), "no value of min-p")
+    p.type("/s\t\t")
+    p.until(b"/shift  /system  /set  /show  /save  /stats\r\n")
+    p.type("\x15/think o\t\t")
+    p.until(b"on  off\r\n")
+    p.type("\x15/nothing\t!\r")
+    p.until(b"unknown command /nothing!"), p.prompt()
+    p.type("a\tb\r")
+    p.until(b"Hello you"), p.prompt()
+    p.type("/sav\t%s\r" % path)
+    p.until(b"saved to"), p.prompt()
+    p.type("/b\t\r")
+    same(p.end(), 0, "exit code")
+    same([m["content"] for m in saved(path)], ["Be kind.", "a\tb", "Hello you"], "messages")
 
 
 @case
@@ -662,7 +788,7 @@ def talk_leaves_the_terminal_alone():
         os.kill(p.pid, signal.SIGTERM)
         same(p.end(), 143, "exit code")
     edits()
-    leader, follower = pty.openpty()
+    leader, follower = open_terminal()
     before = termios.tcgetattr(follower)
     for last in (b"\x04", None):
         p = subprocess.Popen([BIN, "-m", hello(), "-i"], stdin=follower, stdout=follower, stderr=follower, env=OWN)
@@ -737,6 +863,28 @@ def talk_opens_an_editor():
         same(p.end(), 0, "exit code")
         same([m["content"] for m in saved(path) if m["role"] == "user"], want, way)
     check(not [x for x in os.listdir(TMP) if x.startswith("llmrun-")], "a temporary file is left")
+
+
+@case
+def talk_is_ended_in_an_editor():
+    """a second SIGTERM while the editor runs ends the program and removes the editor's file, which nobody else may read"""
+    editor = tmp("waits.sh")
+    with open(editor, "w") as f:
+        f.write('#!/bin/sh\nls -l "$1" | cut -c1-10\ncat > /dev/null\n')
+    os.chmod(editor, 0o755)
+    p = Person("-m", hello(), "-i", EDITOR=editor, TERM="dumb", TMPDIR=TMP)
+    p.until(b"> ")
+    p.type("/edit begun\r")
+    p.until(b"-rw-------")
+    same(len([x for x in os.listdir(TMP) if x.startswith("llmrun-")]), 1, "files of the editor")
+    limit = time.monotonic() + 60 * SLOW
+    while True:
+        os.kill(p.pid, signal.SIGTERM)
+        if select.select([p.fd], [], [], 0.05)[0] and not p.more(limit):
+            break
+    os.close(p.fd)
+    same(os.waitstatus_to_exitcode(os.waitpid(p.pid, 0)[1]), 143, "exit code")
+    check(not [x for x in os.listdir(TMP) if x.startswith("llmrun-")], "the editor's file is left")
 
 
 if __name__ == "__main__":

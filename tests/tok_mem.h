@@ -5,7 +5,7 @@
 
 typedef struct {
     const char *key;
-    /* S string, A strings, I i32s, F f32s, B u8s, H u8s in hexadecimal, U u32, T bool, 0 no such key */
+    /* S string, A strings, I i32s, F f32s, B u8s, H u8s in hexadecimal, U u32, N i32, R f32, T bool, 0 no such key */
     char        kind;
     const char *value;
 } tm_kv;
@@ -38,6 +38,8 @@ static void tm_add(tm_file *f, const char *key, char kind, const char *p, size_t
     tm__string(&f->body, key, strlen(key));
     if (kind == 'S') tm__num(&f->body, GGUF_STR, 4), tm__string(&f->body, p, n);
     else if (kind == 'U') tm__num(&f->body, GGUF_U32, 4), tm__num(&f->body, strtoull(p, NULL, 10), 4);
+    else if (kind == 'N') tm__num(&f->body, GGUF_I32, 4), tm__num(&f->body, (uint64_t)strtoll(p, NULL, 10), 4);
+    else if (kind == 'R') tm__num(&f->body, GGUF_F32, 4), tm__item(&f->body, 'F', p, n);
     else if (kind == 'T') tm__num(&f->body, GGUF_BOOL, 4), tm__num(&f->body, *p == '1', 1);
     else if (kind == 'H') {
         tm__num(&f->body, GGUF_ARR, 4), tm__num(&f->body, GGUF_U8, 4), tm__num(&f->body, n / 2, 8);
@@ -204,6 +206,15 @@ static const tm_tiny tm_tinies[] = {
      "a\tb\ti\té\t你\t好\t!\t_\t1\tab\t你好\tb!\t_1\t!!\tA\tIa\t\2<user>", "a b\t你 好\tb !\t_ 1\t! !", false},
 };
 enum { TM_TINIES = sizeof tm_tinies / sizeof *tm_tinies, TM_BERT = 5, TM_T5 = 6, TM_T5_BYTES = 7, TM_WHITE = 8 };
+
+/* What a text is after tok_encode() and tok_decode(): U+2581 comes back as the space that it marks. */
+static str tm_back(const tok_vocab *v, bytes text) {
+    str s = {0};
+    str_cat(&s, text);
+    str_put(&s, "");
+    if (v->raw) s.n = tok__restore_spaces(text, (uint8_t *)s.p);
+    return s;
+}
 
 /* The file of a tiny vocabulary, its keys replaced by those of `over` (NULL: none). */
 static str tm_tiny_file(const tm_tiny *t, const tm_kv *over) {

@@ -205,14 +205,13 @@ def write_raw(path, tokens, merges):
 
 
 def raw_oracle(tokens, merges):
-    """Of bytes: an invalid byte and each byte of U+2581 are byte tokens here, which the library cannot say; the texts between
-    them are the library's."""
+    """Of bytes: an invalid byte is a byte token here, which the library cannot say; the texts between them are the library's."""
     t = Tokenizer(models.BPE({x: i for i, x in enumerate(tokens)}, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Replace(" ", SPACE)
 
     def encode(text):
         out = []
-        for i, part in enumerate(re.split("([\udc80-\udcff" + SPACE + "])", text.decode("utf-8", "surrogateescape"))):
+        for i, part in enumerate(re.split("([\udc80-\udcff])", text.decode("utf-8", "surrogateescape"))):
             out += ([4 + b for b in part.encode("utf-8", "surrogateescape")] if i % 2
                     else t.encode(part, add_special_tokens=False).ids)
         return out

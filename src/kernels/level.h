@@ -78,9 +78,9 @@ static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->
 
 /* Sets the prefetch of one column and the columns of a tile by vendor and family of the processor. Prefetch: measured
  * on Zen 4 (family 25), its hardware reads a packed stream as fast as plain memory, and software prefetches make it
- * slower; Intel processors and Zen 5 (family 26) leave a third of the bandwidth unused without them. Tiles: on Intel processors additions and
- * conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with sums
- * in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
+ * slower; Intel processors and Zen 5 (family 26) leave a third of the bandwidth unused without them. Tiles: on Intel
+ * processors additions and conversions use the two ports of products, and loads and stores do not, so tiles have
+ * eight columns with sums in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
 static void k__tune_processor(void) {
 #if K__X86
     unsigned a, vendor, b, c, d;

@@ -38,7 +38,7 @@ def compare(args, tok, model, prompts):
     """(prompts with the same text, gaps of the others)"""
     peer, same, gaps = argparse.Namespace(gguf=model, llama_bin=args.llama_cpp), 0, []
     for prompt in prompts:
-        ours = verify.command([args.llmrun, "-m", model, "-q", "--temp", "0", "-n", str(N_NEW), "-ctk", "f32", "-ctv", "f32", "-f", "-"],
+        ours = verify.command([args.llmrun, "-m", model, "-q", "--raw", "--temp", "0", "-n", str(N_NEW), "-ctk", "f32", "-ctv", "f32", "-f", "-"],
                               prompt.encode()).decode().rstrip()
         lead = ours[:len(ours) - len(ours.lstrip())]
         theirs = lead + verify.peer_text(peer, prompt, len(ours.strip()))

@@ -171,7 +171,7 @@ def batch_file(tmp, name, new, **body):
 
 def speed(o):
     def words(i, *more):
-        return ["-p", "Once upon a time there was number %d" % i, "-n", str(o.new), "-s", str(i + 1), "--temp", "0.8", *more]
+        return ["--raw", "-p", "Once upon a time there was number %d" % i, "-n", str(o.new), "-s", str(i + 1), "--temp", "0.8", *more]
     print("| decoding | tokens/s | | ratio |\n|---|---|---|---|")
     pairs(o, "one sequence: free, a JSON object", lambda i: words(i, "--ignore-eos", "--no-lookup"), lambda i: words(i, "--no-lookup", "-j", json.dumps(FREE)))
     with tempfile.TemporaryDirectory() as tmp:

@@ -43,7 +43,7 @@ class Way:
 
     def run(self, o, prompt):
         """(tokens/s of the prompt, tokens/s of the answer, the answer)"""
-        args = [self.program, "-m", o.model, "-p", prompt, "-n", str(o.new), "--temp", "0", "--ignore-eos", "--no-lookup"]
+        args = [self.program, "-m", o.model, "--no-chat", "-p", prompt, "-n", str(o.new), "--temp", "0", "--ignore-eos", "--no-lookup"]
         args += ["-t", str(o.threads)] * bool(o.threads)
         r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=self.env)
         rates = re.findall(r"(?:prompt|generated) .*\(([\d.]+) tokens/s\)", r.stderr)
@@ -59,7 +59,7 @@ def loops(o, folder):
         f.write("\n".join(world.document(i, "train", "story").text for i in range(20)))
     made = os.path.join(folder, "made")
     return (("--quantize Q4_K_M", ["--quantize", "Q4_K_M", "-o", made + ".gguf"]), ("--imatrix-out", ["--imatrix-out", made + ".imatrix", "-f", text]),
-            ("--repack on, one token", ["--repack", "on", "-p", "Once", "-n", "1", "--no-lookup"]))
+            ("--repack on, one token", ["--repack", "on", "--no-chat", "-p", "Once", "-n", "1", "--no-lookup"]))
 
 
 def measure_loops(o, ways, spinners):

@@ -35,9 +35,9 @@ def write_inputs(folder):
 def commands(text, lines):
     for model in sorted(glob.glob(os.path.join(results.ROOT, "tests", "data", "tiny", "*.gguf"))):
         yield ["-m", model, "-p", "Hello world, this is a test", "--logits", "-"]
-        yield ["-m", model, "-p", "Hello world", "-n", "40", "--temp", "0.9", "--seed", "3", "--ignore-eos", "-t", "2", "--cpu", "avx2"]
+        yield ["-m", model, "--no-chat", "-p", "Hello world", "-n", "40", "--temp", "0.9", "--seed", "3", "--ignore-eos", "-t", "2", "--cpu", "avx2"]
     for variant in VARIANTS:
-        yield ["-m", SHIPPED, "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"] + variant
+        yield ["-m", SHIPPED, "--no-chat", "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"] + variant
         yield ["-m", SHIPPED, "--batch", lines] + variant
         if variant[:1] not in (["-md"], ["--lookup"]):
             yield ["-m", SHIPPED, "--score", "-f", text] + variant

@@ -53,7 +53,7 @@ def pairs(o, temp):
     """Pairs of runs (guesses, plain) at a temperature."""
     guesses = ["-md", o.draft] if o.draft else []
     for i in range(o.pairs):
-        args = [o.llmrun, "-m", o.model, "-p", world.story_prompt(o.seed + i), "-n", str(o.new), "--temp", str(temp), "-s", str(i + 1), "--ignore-eos"]
+        args = [o.llmrun, "-m", o.model, "--raw", "-p", world.story_prompt(o.seed + i), "-n", str(o.new), "--temp", str(temp), "-s", str(i + 1), "--ignore-eos", "-v"]
         args += ["-t", str(o.threads)] * bool(o.threads) + o.own.split()
         ways = [args + guesses, args + ["--no-lookup"]]
         got = [Run(w) for w in (ways if i % 2 == 0 else ways[::-1])]

@@ -53,7 +53,7 @@ class Load:
 
     def args(self, i):
         told = [x for k, v in self.sampling.items() for x in ("--" + k.replace("_", "-"), str(v))]
-        return ["-p", self.prompts[i], "-n", str(self.new), "-s", str(i + 1)] + told + ["--ignore-eos"]
+        return ["--raw", "-p", self.prompts[i], "-n", str(self.new), "-s", str(i + 1)] + told + ["--ignore-eos"]
 
     def body(self, i):
         told = {{"temp": "temperature"}.get(k, k): v for k, v in self.sampling.items()}
@@ -86,7 +86,7 @@ class Own:
     def __init__(self, o, source=None):
         self.o, self.own, self.plain = o, True, source is None
         self.name = PLAIN if self.plain else self.SOURCES[source]
-        self.args = [o.llmrun, "-m", o.model, "--ids", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
+        self.args = [o.llmrun, "-m", o.model, "--ids", "-v", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
         self.args += ["-md", o.draft] * (source in ("draft", "both")) + ["--no-lookup"] * (source in (None, "draft"))
 
     def run(self, load, i):
@@ -106,7 +106,7 @@ class Own:
 
     def text(self, prompt, n):
         """What n greedy tokens say, which may end within a character."""
-        args = [x for x in self.args if x != "--ids"] + ["-q", "-p", prompt, "-n", str(n), "--temp", "0", "--ignore-eos"]
+        args = [x for x in self.args if x != "--ids"] + ["-q", "--raw", "-p", prompt, "-n", str(n), "--temp", "0", "--ignore-eos"]
         r = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True)
         if r.returncode:
             raise Failed("%s: exit %d: %s" % (args[0], r.returncode, last(r.stderr.decode(errors="replace"))))

@@ -6,10 +6,14 @@ and the tables of section [tok], tok__packed[], from the answers of the package 
     python3 tests/gen/unicode.py --bert > rows.txt
     python3 tests/gen/unicode.py --bert-sums > tests/data/golden/bert.txt   # what t_tok.c holds every character against
 
+and the general categories and the lower case of section [lang], lang__packed[] and lang__cases[], from the modules unicodedata and re:
+    python3 tests/gen/unicode.py --categories > rows.txt
+    python3 tests/gen/unicode.py --categories-sum                           # what t_lang.c holds the categories of all characters against
+
 A row is a list of numbers in base64 VLQ: six bits a character, the lowest five first, 32 marks that more follow. Each table is a list of ranges, sorted:
 a set has (gap, length, step) with step 0 for 1 and 1 for 2; a map has (gap, length, step, delta) and the delta's sign in its lowest bit; a list of
 longer forms has (gap, count, characters)."""
-import sys
+import sys, unicodedata
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ALL = range(0x110000)
@@ -128,6 +132,26 @@ def bert_sums():
         print(name, f"{h:016x}")
 
 
+CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co".split()     # all but Cs and Cn
+
+
+def categories():
+    import _sre
+    lower = {c: chr(_sre.unicode_tolower(c)) for c in ALL if _sre.unicode_tolower(c) != c}
+    print_rows("LANG", [(c.upper(), code_set(lambda x: unicodedata.category(x) == c)) for c in CATEGORIES] + [("TO_LOWER", code_map(lower))])
+    cases = sorted((a, b) for a, bs in __import__("re._casefix", fromlist=["x"])._EXTRA_CASES.items() for b in bs)
+    print("    " + ", ".join("{0x%x, 0x%x}" % pair for pair in cases))
+
+
+def categories_sum():
+    """The FNV-1a hash (64 bits) of the number of each character's category, from 0; 255: none of them."""
+    h = 0xcbf29ce484222325
+    for c in ALL:
+        name = unicodedata.category(chr(c))
+        h = (h ^ (CATEGORIES.index(name) if name in CATEGORIES else 255)) * 0x100000001b3 & 0xffffffffffffffff
+    print(f"{h:016x}")
+
+
 def print_rows(prefix, rows):
     for name, text in rows:
         lines = [text[i:i + WIDTH] for i in range(0, len(text), WIDTH)]
@@ -152,4 +176,4 @@ def main():
 
 
 if __name__ == "__main__":
-    {"--sums": sums, "--bert": bert, "--bert-sums": bert_sums}.get(" ".join(sys.argv[1:]), main)()
+    {"--sums": sums, "--bert": bert, "--bert-sums": bert_sums, "--categories": categories, "--categories-sum": categories_sum}.get(" ".join(sys.argv[1:]), main)()

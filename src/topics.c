@@ -1,0 +1,206 @@
+/* ===== [topics] texts of --help TOPIC =====
+ * What is worth knowing beside the options, as data. A line of a text is one of these, told by how it begins:
+ *     $ COMMAND \t TEXT    a command, and what it does where that is not clear
+ *     @NAME                the list that --list NAME prints
+ *     TERM \t TEXT         a row of two cells
+ *     anything else        a paragraph
+ * A topic with the name of a group of options stands behind these options.
+ * To add a topic: its row in topics_all; --help, -h, the man page, completions and tests walk the table.
+ * Public: topics_all, TOPICS.
+ * Opens: topic. */
+
+enum { TOPIC_LINES = 24 };
+
+typedef struct {
+    const char *name, *title;
+    const char *line[TOPIC_LINES + 1];                /* the last one is NULL */
+} topic;
+
+static const topic topics_all[] = {
+    {"models", "Models: where files come from, formats, architectures", {
+        "A model is one GGUF file, or the first part of a split one. llmrun downloads nothing and has no store of models: -m "
+        "takes the path of a file, and LLMRUN_MODEL names the one of runs without -m.",
+        "Hugging Face\thuggingface.co/models?library=gguf lists models; under \"Files\" of one take a file such as "
+        "NAME-Q4_K_M.gguf: with a browser, with curl -LO and the address of its \"download\" link, or with the program hf "
+        "(hf download OWNER/NAME FILE)",
+        "ollama\tits models are GGUF files, named sha256-... in the folder blobs of its store (~/.ollama/models, or "
+        "/usr/share/ollama/.ollama/models); ollama show --modelfile NAME prints the path behind FROM",
+        "safetensors\ta folder of such files becomes a GGUF file by convert_hf_to_gguf.py of llama.cpp",
+        "$ llmrun -m model.gguf --inspect\tcheck a file, and print what is in it",
+        "Which quantisation: Q4_K_M is the usual choice; Q6_K and Q8_0 are nearer to the original and larger. A file and its "
+        "KV cache should fit in memory.",
+        "GGUF versions 1 to 3 are read, little-endian. Tokenizers are SentencePiece (llama), byte-level BPE (gpt2) with the "
+        "pre-tokenizers of --list pre, BPE over characters (gemma4, whitespace), WordPiece (bert) and unigram (t5).",
+        "These architectures run, with experts, sliding windows, and RoPE by frequency factors, LongRoPE, linear or YaRN "
+        "scaling. A file of another one is refused with a message; --tokenize and --inspect work with it.",
+        "@archs"}},
+    {"types", "Types of tensors and of the KV cache", {
+        "Each type that may be weights can be used for any matrix.",
+        "@types",
+        "The KV cache is bf16 unless -ctk and -ctv say f32, f16, q8_0 or q4_0. Where both are q8_0, attention multiplies "
+        "integers, which is the fastest at the AVX2 level. --score, --logits, --perplexity, --kl-divergence and "
+        "--imatrix-out use f32.",
+        "Activations are rounded to 8 bits where they meet quantised weights; a row with outliers is split in two parts, so "
+        "that one large channel does not take the precision of the others."}},
+    {"templates", "Chat templates", {
+        "A message becomes text by the chat template in the model file. llmrun runs it with a Jinja engine of its own, to "
+        "the byte as Hugging Face transformers do with Jinja2. --chat-template-file takes another template, "
+        "--chat-template-kwargs sets its variables, and --render prints the text that becomes of messages:",
+        "$ echo '[{\"role\":\"user\",\"content\":\"Hi\"}]' | llmrun -m model.gguf --render",
+        "The engine has the filters, tests, methods and statements that public templates use, and integers of 64 bits. What "
+        "it does not have is an error that names file and line.",
+        "A template is a program by somebody else: its steps, memory and depth are limited, and it reads nothing but the "
+        "messages and the clock. A control token such as <|im_end|> in a message is encoded as plain text.",
+        "Thinking is kept apart from the answer: standard output has the answer alone, --think show writes the thinking to "
+        "standard error, JSON has it as reasoning_content. --think on|off sets the variables that templates have for it; "
+        "--think-budget N closes it after N tokens.",
+        "A file without a template gets none: --chat and -i are refused, a prompt is a text to continue."}},
+    {"chat", "Conversations", {
+        "llmrun -m MODEL in a terminal begins a conversation where the model has a chat template; -i demands one, from a "
+        "pipe too, where each line is a message. /help lists the commands, the key Tab completes them. Lines are edited "
+        "where libedit is installed.",
+        "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those from \"\"\" to "
+        "\"\"\". Ctrl-C ends an answer, of which the part that is written stays in the conversation; at an empty prompt it "
+        "ends the program, as Ctrl-D does.",
+        "On a terminal the lines of an answer end between words, what is typed is bold, and thinking and statistics are dim; "
+        "NO_COLOR or TERM=dumb in the environment turn bold and dim off. A pipe or a file gets the exact text.",
+        "A turn has the text that the same messages have with --messages, or as a line of a batch, with the same seed. The "
+        "KV cache of what is unchanged since the last turn is used again."}},
+    {"tool-calls", "Tool calls", {
+        "Tools come from --tools FILE, or from the keys tools and tool_choice of a line of --batch. llmrun renders a sample "
+        "call with the model's template and so finds out how the model writes calls. Calls come back as tool_calls, in "
+        "OpenAI's shape. What is not a call stays text. In a conversation the next message is the result of the tool that "
+        "was called.",
+        "$ llmrun -m model.gguf --tools tools.json -p \"What is the weather in Paris?\" --json",
+        "The forms that are known:",
+        "@tool-calls"}},
+    {"structure", "Structured output", {
+        "A constraint says which texts are valid answers. Only tokens that can still lead to a valid answer are allowed, the "
+        "answer may end only where it is valid, and it ends where nothing may follow. A constraint that cannot be enforced "
+        "exactly is refused before the model runs; --schema-loose drops what a schema asks for and generation cannot keep.",
+        "one of several texts\t--choice \"A|B\"; in the body of a line of --batch: guided_choice, structured_outputs",
+        "regular expression\t--regex; regex, guided_regex",
+        "grammar (GBNF)\t--grammar, --grammar-file; grammar, guided_grammar",
+        "JSON Schema 2020-12\t--json-schema, --json-schema-file; response_format (json_schema, json_object), guided_json",
+        "Unknown keywords of a schema give a note on standard error; format is enforced; nothing is fetched. Without $schema "
+        "a document is read as 2020-12 with the older spellings. A key that a schema declares may not come twice in an "
+        "object.",
+        "With a template that thinks, the constraint begins behind the thinking. It comes before biases and samplers, and "
+        "log-probabilities are the model's own. Where --logit-bias leaves nothing that is allowed, the answer is an error.",
+        "--match checks a text with the same automaton and without a model: there JSON may have its keys in any order and "
+        "any white space. --mask prints the ids of the tokens that may follow a text.",
+        "Only tokens are chosen from which a valid answer can be finished within -n, where that is possible (--no-close: any "
+        "that are allowed). An answer that is cut before its constraint is met exits 1.",
+        "An automaton has at most 64 MiB, and each step a bounded number of operations. What exceeds them ends with exit "
+        "code 3, or with an error of that line of a batch."}},
+    {"batch", "Files of prompts", {
+        "$ llmrun -m model.gguf --batch prompts.jsonl -o results.jsonl\tOpenAI batch lines, bodies or prompts",
+        "$ llmrun -m model.gguf --batch prompts.jsonl -o results.jsonl --resume\tcontinue a run that ended early",
+        "$ llmrun -m model.gguf --batch 'prompts/*.txt' --format csv -o all.csv\tseveral files; a row for each answer",
+        "$ llmrun -m model.gguf --batch in.csv --prompt-template 'Good or bad? {review}' -o out.csv\ta prompt of each row",
+        "$ llmrun -m model.gguf --batch in.jsonl --dry-run\ttokens, wrong lines, time from a sample; writes nothing",
+        "$ llmrun -m model.gguf --batch big.jsonl -o part3.jsonl --shard 3/8\tone part of eight, on eight machines ...",
+        "$ llmrun --merge part*.jsonl -o results.jsonl\t... and the results together, in order",
+        "Requests join and leave at every step (continuous batching); -np bounds how many run. A common beginning of prompts "
+        "is computed once.",
+        "Each answer is written as one whole line when it ends, with the number of its line in the input. A line that is "
+        "wrong gets a record with error, the others are answered, and the exit code is 1.",
+        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. "
+        "Records of other lines move to OUT.stale. Results of another model or of other settings are refused, with the name "
+        "of the setting. --merge refuses two records of one line that differ.",
+        "--shard auto numbers the part as the job launcher does, and {shard} in -o is its number:",
+        "$ sbatch --array=1-8 job.sh\tSlurm array; srun -n 8 for tasks",
+        "$ mpirun -n 8 llmrun ... --shard auto -o part-{shard}.jsonl\tOpen MPI, and PMI: MPICH, Intel MPI",
+        "GNU parallel and indexed jobs of Kubernetes do not say how many parts there are: LLMRUN_SHARDS does."}},
+    {"embeddings", "Embeddings: vectors of texts", {
+        "$ llmrun -m bge-small.gguf --embed -p \"a text\"\tnumbers on a line, or --format json",
+        "$ llmrun -m bge-small.gguf --embed --batch texts.txt -o vectors.jsonl\ta record for each line",
+        "$ llmrun -m bge-small.gguf --embed --batch texts.txt -o vectors.npy\tfor NumPy: float32, [texts][width]; .f32: raw",
+        "Pooling is what the file says (--pooling changes it), and vectors have the length 1 (--embd-normalize). A decoder's "
+        "vector is that of the last token. --embed-prefix puts a text before each, as E5 and others need it. Rerankers give "
+        "scores (--pooling rank). A text has the same vector alone and among others."}},
+    {"speculation", "Speculative decoding", {
+        "A step that verifies several draft tokens costs little more than a step for one. Drafts come from the text itself "
+        "(n-gram lookup, on by default), from what a constraint forces, or from a small model with the same vocabulary "
+        "(-md). The text is the same with and without, also when it is sampled. How many tokens are drafted follows from "
+        "measured times of steps and from how often drafts were accepted; -v prints both."}},
+    {"cache", "Windows, recurrent states, prompt cache", {
+        "Layers with a window keep only the blocks of the cache that the window reaches. Recurrent layers (gated delta nets, "
+        "short convolutions) keep one state for each sequence, whose size does not depend on the text. A state cannot be cut "
+        "like keys and values, so snapshots are kept: at the end of a prompt, where prompts of a batch part, and every 512 "
+        "tokens, at the border of a block. --state-mem bounds states and snapshots; with fewer of them more tokens are "
+        "computed again.",
+        "--prompt-cache FILE keeps computed prompts between runs, for any prompt that begins alike."}},
+    {"gpu", "Layers on an NVIDIA GPU", {
+        "$ llmrun --list-devices\tnumber, name, compute capability, memory",
+        "$ llmrun -m model.gguf -p \"...\"\t-ngl auto, the default: as many of the last layers as fit",
+        "$ llmrun -m model.gguf -p \"...\" -ngl 20 --device 1",
+        "needed\tcompute capability 8.0 or more, and a driver of CUDA 11.4 or later that is not older than the major version "
+        "of the toolkit with which the program was built. make builds the kernels in where it finds nvcc; --list-devices "
+        "says whether they are there",
+        "on the GPU\tthe last layers with all their products, experts and their routing, norms, RoPE and attention; their "
+        "keys, values and recurrent states; the head; tokens of --temp 0 where nothing stands before the largest logit",
+        "on the CPU\tembeddings, the first layers, all other sampling, draft models, importance matrices, calibrated "
+        "rounding; a gated delta net whose keys have more than 128 values, and all layers before it",
+        "With -ngl auto a run that finds no usable GPU uses the CPU; -v says why. With a number or all it ends with exit "
+        "code 3 and the reason. Without --device the first GPU that holds the layers runs them; where none does, several do.",
+        "--same on\tthe bits of the CPU: the text is the same wherever the layers run. Cheap for quantised weights and q8_0 "
+        "caches, whose sums are integers",
+        "--same off\tproducts of F32, F16 and BF16 matrices, and attention unless K and V are q8_0, run on tensor cores in a "
+        "fixed order: much faster for many columns. Texts do not depend on batches, chunks or speculation, but may differ "
+        "from the CPU's, between numbers of GPU layers and between kinds of GPU",
+        "--same auto\tas off where more than half of the bytes of the matrices are floats, else as on; the default",
+        "With off, BF16 is multiplied as on the CPU; F16 and F32 are split in two bf16 parts, which keep 16 bits. "
+        "--f16-as-bf16 makes F16 as fast as BF16. A prompt cache that was written with off is used by runs with the same GPU "
+        "layers and compute capability only."}},
+    {"quantize", "Quantising", {
+        "$ llmrun -m f16.gguf --quantize Q4_K_M -o q4.gguf\ta type or mixture of --list quants",
+        "$ llmrun -m f16.gguf -f text.txt --imatrix-out model.imatrix\tan importance matrix ...",
+        "$ llmrun -m f16.gguf --quantize IQ3_S --imatrix model.imatrix -o iq3.gguf\t... and a file made with it",
+        "$ llmrun -m f16.gguf --quantize Q3_K_M --calibrate text.txt -o q3.gguf\tcalibrated rounding (GPTQ style)",
+        "$ llmrun -m f16.gguf --perplexity -f text.txt --kl-divergence-base base\twhat is lost: first the original,",
+        "$ llmrun -m q3.gguf --kl-divergence base\tthen the other file against it",
+        "On the model that ships with llmrun calibrated rounding helps most from Q3_K to Q6_K, and little or not at all for "
+        "Q2_K and IQ1 to IQ3; for IQ1 and IQ2 files that llama.cpp made with the same importance matrix mostly have a lower "
+        "KL divergence. Larger models were not measured."}},
+    {"guarantees", "What llmrun promises, and where that ends", {
+        "The same text\tA text depends on the model file, the prompt, the options of sampling, constraint and RoPE, the "
+        "seed, the types of the cache, --f16-as-bf16, --context-shift, and with LongRoPE (Phi 3) on -c. It does not depend "
+        "on threads, the other requests of a batch, chunk and block sizes, prompt cache, packed weights, speculation or the "
+        "CPU level. Two exceptions: with --blas sums depend on the batch; with layers on a GPU see --help gpu, --same",
+        "Numbers\tEvery CPU level, from scalar to AVX-512, computes the same bits. Sums have a fixed order, so that neither "
+        "threads nor the other rows of a step change them. Activations are rounded to 8 bits where they meet quantised "
+        "weights (--help types)",
+        "Privacy\tThe program opens no network connection. It writes the files that options name, and the history of "
+        "conversations (mode 0600), which the man page lists with all files",
+        "Hostile files\tSizes, offsets, types, shapes and strings of a model file are checked before they are used; a fault "
+        "is one line with its place. NaN and infinite weights are found when they reach the logits (exit code 2). A file "
+        "that is rewritten in place at the same length while it runs is not noticed",
+        "Hostile text\tWhat a model writes cannot steer a terminal: control characters are shown as \\xHH. Contents of "
+        "messages never become control tokens",
+        "Results\tLines of a batch are written whole. JSON is valid UTF-8; an answer that is not has its exact bytes beside "
+        "it as base64 (bytes)",
+        "Options\tAn option that has no effect on the action is refused; one that has none without another option gets a note"}},
+    {"performance", "Speed: what decides it", {
+        "Reading a prompt is bound by arithmetic, writing an answer by the memory bandwidth: with a file of half the size "
+        "answers are nearly twice as fast. --bench measures both on this machine, beside its memory bandwidth and arithmetic "
+        "rate.",
+        "$ llmrun --bench -m model.gguf -p 512 -n 128 --plot bench.svg",
+        "-t\tthe default is the number of CPUs that the process may use; more are slower",
+        "--batch\tmany prompts in one run share each reading of the weights",
+        "--prompt-cache\ta long beginning is computed once",
+        "-ctk q8_0 -ctv q8_0\thalf the memory of the cache, and faster attention over long contexts at the AVX2 level",
+        "-md\ta draft model; --lookup is on by default",
+        "Weights are packed into a faster layout (--repack auto) where a run is long enough to repay it: in one answer from "
+        "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
+        "is slow."}},
+    {"limits", "What llmrun cannot do", {
+        "There is no server, no download, no picture or sound as input, and no training.",
+        "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
+        "are not read. Big-endian files are refused.",
+        "Among the samplers of llama.cpp adaptive-p and infill are missing.",
+        "A text that is longer than the context of an encoder is an error (--truncate cuts it). A prompt that is longer than "
+        "the context is one too; an answer ends where the context is full, unless --context-shift drops what is oldest.",
+        "On processors other than x86-64 no fast kernels exist. On GPUs other than NVIDIA's nothing runs."}},
+};
+enum { TOPICS = sizeof topics_all / sizeof *topics_all };
