@@ -258,7 +258,6 @@ FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
 FLAGS_omp     := $(OPT) -fopenmp
 FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
 LINK_static   := -static
-LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
 FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
@@ -486,6 +485,8 @@ build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o build/stress/com
 
 build/static/llmrun: build/static/llmrun.o build/main/kernels.o build/static/commit.o
 	$(LINK)
+
+$(FUZZERS:%=build/fuzz/%): LINK_fuzz := -fsanitize=fuzzer
 
 # Tests hold records against another reader of JSON.
 build/%/tests build/%/replay $(FUZZERS:%=build/fuzz/%): LIBS += -ljansson
