@@ -599,8 +599,8 @@ static uint32_t lang__pair(lang_product *x, uint32_t a, uint32_t b) {
 /* The edges of a pair: both rows of edges, from symbol to symbol where one of them changes. */
 static void lang__pair_edges(lang_product *x, lang_dfa *out, uint32_t a, uint32_t b) {
     const lang_edge *i = NULL, *stop_a = NULL, *k = NULL, *stop_b = NULL;
-    if (a != LANG__DEAD) i = x->a->edge + x->a->first[a], stop_a = x->a->edge + x->a->first[a + 1];
-    if (b != LANG__DEAD) k = x->b->edge + x->b->first[b], stop_b = x->b->edge + x->b->first[b + 1];
+    if (a != LANG__DEAD && x->a->edge) i = x->a->edge + x->a->first[a], stop_a = x->a->edge + x->a->first[a + 1];
+    if (b != LANG__DEAD && x->b->edge) k = x->b->edge + x->b->first[b], stop_b = x->b->edge + x->b->first[b + 1];
     for (uint32_t lo = 0; lo < LANG_SYMBOLS && (i < stop_a || k < stop_b); x->steps++) {
         const bool     in_a = i < stop_a && i->lo <= lo, in_b = k < stop_b && k->lo <= lo;
         const uint32_t next_a = i == stop_a ? LANG_SYMBOLS : in_a ? i->hi + 1 : i->lo,
