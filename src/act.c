@@ -645,10 +645,13 @@ static bool act__chat_options(const config *c) {
     return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
 }
 
+/* Whether the options ask for a chat: --chat, or without --raw another option of a chat. */
+static bool act__asks_chat(const config *c) { return c->chat.on == 1 || (c->chat.on < 0 && act__chat_options(c)); }
+
 /* Whether a prompt is a message: as --chat and --raw say, else where the model has a chat template or an option of a chat is
  * given. */
 static bool act__chats(const config *c, const gguf_file *g) {
-    return c->chat.on >= 0 ? c->chat.on : act__chat_options(c) || chat_has_template(g);
+    return act__asks_chat(c) || (c->chat.on < 0 && chat_has_template(g));
 }
 
 /* The messages of --messages and the tools of --tools. */
@@ -676,11 +679,9 @@ static bool act__read_messages(act_job *r, err_t *e) {
 
 /* Opens the template of a chat. Where no option asks for one, the error says what goes on without it. */
 static bool act__open_chat(act_job *r, err_t *e) {
-    const config *c = r->c;
-    err_t         why = {0};
-    if ((r->chat = chat_open(r->g, r->vocab, &c->chat, &why))) return true;
-    const bool asked = c->chat.on == 1 || act__chat_options(c);
-    return err_set(e, why.code, "%s%s", why.text, asked ? "" : " (--raw continues texts without the template)");
+    err_t why = {0};
+    if ((r->chat = chat_open(r->g, r->vocab, &r->c->chat, &why))) return true;
+    return err_set(e, why.code, "%s%s", why.text, act__asks_chat(r->c) ? "" : " (--raw continues texts without the template)");
 }
 
 /* The prompt of one answer: raw, or of a chat. */
@@ -1137,8 +1138,7 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
  * or cannot be read is an error of the lines that need it alone. */
 static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     const config *c = r->c;
-    const bool    asked = c->chat.on == 1 || (c->chat.on < 0 && act__chat_options(c));
-    r->chat = chat_open(r->g, r->vocab, &c->chat, asked ? e : &job->no_chat);
+    r->chat = chat_open(r->g, r->vocab, &c->chat, act__asks_chat(c) ? e : &job->no_chat);
     job->chat = r->chat;
     job->wrap = act__chats(c, r->g);
     if (job->forms) job->forms->parts = r->chat != NULL;
@@ -1151,40 +1151,43 @@ static const char *act__extension(const config *c) {
     return dot ? dot + 1 : "";
 }
 
+/* --print0 ends texts; False: the answers have another form, and e is set. */
+static bool act__check_print0(const config *c, bool texts, err_t *e) {
+    return !c->print0 || texts || err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
+}
+
 /* The form of the answers: as --format says, else as the name of the file does; another name is that of records. --json is the
  * form of the summary. A list needs a file, since its commas depend on the order. False: e is set. */
 static bool act__batch_form(const config *c, batch_job *job, forms_spec *f, err_t *e) {
     static const struct {
         const char *name;
-        bool        vectors;
         batch_form  form;
-        forms_kind  kind;
-    } forms_of[] = {
-        {"csv", false, BATCH_FORMS, FORMS_CSV},   {"tsv", false, BATCH_FORMS, FORMS_TSV},
-        {"txt", false, BATCH_FORMS, FORMS_TEXT},  {"text", false, BATCH_FORMS, FORMS_TEXT},
-        {"json", false, BATCH_FORMS, FORMS_LIST}, {"json", true, BATCH_FORMS, FORMS_LIST},
-        {"f32", true, BATCH_FLOATS, 0},           {"npy", true, BATCH_NPY, 0},
-        {"txt", true, BATCH_NUMBERS, 0},          {"text", true, BATCH_NUMBERS, 0},
-    };
+    } of_vectors[] = {{"json", BATCH_FORMS}, {"f32", BATCH_FLOATS}, {"npy", BATCH_NPY}, {"txt", BATCH_NUMBERS},
+                      {"text", BATCH_NUMBERS}};
     const bool  by_name = !cli_given(c, "--format") || act__json(c), vectors = c->action == ACT_EMBED_LINES;
-    const char *name = by_name ? act__extension(c) : c->format, *other = NULL;
+    const char *name = by_name ? act__extension(c) : c->format, *numbers = NULL;
+    forms_kind  kind;
+    batch_form  form = BATCH_FORMS;
     struct stat st;
     const bool  file = c->output && strcmp(c->output, "-") != 0 && (stat(c->output, &st) != 0 || S_ISREG(st.st_mode));
     job->form = BATCH_RECORDS;
     if (c->batch.dry) return true;
-    for (size_t i = 0; i < sizeof forms_of / sizeof *forms_of; i++) {
-        if (strcasecmp(name, forms_of[i].name) != 0) continue;
-        if (forms_of[i].vectors != vectors) other = forms_of[i].name;
-        else if (forms_of[i].kind != FORMS_LIST || file) job->form = forms_of[i].form, f->kind = forms_of[i].kind;
-    }
-    if (other && job->form == BATCH_RECORDS)
+    const char *answers = forms_named(name, &kind);
+    for (size_t i = 0; i < sizeof of_vectors / sizeof *of_vectors; i++)
+        if (strcasecmp(name, of_vectors[i].name) == 0) {
+            numbers = of_vectors[i].name;
+            if (vectors) form = of_vectors[i].form;
+        }
+    const char *own = vectors ? numbers : answers, *other = vectors ? answers : numbers;
+    if (other && !own)
         return err_set(e, EXIT_INPUT, "%s: .%s is a form of %s, expected %s", c->output ? c->output : "--format", other,
                        vectors ? "answers" : "vectors (--embed)", vectors ? ".jsonl, .json, .f32, .npy or .txt"
                                                                           : ".jsonl, .json, .csv, .tsv or .txt");
+    if (own && (form != BATCH_FORMS || kind != FORMS_LIST || file)) job->form = form;
+    if (job->form == BATCH_FORMS) f->kind = kind;
     if (job->form == BATCH_NPY && !file)
         return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one for .npy", c->output);
-    if (c->print0 && (job->form != BATCH_FORMS || f->kind != FORMS_TEXT))
-        return err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
+    if (!act__check_print0(c, job->form == BATCH_FORMS && f->kind == FORMS_TEXT, e)) return false;
     f->zero = c->print0;
     if (job->form == BATCH_FORMS) job->forms = f;
     return true;
@@ -1459,21 +1462,14 @@ static bool act__join(void *ctx, bytes record, err_t *e) {
 /* Joins files of results, as records or in the form that --format or the name of the file says. For another form the files are
  * read twice: to find errors and the columns of a table before anything is written. */
 static bool act__merge(act_job *r, err_t *e) {
-    static const struct {
-        const char *name;
-        forms_kind  kind;
-    } kinds[] = {{"csv", FORMS_CSV}, {"tsv", FORMS_TSV}, {"txt", FORMS_TEXT}, {"text", FORMS_TEXT}, {"json", FORMS_LIST}};
     const config    *c = r->c;
     const cli_list  *files = &c->inputs;
     const char      *name = cli_given(c, "--format") || c->json ? c->format : act__extension(c);
     act_joined       m = {.out = &r->out, .forms = {.zero = c->print0}};
     str              s = {0};
-    size_t           k = 0;
-    while (k < 5 && strcasecmp(kinds[k].name, name) != 0) k++;
-    if (c->print0 && (k == 5 || kinds[k].kind != FORMS_TEXT))
-        return err_set(e, EXIT_INPUT, "--print0: the answers are no texts, expected --format text");
-    if (k == 5) return results_merge(files->v, files->n, &r->out, e);
-    m.forms.kind = kinds[k].kind;
+    const bool       other = forms_named(name, &m.forms.kind);
+    if (!act__check_print0(c, other && m.forms.kind == FORMS_TEXT, e)) return false;
+    if (!other) return results_merge(files->v, files->n, &r->out, e);
     bool ok = results_each(files->v, files->n, NULL, 0, act__learn, &m, e) && out_begin(&r->out, e);
     forms_head(&m.forms, &s);
     ok = ok && out_put(&r->out, s.p, s.n) && results_each(files->v, files->n, NULL, 0, act__join, &m, e);

@@ -2,7 +2,7 @@
  * Writes records of [req] in other forms: CSV or TSV, with a row for each completion and one for a line with an error; the texts
  * of the answers alone; a JSON list. Where answers are objects of a schema, a table has a column for each of its keys.
  *   The names of columns differ: a column of the input that is called like another one becomes input.NAME, a key answer.NAME.
- * Public: forms_drop, forms_add, forms_add_keys, forms_head, forms_put, forms_tail, forms_learn.
+ * Public: forms_named, forms_drop, forms_add, forms_add_keys, forms_head, forms_put, forms_tail, forms_learn.
  * Opens: forms_spec. */
 
 typedef enum { FORMS_CSV, FORMS_TSV, FORMS_TEXT, FORMS_LIST } forms_kind;
@@ -22,6 +22,18 @@ typedef struct {
     forms_names keys;                                 /* of the answers, which are objects; none: an answer is a text */
 } forms_spec;
 
+/* The form of answers that a name means, that of --format or of a file's ending, in any case. Returns the name as it stands here,
+ * NULL: there is none. */
+static const char *forms_named(const char *name, forms_kind *kind) {
+    static const struct {
+        const char *name;
+        forms_kind  kind;
+    } rows[] = {{"csv", FORMS_CSV}, {"tsv", FORMS_TSV}, {"txt", FORMS_TEXT}, {"text", FORMS_TEXT}, {"json", FORMS_LIST}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcasecmp(rows[i].name, name) == 0) return *kind = rows[i].kind, rows[i].name;
+    return NULL;
+}
+
 static void forms__drop_names(forms_names *l) {
     for (size_t i = 0; i < l->n; i++) str_drop(&l->at[i]);
     mem_free(l->at);
@@ -39,6 +51,22 @@ static void forms__push(forms_names *l, bytes name) {
     str_add(&s, "", 0);
     str_cat(&s, name);
     MEM_PUSH(l->at, l->n, s);
+}
+
+static bool forms__has(const forms_names *l, bytes name) {
+    for (size_t i = 0; i < l->n; i++)
+        if (bytes_eq(str_bytes(&l->at[i]), name)) return true;
+    return false;
+}
+
+/* Adds the names of an object's members that are not there yet. */
+static void forms__add_members(forms_names *l, bytes object) {
+    bytes key = {0}, value;
+    while (bytes_cut_member(&object, &key, &value)) {
+        str name = {0};
+        if (str_unquote(&name, key, true) && !forms__has(l, str_bytes(&name))) forms__push(l, str_bytes(&name));
+        str_drop(&name);
+    }
 }
 
 /* Adds a column of the input. */
@@ -62,39 +90,14 @@ static bytes forms__definition(bytes schema, bytes ref) {
 
 /* Adds a column for each key of the object that a JSON Schema describes at its top level; none where it describes no object. */
 static void forms_add_keys(forms_spec *f, bytes schema) {
-    bytes at = schema, key = {0}, value;
+    bytes at = schema;
     for (int i = 0; i < 8 && bytes_member(at, "$ref").n; i++) at = forms__definition(schema, bytes_member(at, "$ref"));
-    bytes rest = bytes_member(at, "properties");
-    while (rest.n && bytes_cut_member(&rest, &key, &value)) {
-        str name = {0};
-        if (str_unquote(&name, key, true)) forms__push(&f->keys, str_bytes(&name));
-        str_drop(&name);
-    }
-}
-
-static void forms__add_once(forms_names *l, bytes name) {
-    for (size_t i = 0; i < l->n; i++)
-        if (bytes_eq(str_bytes(&l->at[i]), name)) return;
-    forms__push(l, name);
-}
-
-/* Adds the names of an object's members that are not there yet. */
-static void forms__add_members(forms_names *l, bytes object) {
-    bytes key = {0}, value;
-    while (bytes_cut_member(&object, &key, &value)) {
-        str name = {0};
-        if (str_unquote(&name, key, true)) forms__add_once(l, str_bytes(&name));
-        str_drop(&name);
-    }
+    forms__add_members(&f->keys, bytes_member(at, "properties"));
 }
 
 /* --- tables --- */
 
-static bool forms__has(const forms_names *l, bytes name) {
-    for (size_t i = 0; i < l->n; i++)
-        if (bytes_eq(str_bytes(&l->at[i]), name)) return true;
-    return false;
-}
+static const char *const forms__times[] = {"queued_s", "first_token_s", "total_s"};
 
 /* Whether a table may have a column of this name beside those of the input and the keys. */
 static bool forms__own(bytes name) {
@@ -150,7 +153,6 @@ static void forms__renamed(forms_row *w, const char *prefix, bytes name, bool ta
 }
 
 static void forms__table_head(const forms_spec *f, str *out) {
-    static const char *const times[] = {"queued_s", "first_token_s", "total_s"};
     forms_row w = {.f = f, .out = out};
     forms__name(&w, "line");
     if (f->files) forms__name(&w, "file");
@@ -170,7 +172,7 @@ static void forms__table_head(const forms_spec *f, str *out) {
     if (f->fields & REQ_PROMPT) forms__name(&w, "prompt");
     if (f->fields & REQ_SEED) forms__name(&w, "seed");
     if (f->fields & REQ_LOGPROB) forms__name(&w, "logprob");
-    for (int i = 0; i < 3 && f->fields & REQ_TIMES; i++) forms__name(&w, times[i]);
+    for (int i = 0; i < 3 && f->fields & REQ_TIMES; i++) forms__name(&w, forms__times[i]);
     if (f->parts) forms__name(&w, "reasoning_content"), forms__name(&w, "tool_calls");
     str_put(out, "\n");
 }
@@ -239,7 +241,6 @@ static void forms__prompt(forms_row *w, const forms_record *r, long long i) {
 
 /* The columns that were asked for by name, of completion i; choice empty: the line has an error. */
 static void forms__fields(forms_row *w, const forms_record *r, bytes choice, long long i) {
-    static const char *const times[] = {"queued_s", "first_token_s", "total_s"};
     const forms_spec             *f = w->f;
     if (f->fields & REQ_PROMPT) forms__prompt(w, r, i);
     if (f->fields & REQ_SEED) {
@@ -248,7 +249,7 @@ static void forms__fields(forms_row *w, const forms_record *r, bytes choice, lon
         if (forms__is_number(r->seed)) str_fmt(w->out, "%lld", (long long)(seed + (uint64_t)i));
     }
     if (f->fields & REQ_LOGPROB) forms__json(w, bytes_member(choice, "logprob"));
-    for (int k = 0; k < 3 && f->fields & REQ_TIMES; k++) forms__json(w, bytes_member(r->times, times[k]));
+    for (int k = 0; k < 3 && f->fields & REQ_TIMES; k++) forms__json(w, bytes_member(r->times, forms__times[k]));
     if (!f->parts) return;
     const bytes message = bytes_member(choice, "message");
     forms__json(w, bytes_member(message, "reasoning_content"));
@@ -260,15 +261,21 @@ static bytes forms__content(bytes choice) {
     return message.n ? bytes_member(message, "content") : bytes_member(choice, "text");
 }
 
+/* The text of an answer, *known: it has one. Returns the JSON object that the text is; empty: it is none. */
+static bytes forms__object(bytes choice, str *text, bool *known) {
+    *known = str_unquote(text, forms__content(choice), false);
+    const bytes object = *known ? bytes_trim(str_bytes(text)) : (bytes){0};
+    return object.n && object.p[0] == '{' && bytes_is_json(object) ? object : (bytes){0};
+}
+
 /* The columns of an answer. False: it is not the object whose keys are columns; *text has what it is. */
 static bool forms__answer(forms_row *w, bytes choice, str *text) {
     const forms_spec *f = w->f;
-    const bool   known = str_unquote(text, forms__content(choice), false);
-    const bytes  object = known ? bytes_trim(str_bytes(text)) : (bytes){0};
-    const bool   is_object = object.n && object.p[0] == '{' && bytes_is_json(object);
+    bool              known;
+    const bytes       object = forms__object(choice, text, &known);
     if (!f->keys.n) forms__cell(w, known ? str_bytes(text) : (bytes){0});
-    for (size_t i = 0; i < f->keys.n; i++) forms__json(w, is_object ? bytes_member(object, f->keys.at[i].p) : (bytes){0});
-    return is_object || !f->keys.n;
+    for (size_t i = 0; i < f->keys.n; i++) forms__json(w, bytes_member(object, f->keys.at[i].p));
+    return object.n || !f->keys.n;
 }
 
 /* The row of completion i; choice empty: that of an error. Tokens are those of all completions, and stand in the first row. */
@@ -350,12 +357,11 @@ static void forms_learn(forms_spec *f, bytes record, bool *texts) {
     forms__add_members(&f->passed, r.fields);
     while (forms__item(&r.choices, &choice)) {
         str         text = {0};
-        const bool  known = str_unquote(&text, forms__content(choice), false);
-        const bytes object = known ? bytes_trim(str_bytes(&text)) : (bytes){0}, message = bytes_member(choice, "message");
-        const bool  is = object.n && object.p[0] == '{' && bytes_is_json(object);
+        bool        known;
+        const bytes object = forms__object(choice, &text, &known), message = bytes_member(choice, "message");
         f->parts = f->parts || bytes_member(message, "tool_calls").n || bytes_member(message, "reasoning_content").n;
         if (bytes_member(choice, "logprob").n) f->fields |= REQ_LOGPROB;
-        if (is) forms__add_members(&f->keys, object);
+        if (object.n) forms__add_members(&f->keys, object);
         else *texts = true;
         str_drop(&text);
     }
