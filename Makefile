@@ -253,8 +253,8 @@ help:                                  ## this list
 
 # --- how it is built: each variant in a folder of its own, kernels and program as an object each ---
 
-# What stands between a fault and whoever wrote the file: checked copies and stack frames, tables that are read-only once they are filled,
-# marked targets of indirect calls and returns (CET). tests/hardened.sh looks at the program for it.
+# Hardening, which makes a memory error harder to exploit: checked copies (FORTIFY), stack canaries, read-only relocations (RELRO), marked
+# targets of indirect calls and returns (CET). tests/hardened.sh looks at the program for it.
 CET      := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-fcf-protection=full)
 HARDEN   := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 $(CET)
 FLAGS_main    := $(OPT_PROGRAM) $(HARDEN)

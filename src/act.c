@@ -1434,12 +1434,10 @@ static bool act__statistics(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
-/* Records that are joined in another form. */
+/* What is known of records that are joined in another form. */
 typedef struct {
     forms_spec forms;
     bool       texts;                                 /* some answer is no object */
-    bool       more;                                  /* a record is written */
-    out_t     *out;
 } act_joined;
 
 static bool act__learn(void *ctx, bytes record, err_t *e) {
@@ -1449,34 +1447,18 @@ static bool act__learn(void *ctx, bytes record, err_t *e) {
     return true;
 }
 
-static bool act__join(void *ctx, bytes record, err_t *e) {
-    act_joined *m = ctx;
-    str         s = {0};
-    forms_put(&m->forms, record, !m->more, &s);
-    const bool ok = out_put(m->out, s.p, s.n) && !e->code;
-    m->more = true;
-    str_drop(&s);
-    return ok;
-}
-
 /* Joins files of results, as records or in the form that --format or the name of the file says. For another form the files are
  * read twice: to find errors and the columns of a table before anything is written. */
 static bool act__merge(act_job *r, err_t *e) {
     const config    *c = r->c;
     const cli_list  *files = &c->inputs;
     const char      *name = cli_given(c, "--format") || c->json ? c->format : act__extension(c);
-    act_joined       m = {.out = &r->out, .forms = {.zero = c->print0}};
-    str              s = {0};
+    act_joined       m = {.forms = {.zero = c->print0}};
     const bool       other = forms_named(name, &m.forms.kind);
     if (!act__check_print0(c, other && m.forms.kind == FORMS_TEXT, e)) return false;
     if (!other) return results_merge(files->v, files->n, &r->out, e);
-    bool ok = results_each(files->v, files->n, NULL, 0, act__learn, &m, e) && out_begin(&r->out, e);
-    forms_head(&m.forms, &s);
-    ok = ok && out_put(&r->out, s.p, s.n) && results_each(files->v, files->n, NULL, 0, act__join, &m, e);
-    str_clear(&s);
-    forms_tail(&m.forms, &s);
-    ok = ok && out_put(&r->out, s.p, s.n);
-    str_drop(&s);
+    const bool ok = results_each(files->v, files->n, NULL, 0, act__learn, &m, e) &&
+                    batch_export(&m.forms, files->v, files->n, NULL, 0, &r->out, e);
     forms_drop(&m.forms);
     return ok;
 }

@@ -7,7 +7,7 @@
  *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
  *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream
  * finished records wait in memory for those of earlier lines, and reading stops one window ahead of the first missing record.
- * Public: batch_defaults, batch_fields, batch_check, batch_run.
+ * Public: batch_defaults, batch_fields, batch_check, batch_export, batch_run.
  * Opens: batch_job, batch_opts. */
 
 typedef struct {
@@ -1114,29 +1114,43 @@ static bool batch__npy(batch_work *b, err_t *e) {
     return ok;
 }
 
-/* Writes a record to the file of another form. */
+/* Records that are written in another form. */
+typedef struct {
+    const forms_spec *f;
+    out_t            *out;
+    str               text;                           /* of the record that is being written */
+    bool              more;                           /* a record is written */
+} batch_export_to;
+
 static bool batch__export_one(void *ctx, bytes record, err_t *e) {
-    batch_work *b = ctx;
-    str_clear(&b->rec);
-    forms_put(b->job->forms, record, !b->headed, &b->rec);
-    b->headed = true;
-    return out_put(b->job->file, b->rec.p, b->rec.n) && !e->code;
+    batch_export_to *w = ctx;
+    str_clear(&w->text);
+    forms_put(w->f, record, !w->more, &w->text);
+    w->more = true;
+    return out_put(w->out, w->text.p, w->text.n) && !e->code;
 }
 
-/* Writes all records to the file of another form, in the order of the input. After an interrupt too; another one stops it. */
-static void batch__export(batch_work *b, err_t *e) {
-    out_t    *out = b->job->file;
+/* Writes the records of n files in another form, in the order of their inputs, which `names` begins. False: as results_each(). */
+static bool batch_export(const forms_spec *f, const char *const *path, int n, const char *const *names, int n_names, out_t *out,
+                         err_t *e) {
+    batch_export_to w = {.f = f, .out = out};
+    forms_head(f, &w.text);
+    bool ok = out_begin(out, e) && out_put(out, w.text.p, w.text.n) &&
+              results_each(path, n, names, n_names, batch__export_one, &w, e);
+    str_clear(&w.text);
+    forms_tail(f, &w.text);
+    ok = ok && out_put(out, w.text.p, w.text.n);
+    str_drop(&w.text);
+    return ok;
+}
+
+/* Writes the file of another form. After an interrupt too; another one stops it. */
+static void batch__export_file(batch_work *b, err_t *e) {
     const int sig = g_interrupt;
-    str_clear(&b->rec);
-    forms_head(b->job->forms, &b->rec);
     g_interrupt = 0;
-    bool ok = out_begin(out, e) && out_put(out, b->rec.p, b->rec.n) &&
-              results_each(&b->out->name, 1, b->in.path, b->in.n, batch__export_one, b, e);
-    str_clear(&b->rec);
-    forms_tail(b->job->forms, &b->rec);
-    ok = ok && out_put(out, b->rec.p, b->rec.n);
+    const bool ok = batch_export(b->job->forms, &b->out->name, 1, b->in.path, b->in.n, b->job->file, e);
     if (!ok && !e->code && g_interrupt)
-        log_warn("interrupted: %s is not complete, --resume writes it from the records of %s", out->name, b->out->name);
+        log_warn("interrupted: %s is not complete, --resume writes it from the records of %s", b->job->file->name, b->out->name);
     if (!g_interrupt) g_interrupt = sig;
 }
 
@@ -1147,7 +1161,7 @@ static void batch__end(batch_work *b, err_t *e) {
     if (e->code || b->out->why || !batch__npy(b, e)) return;
     if (done && !b->settled && !results_move_stale(b->out, e)) return;
     if (done && b->o->ordered && b->out->resumable && !results_sort(b->out, b->in.path, b->in.n, e)) return;
-    if (b->job->file) batch__export(b, e);
+    if (b->job->file) batch__export_file(b, e);
     else if (done && batch__converts(b->job) && batch__head(b, e)) {
         forms_tail(b->job->forms, &b->rec);
         if (b->rec.n) results_put(b->out, str_bytes(&b->rec), e);

@@ -85,7 +85,7 @@ static const struct {
                      "which is always written; objects without it, and arrays, come once. Beside items by place or contains: "
                      "only as many items as differ whatever they are, else the array is left out where a word, a string "
                      "or a number may come in its place, or the schema is refused"},
-    {"oneOf", "where too many alternatives overlap, objects are generated with the key that tells them apart"},
+    {"oneOf", "where too many alternatives overlap, only objects with a key that distinguishes the alternatives are generated"},
     {"--regex", "as Python's re.fullmatch: \\d \\w \\s \\b and (?i) are Unicode's, under the flag a ASCII's"},
     {"pattern", "as ECMA-262 has it, found anywhere: \\d and \\w are ASCII's, \\s its white space; \\p{...} takes general "
                 "categories. No backreference, no lookbehind; lookahead outside of groups"},

@@ -4,7 +4,7 @@
  *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a
  * string that the schema restricts is written in one way, in other strings every escape may come (halves of surrogate
  * pairs only as pairs); integers have no fraction; exponents come where every number may; numbers
- * have an end. Items that must differ are told apart by less than their whole values, see there. White space: `space` 0
+ * have an end. Under uniqueItems a part of each value differs, not the value as a whole. White space: `space` 0
  * none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64 blanks after '{', '[' and ','
  * and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
  * Public: json_any, json_rules_new, json_rules_free, json_rules_value, json_build.
@@ -1732,8 +1732,7 @@ static void json__apart_of(json_rules *d, schema_conj c, const lang **string, co
     *number = s ? json__apart_numbers(d, s) : NULL;
 }
 
-/* How well the objects of an alternative differ in a member: 0: not at all. Where members are counted they are not told
- * apart. */
+/* How well a member distinguishes the objects of an alternative; 0: not at all, as where members are counted. */
 static int json__apart_score(json_rules *d, const json__object *o, bytes name) {
     const json__member *m = json__member_of(o, name);
     const lang         *string, *number;
@@ -1844,7 +1843,7 @@ static bool json__object_lacks(json_rules *d, json__object *o, bytes name) {
 static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to);      /* may have such arrays */
 static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to);  /* may be such arrays */
 
-/* Fills a rule with the arrays of a node, or with its objects that are not told apart by a member, without it. False:
+/* Fills a rule with the arrays of a node, or with its objects, without the member by which objects would differ. False:
  * there are none, or e is set. */
 static bool json__once_fill(json_rules *d, uint32_t node, bool arrays, bytes name, int32_t rule) {
     const schema_shape *s = d->node[node].shape;
@@ -1977,8 +1976,8 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
     if (x.max != UINT64_MAX || x.min > 1) x.n = (words + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
     if (d->e->code || x.min > x.max) {
         json__values_drop(&x.v);
-        return json__unique_not(d, a, from, to, "uniqueItems cannot be kept while generating: fewer items can be told apart than "
-                                                "have to come (--schema-loose drops it)");
+        return json__unique_not(d, a, from, to, "uniqueItems cannot be kept while generating: too few items are sure to differ "
+                                                "(--schema-loose drops it)");
     }
     x.next = gram_state(g), x.after = gram_state(g);
     const int32_t close = gram_state(g);

@@ -2356,7 +2356,8 @@ static bool schema__apart_by(schema_doc *s, const schema__alts *l, size_t n, int
     return true;
 }
 
-/* The key that tells n lists of objects apart; -1: there is none. may: where it comes. */
+/* A key by which objects of n lists of alternatives can be distinguished; -1: there is none. may:
+ * also a key that is not required, for the objects that have it. */
 static int32_t schema__apart_key(schema_doc *s, const schema__alts *l, size_t n, bool may) {
     size_t first = 0;
     for (size_t i = 0; i < n; i++)
@@ -2496,7 +2497,7 @@ static bool schema__any_part(const schema__alts *l, size_t n) {
 }
 
 /* Just one of the subschemas, in the alternatives that the other parts of the node leave: there, subschemas are apart
- * more often. Where that makes too many and a part may do, it is the objects with a key that tells them apart. False: tasks
+ * more often. Where that makes too many and a part may do, it is the objects with a key that distinguishes them. False: tasks
  * were pushed. */
 static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts among, bool arr, schema__ints *stack,
                              schema__alts *out) {

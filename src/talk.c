@@ -45,7 +45,7 @@ typedef struct {
     sched           *sc;
     term_input      *term;
     str              ahead;                           /* text of /read that comes before the next message */
-    str              unsent;                          /* the last message, where it was taken back since it found no room */
+    str              unsent;                          /* the last message, taken back because the context was full; empty: none */
     bool             full;                            /* the last prompt had more tokens than the context */
     int              again;                           /* /regen since the last message */
     bool             warned;                          /* what a person should know of the prompts was said */
@@ -348,7 +348,8 @@ static bool talk__size(talk_job *k, size_t *n, err_t *e) {
     return ok;
 }
 
-/* Drops turns, but not the last one, until the rest takes half of the context at most, and sends a message that found no room. */
+/* Drops turns, but not the last one, until the rest takes half of the context at most, then sends the message that was taken back
+ * because the context was full. */
 static void talk__shift(talk_job *k, const char *arg) {
     const bool   send = k->unsent.n;
     const size_t most = (size_t)k->eng->n_ctx / 2;
@@ -640,7 +641,7 @@ static const talk_command talk_commands[] = {
      "begins a new conversation; the system message stays"},
     {"/undo",   {NULL},            "",                  false, talk__undo,    "takes back the last message and its answer"},
     {"/shift",  {NULL},            "",                  false, talk__shift,
-     "drops the oldest turns until half of the context is free, and sends a message that found no room"},
+     "drops the oldest turns until half of the context is free, then sends the message that did not fit"},
     {"/regen",  {NULL},            "",                  false, talk__regen,
      "answers the last message again, with the next seed"},
     {"/edit",   {NULL},            "[TEXT]",            false, talk__edit,

@@ -1,5 +1,5 @@
 /* ===== [topics] texts of --help TOPIC =====
- * What is worth knowing beside the options, as data. A line of a text is one of these, told by how it begins:
+ * What is worth knowing beside the options, as data. A line of a text is one of these; its first characters say which:
  *     $ COMMAND \t TEXT    a command, and what it does where that is not clear
  *     @NAME                the list that --list NAME prints
  *     TERM \t TEXT         a row of two cells
