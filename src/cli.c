@@ -6,7 +6,7 @@
  * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs); 3 its name in act__settings, if
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_or,
- * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name,
+ * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_unescape, cli_act_name,
  * cli_effective, cli_lacks, cli_instead, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
@@ -73,7 +73,7 @@ typedef struct {
     str         own_output;                           /* output, {shard} replaced */
     const char *system_file;                          /* NULL: not given */
     str         own_system;                           /* its text */
-    bool        json, escape, blas, no_stdin;
+    bool        json, escape, blas, no_stdin, no_sandbox;
     int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
@@ -92,6 +92,7 @@ typedef struct {
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
+    cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
     samp_opts   samp;
     spec_opts   spec;
     eval_opts   eval;
@@ -681,6 +682,9 @@ static const cli_opt cli_opts[] = {
              "zsh or fish for --help: a man page or the completions of a shell"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0, 0, GROUP_OUT, ON_ALL,
      .help = "the same as --format json"},
+    {"--no-sandbox",                    NULL,         OPT_ON,   AT(no_sandbox),      0, 0, GROUP_RUN, ON_ALL,
+     .help = "keep access to other files than those of the command line, to programs and the network, which a run gives up "
+             "before it reads a file (Landlock, seccomp); --version and -v say what holds"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL,
      .help = "print nothing but errors on stderr"},
     {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL,
@@ -1562,7 +1566,7 @@ static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
 }
 
 /* Frees the list and those of its texts that it owns. */
-static void cli_list_drop(cli_list *l) {
+static void cli__list_drop(cli_list *l) {
     for (int i = 0; i < l->n_own; i++) mem_free((void *)(uintptr_t)l->v[i]);
     mem_free(l->v);
     *l = (cli_list){0};
@@ -1666,16 +1670,17 @@ static bool cli_finish(config *c, err_t *e) {
 
 /* Frees the lists of a config. */
 static void cli_drop(config *c) {
-    cli_list_drop(&c->stop);
-    cli_list_drop(&c->bias);
-    cli_list_drop(&c->breakers);
-    cli_list_drop(&c->in_files);
-    cli_list_drop(&c->inputs);
-    cli_list_drop(&c->files);
-    cli_list_drop(&c->tensor_types);
-    cli_list_drop(&c->models);
-    cli_list_drop(&c->idle);
-    cli_list_drop(&c->again);
+    cli__list_drop(&c->stop);
+    cli__list_drop(&c->bias);
+    cli__list_drop(&c->breakers);
+    cli__list_drop(&c->in_files);
+    cli__list_drop(&c->inputs);
+    cli__list_drop(&c->batch_files);
+    cli__list_drop(&c->files);
+    cli__list_drop(&c->tensor_types);
+    cli__list_drop(&c->models);
+    cli__list_drop(&c->idle);
+    cli__list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
     str_drop_all(&c->own_output, &c->own_system);
 }

@@ -13,7 +13,7 @@
  * never did. The first key of a file shows which of them wrote it.
  * Public: gguf_type_name, gguf_refuse, gguf_bad; gguf_strs_of, gguf_strs_next; gguf_find, gguf_tensor_find, gguf_get_u64,
  * gguf_get_number, gguf_get_f32, gguf_get_bool, gguf_get_str, gguf_get_arr, gguf_arr_u64, gguf_arr_f32; gguf_file_kind,
- * gguf_fingerprint, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages.
+ * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages.
  * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -896,6 +896,15 @@ static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t
     str_add(out, path, n - cut);
     str_put(out, tail[1]);
     return true;
+}
+
+/* The path of part `no` (from 0) of the split file whose first part has this path. False: by its name it is none, or has not so
+ * many. */
+static bool gguf_other_part(const char *path, uint64_t no, str *out) {
+    unsigned long count = 0;
+    const size_t  n = strlen(path), tail = strlen("00001.gguf");
+    if (n > tail) count = strtoul(path + n - tail, NULL, 10);
+    return no < count && count <= GGUF_PARTS_MAX && gguf__part_path(path, 0, no, count, out);
 }
 
 static bool gguf__not_first(const gguf_file *g, const gguf_split *s, err_t *e) {

@@ -806,4 +806,5 @@ static void help_version(str *out) {
     str_fmt(out, "libedit   %s\n", term_edits());
     str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
             : "left out (BLAS=0)");
+    str_fmt(out, "sandbox   %s\n", sandbox_holds());
 }

@@ -90,7 +90,7 @@ static bool term__load(term_lib *lib) {
     static const char *const files[] = {"libedit.so.2", "libedit.so.0", "libedit.so"};
     void                    *so = NULL;
     bool                     all = true;
-    for (size_t i = 0; LLMRUN_EDIT && !so && i < sizeof files / sizeof *files; i++) so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; LLMRUN_EDIT && !so && i < sizeof files / sizeof *files; i++) so = sandbox_library(files[i]);
     for (size_t i = 0; so && i < sizeof term__lib_names / sizeof *term__lib_names; i++) {
         void *f = dlsym(so, term__lib_names[i].name);
         memcpy((char *)lib + term__lib_names[i].at, &f, sizeof f);

@@ -35,7 +35,9 @@ def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, inp=None, **fake):
     handle, counts = tempfile.mkstemp(dir=TMP)
     os.close(handle)
     env = {k: v for k, v in ENV.items() if not k.startswith("FAKE_CUDA_")}
-    env.update({"FAKE_CUDA_" + k.upper(): str(v) for k, v in fake.items()}, LD_LIBRARY_PATH=folder, FAKE_CUDA_COUNT=counts)
+    env.update({"FAKE_CUDA_" + k.upper(): str(v) for k, v in fake.items()}, FAKE_CUDA_COUNT=counts)
+    if folder:
+        env["LLMRUN_LIBCUDA"] = os.path.join(folder, "libcuda.so.1")
     r = finish(begin([binary, *args], env=env, stdin=subprocess.PIPE if inp else subprocess.DEVNULL), timeout, inp)
     with open(counts) as f:
         r.calls, r.down = map(int, (f.read() or "0 0").split())
