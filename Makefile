@@ -32,6 +32,8 @@ BLAS     ?= 1
 EDIT     ?= 1
 # CUDA=0 leaves the kernels for NVIDIA GPUs out, as does a machine without nvcc.
 CUDA     ?= 1
+# Landlock and seccomp; SANDBOX=0 leaves them out, as do sanitizers, which trace the process and start programs.
+SANDBOX  ?= 1
 COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
 # As on the CPU: a multiplication and an addition are fused only where the code says so, denormals are zero.
@@ -282,7 +284,8 @@ STRESS_stress := 1
 # The folder of a target, build/VARIANT/FILE, names the variant.
 variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
-DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
+UNBOXED   = $(if $(filter 0,$(SANDBOX))$(findstring -fsanitize,$(FLAGS_$(variant)) $(CFLAGS)),-DLLMRUN_SANDBOX=0)
+DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0) $(UNBOXED)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
 OBJECT    = $(COMPILE) -MMD -MP -c -o $@
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function

@@ -21,21 +21,20 @@ typedef enum {
     SANDBOX_SOCKETS = SANDBOX_NETWORK | SANDBOX_DEVICES,
 } sandbox_need;
 
+enum { SANDBOX_KEPT = 4 };
+
 typedef struct {
     unsigned needs;                                   /* bits of sandbox_need */
     int      ruleset;                                 /* of Landlock, -1: none */
     int      abi;                                     /* version of Landlock, 0: this kernel has none */
     uint64_t files;                                   /* rights on files that Landlock takes unless a rule gives them */
+    int      kept[SANDBOX_KEPT], n_kept;              /* descriptors of names in /proc */
 } sandbox;
 
-static char sandbox__text[96] = "off";
+static const char *sandbox__text = "off";
 
 /* What holds, in a few words, such as "landlock 4, seccomp". */
 static const char *sandbox_holds(void) { return sandbox__text; }
-
-/* Sanitizers stop and trace the process at its end and start programs that name functions. */
-extern const char __asan_init[] __attribute__((weak)), __tsan_init[] __attribute__((weak)), __msan_init[] __attribute__((weak));
-static bool sandbox__left_out(void) { return !LLMRUN_SANDBOX || __asan_init || __tsan_init || __msan_init; }
 
 /* --- Landlock: numbers and structs of linux/landlock.h, which older systems lack or have without the later rights --- */
 
@@ -76,7 +75,7 @@ static uint64_t sandbox__first(int n) { return ((uint64_t)1 << n) - 1; }
 /* Begins the list of what stays allowed. needs: bits of sandbox_need. */
 static void sandbox_begin(sandbox *s, unsigned needs) {
     *s = (sandbox){.needs = needs, .ruleset = -1};
-    if (needs & SANDBOX_ALL || sandbox__left_out()) return;
+    if (needs & SANDBOX_ALL || !LLMRUN_SANDBOX) return;
     const long abi = syscall(SANDBOX_CREATE_RULESET, NULL, (size_t)0, SANDBOX_ASK_VERSION);
     if (abi < 1) return;
     const int     known = min_int((int)abi, SANDBOX_ABIS - 1);
@@ -93,6 +92,12 @@ static void sandbox_begin(sandbox *s, unsigned needs) {
     if (s->ruleset >= 0) fcntl(s->ruleset, F_SETFD, FD_CLOEXEC);
 }
 
+/* Ends the list; no Landlock without one. */
+static void sandbox__give_up(sandbox *s) {
+    if (s->ruleset >= 0) close(s->ruleset);
+    s->ruleset = -1;
+}
+
 /* Gives rights on the file, or on the folder and all below it. A name that leads nowhere needs none: opening it fails as it does
  * without Landlock. Returns the descriptor that the rule was made of, -1: none. */
 static int sandbox__allow(sandbox *s, const char *path, uint64_t rights) {
@@ -106,8 +111,7 @@ static int sandbox__allow(sandbox *s, const char *path, uint64_t rights) {
     /* EBADFD: a pipe or the like, named through /dev/fd, to which Landlock does not apply. */
     if (empty || (fd >= 0 && (syscall(SANDBOX_ADD_RULE, s->ruleset, SANDBOX_BENEATH, &r, 0) == 0 || errno == EBADFD))) return fd;
     if (fd >= 0) close(fd);
-    close(s->ruleset);                                /* better no Landlock than a run that fails for want of a rule */
-    s->ruleset = -1;
+    sandbox__give_up(s);                              /* better no Landlock than a run that fails for want of a rule */
     return -1;
 }
 
@@ -149,14 +153,14 @@ static void sandbox_write(sandbox *s, const char *path) {
 static const struct {
     const char *path;
     int         rights;
-} sandbox__system[] = {
-    {"/proc/self", SANDBOX_LOOK},             {"/proc/meminfo", SANDBOX_READ_FILE},
-    {"/proc/cpuinfo", SANDBOX_READ_FILE},     {"/proc/stat", SANDBOX_READ_FILE},
-    {"/proc/self/clear_refs", SANDBOX_WRITE_FILE},
-    {"/proc/sys/vm/overcommit_memory", SANDBOX_READ_FILE},
-    {"/sys/fs/cgroup", SANDBOX_LOOK},         {"/sys/devices/system", SANDBOX_LOOK},
-    {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK},
-    {"/dev/null", SANDBOX_USE},               {"/dev/urandom", SANDBOX_READ_FILE},
+    bool        keep;                                 /* a name of /proc may be forgotten and made anew as another file: an */
+} sandbox__system[] = {                               /* open descriptor keeps it */
+    {"/proc/self", SANDBOX_LOOK, true},            {"/proc/meminfo", SANDBOX_READ_FILE, true},
+    {"/proc/cpuinfo", SANDBOX_READ_FILE, true},    {"/proc/stat", SANDBOX_READ_FILE, true},
+    {"/proc/self/clear_refs", SANDBOX_WRITE_FILE, false},
+    {"/sys/fs/cgroup", SANDBOX_LOOK, false},       {"/sys/devices/system", SANDBOX_LOOK, false},
+    {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK, false},
+    {"/dev/null", SANDBOX_USE, false},             {"/dev/urandom", SANDBOX_READ_FILE, false},
 };
 
 /* The driver of a GPU reads its settings and libraries anywhere; it writes to its devices and to the cache of its compiler. */
@@ -179,17 +183,14 @@ static void sandbox__allow_devices(sandbox *s) {
 /* True: Landlock holds. */
 static bool sandbox__landlock(sandbox *s) {
     for (size_t i = 0; i < sizeof sandbox__system / sizeof *sandbox__system; i++) {
-        const char *path = sandbox__system[i].path;
-        const int   fd = sandbox__allow(s, path, (uint64_t)sandbox__system[i].rights);
-        /* The kernel may forget a name of /proc and make it anew as another file: an open descriptor keeps it. */
-        if (fd >= 0 && strncmp(path, "/proc/", 6) != 0) close(fd);
+        const int fd = sandbox__allow(s, sandbox__system[i].path, (uint64_t)sandbox__system[i].rights);
+        if (fd >= 0 && sandbox__system[i].keep) s->kept[s->n_kept++] = fd;
+        else if (fd >= 0) close(fd);
     }
     if (s->needs & SANDBOX_DEVICES) sandbox__allow_devices(s);
-    if (s->ruleset < 0) return false;
-    const bool holds = syscall(SANDBOX_RESTRICT_SELF, s->ruleset, 0) == 0;
-    close(s->ruleset);
-    s->ruleset = -1;
-    return holds;
+    if (s->ruleset >= 0 && syscall(SANDBOX_RESTRICT_SELF, s->ruleset, 0) == 0) return true;
+    while (s->n_kept) close(s->kept[--s->n_kept]);
+    return false;
 }
 
 /* --- seccomp --- */
@@ -403,21 +404,16 @@ static bool sandbox__seccomp(unsigned needs) {
 
 /* Gives up all that was not allowed, as far as this kernel can. sandbox_holds() says what holds from now on. */
 static void sandbox_enter(sandbox *s) {
-    if (s->needs & SANDBOX_ALL) {
-        strcpy(sandbox__text, "off (--no-sandbox)");
+    if (!LLMRUN_SANDBOX || s->needs & SANDBOX_ALL) {
+        sandbox__text = LLMRUN_SANDBOX ? "off (--no-sandbox)" : "left out (SANDBOX=0)";
         return;
     }
-    if (sandbox__left_out()) {
-        strcpy(sandbox__text, LLMRUN_SANDBOX ? "left out (sanitizers)" : "left out (SANDBOX=0)");
-        return;
-    }
-    const bool able = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-    const bool landlock = able && sandbox__landlock(s), seccomp = able && sandbox__seccomp(s->needs);
-    char       version[32] = "";
-    if (s->ruleset >= 0) close(s->ruleset);
-    if (landlock) snprintf(version, sizeof version, "landlock %d", s->abi);
-    snprintf(sandbox__text, sizeof sandbox__text, "%s%s%s%s", version, landlock && seccomp ? ", " : "", seccomp ? "seccomp" : "",
-             landlock || seccomp ? "" : "none: this kernel has neither Landlock nor seccomp filters");
+    static char both[48];
+    const bool  able = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    const bool  landlock = able && sandbox__landlock(s), seccomp = able && sandbox__seccomp(s->needs);
+    sandbox__give_up(s);
+    if (landlock) snprintf(both, sizeof both, "landlock %d%s", s->abi, seccomp ? ", seccomp" : "");
+    sandbox__text = landlock ? both : seccomp ? "seccomp" : "none: this kernel has neither Landlock nor seccomp filters";
 }
 
 /* --- shared libraries --- */
