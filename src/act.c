@@ -1788,7 +1788,7 @@ static const act_row act_table[N_ACTS] = {
     [ACT_MERGE] = {WITH_OUTPUT, AT(output), "json jsonl csv tsv", NULL, NULL, NULL, act__merge},
     [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},
     [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
-    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help, SANDBOX_FILES},
+    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help},
     [ACT_USAGE] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
     [ACT_HELP] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
 };
@@ -1905,6 +1905,7 @@ static void act__confine(const config *c) {
     if (c->no_sandbox) needs |= SANDBOX_ALL;
     if ((c->action == ACT_DEVICES || (ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers)) && gpu_count(&none) > 0)
         needs |= SANDBOX_DEVICES;
+    if (c->action == ACT_VERSION) term_edits(), ops_blas_open(&none);          /* what it reports is found before */
     if (talks) talk_start_editor();
     sandbox_begin(&s, needs);
     for (int i = 0, n; i < ACT_FILES; i++) {

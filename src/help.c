@@ -509,6 +509,8 @@ static void help__man_environment(str *out) {
         if (cli_opts[i].env) help__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
     help__man_item(out, "LLMRUN_SHARDS", NULL,
                    "number of parts for --shard auto, where a scheduler numbers its tasks and does not count them");
+    help__man_item(out, "LLMRUN_LIBCUDA", NULL,
+                   "absolute path of the library of NVIDIA's driver, in place of libcuda.so.1 as the system finds it");
     help__man_item(out, "VISUAL, EDITOR", NULL, "the editor of /edit in a conversation; vi without them");
     help__man_item(out, "XDG_STATE_HOME", NULL, "folder of llmrun/history; $HOME/.local/state without it");
     help__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");

@@ -408,11 +408,13 @@ static void sandbox_enter(sandbox *s) {
         sandbox__text = LLMRUN_SANDBOX ? "off (--no-sandbox)" : "left out (SANDBOX=0)";
         return;
     }
-    static char both[48];
+    static char both[64];
+    const char *but = s->needs & SANDBOX_FILES ? " (any file can be opened)"
+                      : s->needs & SANDBOX_DEVICES ? " (any file can be read)" : "";
     const bool  able = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
     const bool  landlock = able && sandbox__landlock(s), seccomp = able && sandbox__seccomp(s->needs);
     sandbox__give_up(s);
-    if (landlock) snprintf(both, sizeof both, "landlock %d%s", s->abi, seccomp ? ", seccomp" : "");
+    if (landlock) snprintf(both, sizeof both, "landlock %d%s%s", s->abi, but, seccomp ? ", seccomp" : "");
     sandbox__text = landlock ? both : seccomp ? "seccomp" : "none: this kernel has neither Landlock nor seccomp filters";
 }
 

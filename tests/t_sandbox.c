@@ -274,6 +274,42 @@ static void t_sandbox_needs(void) {
     t_sandbox_remove(&p);
 }
 
+/* --- the process that runs editors for a conversation --- */
+
+/* What it answers to a path, once it has run `true` or has not. */
+static int t_sandbox_asks(int fd, const char *path) {
+    uint8_t done = 9;
+    return write(fd, path, strlen(path)) == (ssize_t)strlen(path) && read(fd, &done, 1) == 1 ? done : -1;
+}
+
+static void t_sandbox_editor(void) {
+    int         pair[2], status = 0;
+    char        path[256];
+    t_sandbox_place p;
+    t_sandbox_make(&p);
+    if (!CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0)) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        close(pair[0]);
+        setenv("TMPDIR", p.folder, 1), setenv("VISUAL", "test -f", 1);
+        talk__serve_editor(pair[1]);
+    }
+    close(pair[1]);
+    snprintf(path, sizeof path, "%s/llmrun-abc.txt", p.folder);
+    EQ_INT(t_sandbox_asks(pair[0], path), 0);         /* the editor fails */
+    t_sandbox_put(path, "text");
+    EQ_INT(t_sandbox_asks(pair[0], path), 1);
+    EQ_INT(t_sandbox_asks(pair[0], p.in), 0);         /* other files, though they are there */
+    EQ_INT(t_sandbox_asks(pair[0], "/etc/passwd"), 0);
+    snprintf(path, sizeof path, "%s/llmrun-", p.folder);
+    CHECK(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/llmrun-/../in", p.folder);
+    EQ_INT(t_sandbox_asks(pair[0], path), 0);
+    close(pair[0]);                                   /* it ends with the program */
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    t_sandbox_remove(&p);
+}
+
 /* --- shared libraries --- */
 
 static int t_sandbox_looks(const t_sandbox_place *p, long arg) {
@@ -298,6 +334,7 @@ static const t_case t_sandbox_cases[] = {
     {"sandbox calls", "each call of the tables is refused as they say, threads and signals to itself are not", t_sandbox_calls},
     {"sandbox abis", "calls by the numbers of another ABI end the process", t_sandbox_abis},
     {"sandbox needs", "what an action needs is lifted, and that alone", t_sandbox_needs},
+    {"sandbox editor", "the process that runs editors runs them on its own files alone", t_sandbox_editor},
     {"sandbox libraries", "an empty or relative folder in LD_LIBRARY_PATH is noticed", t_sandbox_libraries},
 };
 static const t_suite t_sandbox_suite = SUITE(t_sandbox_cases);

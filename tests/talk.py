@@ -866,6 +866,27 @@ def talk_opens_an_editor():
 
 
 @case
+def talk_leaves_the_editor_free():
+    """the editor of /edit is not in the sandbox, where it could start nothing; the conversation is"""
+    editor, path = tmp("free.sh"), tmp("free.json")
+    with open(editor, "w") as f:
+        f.write('#!/bin/sh\ngrep -E "^(Seccomp|NoNewPrivs):" /proc/self/status > "$1"\n')
+    os.chmod(editor, 0o755)
+    own = [x.split() for x in open("/proc/self/status") if x.startswith(("Seccomp:", "NoNewPrivs:"))]
+    p = Person("-m", hello(), "-i", "-v", EDITOR=editor, TERM="dumb", TMPDIR=TMP)
+    holds = p.until(b"> ").decode()
+    check("sandbox     " in holds, holds)
+    if "seccomp" in holds:
+        with open("/proc/%d/status" % p.pid) as f:
+            check("Seccomp:\t2" in f.read(), "the conversation is not in the sandbox")
+    p.type("/edit begun\r"), p.until(b"written"), p.prompt()
+    p.type("/save %s\r" % path), p.until(b"saved to"), p.prompt()
+    p.type("\x04")
+    same(p.end(), 0, "exit code")
+    same([[x.split() for x in m["content"].splitlines()] for m in saved(path) if m["role"] == "user"], [own], "status of the editor")
+
+
+@case
 def talk_is_ended_in_an_editor():
     """a second SIGTERM while the editor runs ends the program and removes the editor's file, which nobody else may read"""
     editor = tmp("waits.sh")
