@@ -4,7 +4,8 @@
  * Invariants: stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0; no file
  * is written that the run reads; after an interrupt one line names a result that is missing or not complete.
  * To add an action: 1 its name in cli_act; 2 a row of cli_opts of kind OPT_ACT, and its bit in the rows of the options that it
- * takes; 3 a function here; 4 a row of act_table.
+ * takes; 3 a function here; 4 a row of act_table, of act_needs where it may do more than others,
+ * and of act_files for a new option that names a file.
  * Public: act_finish, act_run, act_signals, act_streams, act_lost. */
 
 enum { ACT_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt from -p, -f and standard input together */
@@ -1753,13 +1754,11 @@ typedef struct {
     bool (*check)(config *c, err_t *e);               /* completes the options and checks them; NULL: nothing to do */
     bool (*read)(act_job *r, err_t *e);               /* the prompt to tokens; NULL: it has no prompt */
     bool (*run)(act_job *r, err_t *e);
-    unsigned    needs;                                /* bits of sandbox_need, beside the files of act_files */
 } act_row;
 
 static const act_row act_table[N_ACTS] = {
     [ACT_GENERATE] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
-    [ACT_TALK] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk,
-                  SANDBOX_FILES},
+    [ACT_TALK] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
     [ACT_TOKENIZE] = {WITH_BOTH, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_BOTH, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_RENDER] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
@@ -1894,11 +1893,16 @@ static void act__confine_input(sandbox *s, const char *path) {
     str_drop(&part);
 }
 
-/* Gives up what the action does not need, before the first byte of a file is read: its table names what it may do, act_files the
- * files. Libraries and the driver of a GPU are opened before, and the process that runs editors is begun. */
+/* What an action may do in the sandbox beside using the files of act_files, as bits of sandbox_need; most need nothing. */
+static const uint8_t act_needs[N_ACTS] = {
+    [ACT_TALK] = SANDBOX_FILES,                       /* /read, /load and /save name files */
+};
+
+/* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
+ * names its files. Libraries and the driver of a GPU are opened before, and the process that runs editors is begun. */
 static void act__confine(const config *c) {
     const bool talks = c->action == ACT_TALK || act__may_talk(c);
-    unsigned   needs = act_table[talks ? ACT_TALK : c->action].needs;
+    unsigned   needs = act_needs[talks ? ACT_TALK : c->action];
     sandbox    s;
     err_t      none = {0};
     str        more = {0};

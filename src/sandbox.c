@@ -6,7 +6,7 @@
  * other process and no network.
  *   In order: sandbox_begin; sandbox_read, sandbox_write; sandbox_enter. What an action needs (sandbox_need) lifts a part of it.
  * Invariants: what this kernel lacks is left out without a word, and a failure to install is no error; names are looked up
- * when they are allowed, so a file that is replaced later is another one: what is read again after a rename lies in a folder of
+ * when they are allowed, and a file that is replaced later is another one: what is read again after a rename lies in a folder of
  * sandbox_write(). Shared libraries are opened through sandbox_library(), before sandbox_enter() or with SANDBOX_FILES.
  * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_enter, sandbox_holds, sandbox_library.
  * Opens: sandbox. */
@@ -21,14 +21,14 @@ typedef enum {
     SANDBOX_SOCKETS = SANDBOX_NETWORK | SANDBOX_DEVICES,
 } sandbox_need;
 
-enum { SANDBOX_KEPT = 4 };
+enum { SANDBOX_KEPT = 64 };
 
 typedef struct {
     unsigned needs;                                   /* bits of sandbox_need */
     int      ruleset;                                 /* of Landlock, -1: none */
     int      abi;                                     /* version of Landlock, 0: this kernel has none */
     uint64_t files;                                   /* rights on files that Landlock takes unless a rule gives them */
-    int      kept[SANDBOX_KEPT], n_kept;              /* descriptors of names in /proc */
+    int      kept[SANDBOX_KEPT], n_kept;              /* descriptors of what is allowed */
 } sandbox;
 
 static const char *sandbox__text = "off";
@@ -98,40 +98,42 @@ static void sandbox__give_up(sandbox *s) {
     s->ruleset = -1;
 }
 
-/* Gives rights on the file, or on the folder and all below it. A name that leads nowhere needs none: opening it fails as it does
- * without Landlock. Returns the descriptor that the rule was made of, -1: none. */
-static int sandbox__allow(sandbox *s, const char *path, uint64_t rights) {
-    struct stat st;
-    if (s->ruleset < 0 || !(rights & s->files)) return -1;
-    const int fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG)) return -1;
-    if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode)) rights &= SANDBOX_OF_FILE;
-    const sandbox__rule r = {.rights = rights & s->files, .fd = fd};
-    const bool          empty = fd >= 0 && !r.rights;
-    /* EBADFD: a pipe or the like, named through /dev/fd, to which Landlock does not apply. */
-    if (empty || (fd >= 0 && (syscall(SANDBOX_ADD_RULE, s->ruleset, SANDBOX_BENEATH, &r, 0) == 0 || errno == EBADFD))) return fd;
-    if (fd >= 0) close(fd);
-    sandbox__give_up(s);                              /* better no Landlock than a run that fails for want of a rule */
-    return -1;
+/* Keeps the descriptor open where there are enough of them: some file systems, such as /proc and 9p, forget a name that is not in
+ * use and make it anew as another file, on which there is no rule. */
+static void sandbox__keep(sandbox *s, int fd) {
+    enum { SPARE = 16 };
+    if (s->n_kept < SANDBOX_KEPT && fd + SPARE < sysconf(_SC_OPEN_MAX)) s->kept[s->n_kept++] = fd;
+    else close(fd);
 }
 
-static void sandbox__allow_once(sandbox *s, const char *path, uint64_t rights) {
-    const int fd = sandbox__allow(s, path, rights);
-    if (fd >= 0) close(fd);
+/* Gives rights on the file, or on the folder and all below it. A name that leads nowhere needs none: opening it fails as it does
+ * without Landlock. */
+static void sandbox__allow(sandbox *s, const char *path, uint64_t rights) {
+    struct stat st;
+    if (s->ruleset < 0 || !(rights & s->files)) return;
+    const int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG)) return;
+    if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode)) rights &= SANDBOX_OF_FILE;
+    const sandbox__rule r = {.rights = rights & s->files, .fd = fd};
+    /* EBADFD: a pipe or the like, named through /dev/fd, to which Landlock does not apply. */
+    const bool none = !r.rights || fd < 0;
+    const bool given = none || syscall(SANDBOX_ADD_RULE, s->ruleset, SANDBOX_BENEATH, &r, 0) == 0 || errno == EBADFD;
+    if (!given || fd < 0) sandbox__give_up(s);        /* better no Landlock than a run that fails for want of a rule */
+    if (fd >= 0) sandbox__keep(s, fd);
 }
 
 /* The file may be read; of a folder its names, so that what opens it finds out what it is. */
 static void sandbox_read(sandbox *s, const char *path) {
     struct stat st;
     const bool  folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    sandbox__allow_once(s, path, folder ? SANDBOX_READ_DIR : SANDBOX_READ_FILE | SANDBOX_IOCTL);
+    sandbox__allow(s, path, folder ? SANDBOX_READ_DIR : SANDBOX_READ_FILE | SANDBOX_IOCTL);
 }
 
 /* The folder that holds the file. */
 static void sandbox__allow_folder(sandbox *s, const char *path) {
     char *folder = str_dup(path), *slash = strrchr(folder, '/');
     if (slash) slash[1] = 0;
-    sandbox__allow_once(s, slash ? folder : ".", SANDBOX_KEEP);
+    sandbox__allow(s, slash ? folder : ".", SANDBOX_KEEP);
     mem_free(folder);
 }
 
@@ -141,7 +143,7 @@ static void sandbox_write(sandbox *s, const char *path) {
     struct stat st;
     const bool  found = stat(path, &st) == 0;
     char       *real = found ? realpath(path, NULL) : NULL;
-    if (found && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) sandbox__allow_once(s, path, SANDBOX_USE);
+    if (found && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) sandbox__allow(s, path, SANDBOX_USE);
     else {
         sandbox__allow_folder(s, path);
         if (real && strcmp(real, path) != 0) sandbox__allow_folder(s, real);     /* a link is written where it leads */
@@ -153,40 +155,40 @@ static void sandbox_write(sandbox *s, const char *path) {
 static const struct {
     const char *path;
     int         rights;
-    bool        keep;                                 /* a name of /proc may be forgotten and made anew as another file: an */
-} sandbox__system[] = {                               /* open descriptor keeps it */
-    {"/proc/self", SANDBOX_LOOK, true},            {"/proc/meminfo", SANDBOX_READ_FILE, true},
-    {"/proc/cpuinfo", SANDBOX_READ_FILE, true},    {"/proc/stat", SANDBOX_READ_FILE, true},
-    {"/proc/self/clear_refs", SANDBOX_WRITE_FILE, false},
-    {"/sys/fs/cgroup", SANDBOX_LOOK, false},       {"/sys/devices/system", SANDBOX_LOOK, false},
-    {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK, false},
-    {"/dev/null", SANDBOX_USE, false},             {"/dev/urandom", SANDBOX_READ_FILE, false},
+} sandbox__system[] = {
+    {"/proc/self", SANDBOX_LOOK},             {"/proc/meminfo", SANDBOX_READ_FILE},
+    {"/proc/cpuinfo", SANDBOX_READ_FILE},     {"/proc/stat", SANDBOX_READ_FILE},
+    {"/proc/self/clear_refs", SANDBOX_WRITE_FILE},
+    {"/sys/fs/cgroup", SANDBOX_LOOK},         {"/sys/devices/system", SANDBOX_LOOK},
+    {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK},
+    {"/dev/null", SANDBOX_USE},               {"/dev/urandom", SANDBOX_READ_FILE},
 };
 
-/* The driver of a GPU reads its settings and libraries anywhere; it writes to its devices and to the cache of its compiler. */
+/* The driver of a GPU reads its settings and libraries anywhere; it writes to its devices, to the pipes of MPS and to the cache
+ * of its compiler. */
 static void sandbox__allow_devices(sandbox *s) {
-    const char *home = getenv("HOME"), *cache = getenv("CUDA_CACHE_PATH");
-    glob_t      found = {0};
+    static const char *const patterns[] = {"/dev/nvidia*", "/dev/dxg", "/tmp/nvidia-mps"};
+    const char *home = getenv("HOME"), *cache = getenv("CUDA_CACHE_PATH"), *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
     str         own = {0};
-    sandbox__allow_once(s, "/", SANDBOX_LOOK);
-    if (glob("/dev/nvidia*", 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++) sandbox__allow_once(s, found.gl_pathv[i], SANDBOX_LOOK | SANDBOX_USE);
-    globfree(&found);
-    sandbox__allow_once(s, "/dev/dxg", SANDBOX_USE);
-    sandbox__allow_once(s, "/dev/shm", SANDBOX_KEEP);
+    sandbox__allow(s, "/", SANDBOX_LOOK);
+    for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++) {
+        glob_t found = {0};
+        glob(patterns[k], 0, NULL, &found);
+        for (size_t i = 0; i < found.gl_pathc; i++) sandbox__allow(s, found.gl_pathv[i], SANDBOX_LOOK | SANDBOX_USE);
+        globfree(&found);
+    }
+    if (mps) sandbox__allow(s, mps, SANDBOX_LOOK | SANDBOX_USE);
+    sandbox__allow(s, "/dev/shm", SANDBOX_KEEP);
     if (cache && *cache) str_put(&own, cache);
     else if (home && *home) str_fmt(&own, "%s/.nv", home);
-    if (own.n) mkdir(own.p, 0700), sandbox__allow_once(s, own.p, SANDBOX_KEEP | SANDBOX_MAKE_DIR | SANDBOX_REMOVE_DIR);
+    if (own.n) mkdir(own.p, 0700), sandbox__allow(s, own.p, SANDBOX_KEEP | SANDBOX_MAKE_DIR | SANDBOX_REMOVE_DIR);
     str_drop(&own);
 }
 
 /* True: Landlock holds. */
 static bool sandbox__landlock(sandbox *s) {
-    for (size_t i = 0; i < sizeof sandbox__system / sizeof *sandbox__system; i++) {
-        const int fd = sandbox__allow(s, sandbox__system[i].path, (uint64_t)sandbox__system[i].rights);
-        if (fd >= 0 && sandbox__system[i].keep) s->kept[s->n_kept++] = fd;
-        else if (fd >= 0) close(fd);
-    }
+    for (size_t i = 0; i < sizeof sandbox__system / sizeof *sandbox__system; i++)
+        sandbox__allow(s, sandbox__system[i].path, (uint64_t)sandbox__system[i].rights);
     if (s->needs & SANDBOX_DEVICES) sandbox__allow_devices(s);
     if (s->ruleset >= 0 && syscall(SANDBOX_RESTRICT_SELF, s->ruleset, 0) == 0) return true;
     while (s->n_kept) close(s->kept[--s->n_kept]);
@@ -199,7 +201,7 @@ static bool sandbox__landlock(sandbox *s) {
  * driver makes on any version of either processor, and a run would break where it does not; files are Landlock's matter. So it
  * is a list of what is refused, and calls newer than the list are answered as by an older kernel, which C libraries expect.
  *   NO (EPERM): what a library may try, and does without. DIE (SIGSYS ends the process): what no run asks for, only an
- * attacker's code does; a run that ends is better than one that goes on in its hands. */
+ * attacker's code does; a run that ends is better than one that goes on in its hands. A GPU's driver is never ended. */
 typedef enum { SANDBOX_NO, SANDBOX_DIE } sandbox__answer;
 
 typedef struct {
@@ -306,7 +308,7 @@ static void sandbox__add_calls(sandbox__filter *f, const sandbox__call *c, int n
     for (int i = 0; i < n; i++) {
         if (c[i].lifted & needs) continue;
         sandbox__when(f, BPF_JEQ, (uint32_t)c[i].nr);
-        sandbox__return(f, c[i].answer == SANDBOX_DIE ? sandbox__die : sandbox__no);
+        sandbox__return(f, c[i].answer == SANDBOX_DIE && !(needs & SANDBOX_DEVICES) ? sandbox__die : sandbox__no);
     }
 }
 

@@ -328,6 +328,23 @@ static void t_sandbox_libraries(void) {
     T_INSIDE(SANDBOX_ALL, NULL, t_sandbox_looks, 0);
 }
 
+/* --- the table of files --- */
+
+/* Every option whose value is called FILE or BASE has a row in act_files, without which its file could not be opened. */
+static void t_sandbox_options(void) {
+    for (int i = 0; i < N_CLI_OPTS; i++) {
+        const cli_opt *o = &cli_opts[i];
+        bool           has = o->kind == OPT_ACT && o->hi == 1;       /* files of --batch and --merge: its rows are of those fields */
+        if (!o->arg || (strcmp(o->arg, "FILE") != 0 && strcmp(o->arg, "BASE") != 0)) continue;
+        for (int k = 0; k < ACT_FILES; k++) {
+            const uint32_t on = o->kind == OPT_ACT ? 1u << (int)o->lo : o->serves, row = act_files[k].read | act_files[k].written;
+            has = has || (act_files[k].at == o->at && (on & row) == on && act_files[k].list == (o->kind == OPT_LIST));
+        }
+        CHECKF(has, "%s has no row in act_files", o->names);
+    }
+    for (int k = 0; k < ACT_FILES; k++) CHECK(!act_files[k].read == !act_files[k].what);
+}
+
 static const t_case t_sandbox_cases[] = {
     {"sandbox files", "what was named can be read, folders of results written, and nothing else", t_sandbox_files},
     {"sandbox links", "a named link stands for what it leads to", t_sandbox_links},
@@ -335,6 +352,7 @@ static const t_case t_sandbox_cases[] = {
     {"sandbox abis", "calls by the numbers of another ABI end the process", t_sandbox_abis},
     {"sandbox needs", "what an action needs is lifted, and that alone", t_sandbox_needs},
     {"sandbox editor", "the process that runs editors runs them on its own files alone", t_sandbox_editor},
+    {"sandbox options", "every option that names a file says so to the sandbox", t_sandbox_options},
     {"sandbox libraries", "an empty or relative folder in LD_LIBRARY_PATH is noticed", t_sandbox_libraries},
 };
 static const t_suite t_sandbox_suite = SUITE(t_sandbox_cases);
