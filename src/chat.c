@@ -1536,7 +1536,7 @@ static void chat__show_calls(const call_list *l, str *out) {
         jw_open(&w, NULL, '{');
         jw_text(&w, "name", l->at[i].name);
         jw_key(&w, "arguments");
-        str_add(out, l->at[i].arguments.p, l->at[i].arguments.n);
+        str_json_copy(out, l->at[i].arguments);
         jw_close(&w, '}');
         str_put(out, "\n");
     }

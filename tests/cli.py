@@ -718,6 +718,10 @@ def json_hides_nothing():
     same([json.loads(record)[k] for k in ("custom_id", "fields")], [more, {"p": "go", "more": {"x": [more]}, "custom_id": more}], "a record")
     raw = good(*args, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{p}", "--batch-fields", "more", inp=b'{"p":"go","more":["\x01\\\\\\"\xff\xc2\x9b"]}\n')
     same(json.loads(raw)["fields"], {"more": ["\x01\\\"\ufffd\x9b"]}, "a column with bytes that JSON has not")
+    good("-m", m, "-i", "-n", "1", "-s", "1", "-q", inp=("/system %s\ngo\n/save %s\n" % (ACTS, tmp("saved.json"))).encode())
+    with open(tmp("saved.json"), "rb") as f:
+        saved = f.read()
+    check(acting(saved) == [] and json.loads(saved)["messages"][0] == {"role": "system", "content": ACTS}, "a conversation that is saved: %r" % saved)
 
 
 @case
