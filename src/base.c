@@ -1125,13 +1125,15 @@ static void str_json_plain(str *s, bytes b) { str__json_as(s, b, STR_JSON_PLAIN)
 /* The same with all bytes as they are, for a text that goes back to where it came from. */
 static void str_json_exact(str *s, bytes b) { str__json_as(s, b, STR_JSON_EXACT); }
 
-/* Appends JSON of others, as bytes_is_json() takes it, with its strings as str_json() writes their characters. */
-static void str_json_copy(str *s, bytes json) {
+/* Appends JSON of others, as bytes_is_json() takes it, with its strings as str_json() writes their characters; exact: bytes that
+ * are not UTF-8 stay. */
+static void str_json_copy(str *s, bytes json, bool exact) {
     bool in_string = false;
     for (size_t i = 0, n; i < json.n; i += n) {
-        const bool escape = in_string && json.p[i] == '\\';
+        const bool pair = in_string && json.p[i] == '\\' && i + 1 < json.n;
+        const bool bad = exact && !utf8_len(json.p + i, json.n - i);
         if (json.p[i] == '"') in_string = !in_string;
-        if (escape && i + 1 < json.n) str_add(s, json.p + i, n = 2);
+        if (pair || bad) str_add(s, json.p + i, n = pair ? 2 : 1);
         else if (in_string) n = str__json_char(s, json.p + i, json.n - i, STR_JSON_SAFE);
         else str_add(s, json.p + i, n = 1);
     }

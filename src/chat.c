@@ -1536,7 +1536,7 @@ static void chat__show_calls(const call_list *l, str *out) {
         jw_open(&w, NULL, '{');
         jw_text(&w, "name", l->at[i].name);
         jw_key(&w, "arguments");
-        str_json_copy(out, l->at[i].arguments);
+        str_json_copy(out, l->at[i].arguments, false);
         jw_close(&w, '}');
         str_put(out, "\n");
     }

@@ -261,7 +261,7 @@ static void table_text(bytes line, table_row *to) {
 
 /* Writes a cell as JSON: a member of an object as it is, with the escapes of str_json(), else a string. */
 static void table_json(const table_row *r, const table_cell *c, str *out) {
-    if (c->json.n) str_json_copy(out, c->json);
+    if (c->json.n) str_json_copy(out, c->json, false);
     else str_json(out, table__slice(&r->text, c->at, c->n));
 }
 

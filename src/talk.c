@@ -549,14 +549,14 @@ static void talk__read(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
-/* A value as JSON, with the escapes of str_json(). */
+/* A value as JSON, with the escapes of str_json(); bytes of messages that are not UTF-8 stay, so that they are read back. */
 static void talk__json(talk_job *k, val v, const val_json_form *form, str *out) {
     val_buf *b = val_buf_new(&k->in->env);
-    str      exact = {0};
+    str      text = {0};
     val_json_write(&k->in->env, b, v, form);
-    val_utf8(val_buf_str(b), &exact);
-    str_json_copy(out, str_bytes(&exact));
-    str_drop(&exact);
+    val_utf8(val_buf_str(b), &text);
+    str_json_copy(out, str_bytes(&text), true);
+    str_drop(&text);
 }
 
 static void talk__save(talk_job *k, const char *arg) {

@@ -299,7 +299,7 @@ static void t_base_json(void) {
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
         str s = {0};
         str_put(&s, "");
-        str_json_copy(&s, bytes_of(copies[i].in));
+        str_json_copy(&s, bytes_of(copies[i].in), false);
         EQ_STR(s.p, copies[i].out);
         str_drop(&s);
     }
@@ -309,6 +309,9 @@ static void t_base_json(void) {
     str_clear(&plain);
     str_json_exact(&plain, bytes_of("\xe2\x80\xae\xff\r"));
     EQ_STR(plain.p, "\"\xe2\x80\xae\xff\\u000d\"");
+    str_clear(&plain);
+    str_json_copy(&plain, bytes_of("[\"\xff\xe2\x80\xae\x1b\xe2\\\x9b\"]"), true);
+    EQ_STR(plain.p, "[\"\xff\\u202e\\u001b\xe2\\\x9b\"]");
     str_drop(&plain);
     for (int i = 0; i < 2000; i++) {                  /* any bytes give characters, none of them below a space */
         uint8_t b[24];
