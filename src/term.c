@@ -432,8 +432,7 @@ static int term__matches(bytes begun, bytes words, str *common, str *all) {
         if (!n++) str_cat(common, word);
         while (same < min_size(common->n, word.n) && common->p[same] == (char)word.p[same]) same++;
         common->p[common->n = same] = 0;
-        str_put(all, all->n ? "  " : "");
-        str_visible_line(all, word);
+        str_fmt(all, "%s%.*s", all->n ? "  " : "", (int)word.n, (const char *)word.p);
     }
     return n;
 }
