@@ -1059,20 +1059,21 @@ static void act__setting(const cli_opt *o, const config *c, str *out) {
     else cli_value(o, c, out);
 }
 
-/* A setting that stands for a file: its digest; the hash that earlier versions wrote, where --resume continues their results. */
-static void act__put_digest(const config *c, const char *name, digest d, uint64_t was, str *out) {
+/* A setting that stands for a file: its digest; the hash that earlier versions wrote, where --resume continues their records.
+ * resumed: the file of these; NULL: there is none. */
+static void act__put_digest(const char *resumed, const char *name, digest d, uint64_t was, str *out) {
     str        text = {0};
     err_t      none = {0};
-    const bool resumes = c->resume && c->output, there = resumes && results_setting(c->output, name, &text, &none);
-    const bool old = there ? text.n == 16 : resumes && results_is_old(c->output);
+    const bool there = resumed && results_setting(resumed, name, &text, &none);
+    const bool old = there ? text.n == 16 : resumed && results_is_old(resumed);
     if (old) str_fmt(out, "%s=%016llx\n", name, (unsigned long long)was);
     else str_fmt(out, "%s=%016llx%016llx\n", name, (unsigned long long)d.a, (unsigned long long)d.b);
     str_drop(&text);
 }
 
 /* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a
- * chat those that are given; a template of the model is part of its fingerprint. */
-static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, str *out) {
+ * chat those that are given; a template of the model is part of its fingerprint. resumed: as for act__put_digest(). */
+static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, const char *resumed, str *out) {
     static const char *const more[] = {"-n",           "-ctk",      "-ctv",  "--pre",  "--stop",
                                        "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     const config            *c = r->c;
@@ -1093,9 +1094,9 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
-    if (c->chat.template_file) act__put_digest(c, "chat-template", chat_digest(r->chat), chat_fingerprint(r->chat), out);
+    if (c->chat.template_file) act__put_digest(resumed, "chat-template", chat_digest(r->chat), chat_fingerprint(r->chat), out);
     if (r->hold_text.n)
-        act__put_digest(c, "constraint-file", bytes_digest((bytes){0}, str_bytes(&r->hold_text)),
+        act__put_digest(resumed, "constraint-file", bytes_digest((bytes){0}, str_bytes(&r->hold_text)),
                         bytes_hash(0, str_bytes(&r->hold_text)), out);
     if (c->action == ACT_EMBED_LINES)
         str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
@@ -1292,7 +1293,8 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train,
+                  c->resume ? l->records.p : NULL, &settings);
     results *out = results_open(l->records.p, c->resume, job->form >= BATCH_NUMBERS ? (bytes){0} : str_bytes(&settings), e);
     if (out && (!c->retry_errors || results_forget_failed(out, e))) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
