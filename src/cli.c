@@ -404,6 +404,9 @@ static const cli_opt cli_opts[] = {
              "processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0, 0, GROUP_RUN, ON_STEPS,
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
+    {"--no-sandbox",                    NULL,         OPT_ON,   AT(no_sandbox),      0, 0, GROUP_RUN, ON_ALL,
+     .help = "keep access to other files than those of the command line, to programs and the network, which a run gives up "
+             "before it reads a file (Landlock, seccomp); --version and -v say what holds"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
     {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,
@@ -682,9 +685,6 @@ static const cli_opt cli_opts[] = {
              "zsh or fish for --help: a man page or the completions of a shell"},
     {"--json",                          NULL,         OPT_ON,   AT(json),            0, 0, GROUP_OUT, ON_ALL,
      .help = "the same as --format json"},
-    {"--no-sandbox",                    NULL,         OPT_ON,   AT(no_sandbox),      0, 0, GROUP_RUN, ON_ALL,
-     .help = "keep access to other files than those of the command line, to programs and the network, which a run gives up "
-             "before it reads a file (Landlock, seccomp); --version and -v say what holds"},
     {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL,
      .help = "print nothing but errors on stderr"},
     {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL,

@@ -21,7 +21,7 @@ typedef enum {
     SANDBOX_SOCKETS = SANDBOX_NETWORK | SANDBOX_DEVICES,
 } sandbox_need;
 
-enum { SANDBOX_KEPT = 64 };
+enum { SANDBOX_KEPT = 64 };                           /* most descriptors that stay open */
 
 typedef struct {
     unsigned needs;                                   /* bits of sandbox_need */
@@ -54,9 +54,10 @@ enum {
     SANDBOX_NEVER = SANDBOX_EXECUTE | SANDBOX_MAKE_CHAR | SANDBOX_MAKE_SOCK | SANDBOX_MAKE_FIFO | SANDBOX_MAKE_BLOCK,
 };
 
-/* The first rights of each version are those below a bit; later versions add to what can be taken. */
+/* What each version of Landlock can take: so many rights on files, rights on ports, and scopes (signals and abstract sockets to
+ * other processes). They are the lowest bits; a version adds bits above those of the one before. */
 static const struct {
-    uint8_t files, net, scopes;                       /* number of rights on files and on ports; of scopes that can be closed */
+    uint8_t files, net, scopes;
 } sandbox__abis[] = {{0, 0, 0}, {13, 0, 0}, {14, 0, 0}, {15, 0, 0}, {15, 2, 0}, {16, 2, 0}, {16, 2, 2}};
 
 enum { SANDBOX_ABIS = sizeof sandbox__abis / sizeof *sandbox__abis };
@@ -102,7 +103,8 @@ static void sandbox__give_up(sandbox *s) {
  * use and make it anew as another file, on which there is no rule. */
 static void sandbox__keep(sandbox *s, int fd) {
     enum { SPARE = 16 };
-    if (s->n_kept < SANDBOX_KEPT && fd + SPARE < sysconf(_SC_OPEN_MAX)) s->kept[s->n_kept++] = fd;
+    const long most = sysconf(_SC_OPEN_MAX);
+    if (s->n_kept < SANDBOX_KEPT && (most < 0 || fd + SPARE < most)) s->kept[s->n_kept++] = fd;
     else close(fd);
 }
 
@@ -137,8 +139,9 @@ static void sandbox__allow_folder(sandbox *s, const char *path) {
     mem_free(folder);
 }
 
-/* The file, which may not exist yet, may be written and read, be replaced by a new one, and have companions in its folder: files
- * of that folder and of those below it can be read, written, created and removed. A device or a pipe alone is used. */
+/* The file, which may not exist yet, can be written, read and replaced by a new one, which is written beside it under another
+ * name. Landlock has no rule for that but one on the folder: files in it and below it can be read, written, created and removed.
+ * Of a device or a pipe there is a rule on that alone. */
 static void sandbox_write(sandbox *s, const char *path) {
     struct stat st;
     const bool  found = stat(path, &st) == 0;
@@ -296,7 +299,7 @@ static void sandbox__load_arg(sandbox__filter *f, int i) {
     sandbox__load(f, offsetof(struct seccomp_data, args) + 8 * (size_t)i);
 }
 
-/* If (accumulator `test` k) is not what is wanted, the next instruction is left out: */
+/* The next instruction runs only when, or unless, the value that was loaded compares so with k. */
 static void sandbox__when(sandbox__filter *f, uint16_t test, uint32_t k) { sandbox__add(f, BPF_JMP | test | BPF_K, k, 0, 1); }
 static void sandbox__unless(sandbox__filter *f, uint16_t test, uint32_t k) { sandbox__add(f, BPF_JMP | test | BPF_K, k, 1, 0); }
 static void sandbox__return(sandbox__filter *f, uint32_t what) { sandbox__add(f, BPF_RET | BPF_K, what, 0, 0); }
