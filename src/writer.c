@@ -196,11 +196,18 @@ static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uin
     return n_bytes;
 }
 
+/* Reads a byte of each page. Where the system cannot read a mapped file for a write, the signal of this read names the file. */
+static void gguf_write__touch(const uint8_t *p, size_t n) {
+    for (size_t i = 0; i < n; i += 4096) (void)*(const volatile uint8_t *)(p + i);
+    if (n) (void)*(const volatile uint8_t *)(p + n - 1);
+}
+
 static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
     for (size_t done = 0; done < n;) {
         size_t  some = min_size(n - done, (size_t)1 << 30);
         ssize_t got = write(w->fd, (const uint8_t *)p + done, some);
         if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EFAULT) gguf_write__touch((const uint8_t *)p + done, some), errno = EFAULT;
         if (got <= 0) return gguf_write__unwritten(w, e);
         done += (size_t)got;
     }
