@@ -751,7 +751,8 @@ static void gguf__say(char *line, size_t *n, size_t most, const char *text) {
     while (*text && *n < most) line[(*n)++] = *text++;
 }
 
-/* Why a page of a file that begins at byte `at` cannot be read: the file has no such byte, or the disk failed. Async-signal-safe. */
+/* Why a page of a file that begins at byte `at` cannot be read: the file has no such byte, or the disk failed.
+ * Async-signal-safe. */
 static void gguf__say_why(char *line, size_t *n, size_t most, int fd, size_t at) {
     struct stat st;
     char        digits[24], *d = digits + sizeof digits - 1;

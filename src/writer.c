@@ -102,9 +102,10 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     *w = (gguf_writer){.fd = -1, .align = align};
     ASSERT(align && !(align & (align - 1)));
     if (!gguf_write__replaceable(path, in, e)) return false;
-    char *real = realpath(path, NULL);
+    str real = {0};
+    if (!str_real(&real, path, e)) return false;
     w->name = str_dup(path);
-    w->path = real ? real : str_dup(path);
+    w->path = real.p;
     size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
     w->fd = gguf_write__create(w, n);

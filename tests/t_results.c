@@ -288,9 +288,9 @@ static bool tl_two_move(const char *path, err_t *e) {
 /* What belongs to a file of results is open to nobody who may not read that, from its first byte. */
 static void t_results_mode(void) {
     static const struct { unsigned mode; const char *header, *move; } rows[] = {
-        {0600, "file name folder ", "file folder file name folder file "},
-        {0640, "600>640 file name folder ", "600>640 600>640 file folder file name folder file "},
-        {0644, "600>644 file name folder ", "600>644 600>644 file folder file name folder file "},
+        {0600, "file name folder ", "file name folder file name folder file "},
+        {0640, "600>640 file name folder ", "600>640 600>640 file name folder file name folder file "},
+        {0644, "600>644 file name folder ", "600>644 600>644 file name folder file name folder file "},
     };
     const char  *path = tl_path("mode.jsonl"), *stale = tl_path("mode.jsonl.stale"), *header = tl_path("mode.jsonl.llmrun");
     const mode_t was = umask(022);
