@@ -42,9 +42,9 @@ GPUS     := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=s
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FAKE     := libcuda.so.1 llmrun bare
 # Programs of the tests, by target; first what takes longest to compile.
-TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge $(FAKE:%=fake/%))
+TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge disturb.so $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
-STRESSED := llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
+STRESSED := llmrun build/test/tests build/test/kernel_tests build/test/disturb.so build/stress/llmrun
 # The roots and their sections, as the roots include them.
 SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
 KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
@@ -211,6 +211,7 @@ syntax: build/seen/llmrun.h build/seen/kernels.h ## errors and warnings of the p
 	@together() { for i; do echo "#line 1 \"tests/$$i.c\""; sed 's/^#include "t_.*//' tests/$$i.c; done; }; \
 	  together $(SUITES) | $(SYNTAX) $(SEEING) -DGGML_KERNELS_DECLARE -x c - && \
 	  together $(KERNEL_SUITES) | $(SYNTAX) $(SEEING) $(SEEING_KERNELS) -include build/seen/kernels.h -x c -
+	@$(SYNTAX) tests/disturb.c
 
 sections:                              ## sections: contents, layers, public functions and fields
 	awk -v summary=1 -f tests/sections.awk llmrun.c ggml_kernels.h
@@ -558,6 +559,11 @@ build/omp/static build/omp/dynamic: build/omp/%: build/omp/%.o build/main/kernel
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/seen_llmrun.o build/fuzz/kernels.o
 	$(LINK)
+
+# Calls of the command for memory and files, counted, failing, or written down (LD_PRELOAD).
+build/%/disturb.so: tests/disturb.c
+	@mkdir -p $(@D)
+	$(CC) -O1 $(BASE) $(CFLAGS) -fPIC -shared -o $@ $< -ldl -lpthread
 
 # A driver for tests, the image that it takes, and the program with that image and with none.
 build/%/fake/libcuda.so.1: tests/fake_cuda.c tests/emu_cuda.h $(KERNELS) Makefile

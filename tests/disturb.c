@@ -95,7 +95,7 @@ static bool kept(int fd) { return d.under[0] && fd >= 0 && fd < 1024 && d.open[f
 static bool path_of(int fd, char path[PATH_MAX]) {
     char own[64];
     snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
-    const long n = syscall(SYS_readlink, own, path, PATH_MAX - 2);
+    const long n = syscall(SYS_readlinkat, AT_FDCWD, own, path, PATH_MAX - 2);
     path[n > 0 ? n : 0] = 0;
     return strncmp(path, d.under, strlen(d.under)) == 0 || (n > 0 && (size_t)n + 1 == strlen(d.under) && !strncmp(path, d.under, (size_t)n));
 }
@@ -177,7 +177,7 @@ static int open_file(const char *path, int flags, mode_t mode) {
 int open(const char *path, int flags, ...) {
     va_list ap;
     va_start(ap, flags);
-    const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+    const mode_t mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     return open_file(path, flags, mode);
 }
@@ -282,6 +282,8 @@ ssize_t pread(int fd, void *p, size_t n, off_t at) {
 }
 ssize_t __pread_chk(int fd, void *p, size_t n, off_t at, size_t most);
 ssize_t __pread_chk(int fd, void *p, size_t n, off_t at, size_t most) { return n > most ? (abort(), -1) : pread(fd, p, n, at); }
+ssize_t __read_chk(int fd, void *p, size_t n, size_t most);
+ssize_t __read_chk(int fd, void *p, size_t n, size_t most) { return n > most ? (abort(), -1) : read(fd, p, n); }
 
 /* Writes at `at`, -1: where the file stands. */
 static ssize_t put(int fd, const void *p, size_t n, off_t at) {

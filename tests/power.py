@@ -55,13 +55,15 @@ class Inode:
             k = RNG.randrange(len(self.calls))
             at, new = self.calls[k]
             return self.done(self.disk, self.calls[:k] + [(at, new and new[:RNG.randrange(len(new) + 1)])])
+        cut = any(new is None for _, new in self.calls)
         size = RNG.choice((len(whole), len(self.disk), RNG.randint(0, len(whole)))) if how == 3 else len(whole)
+        size = size if cut else max(size, len(self.disk))
         data, chance = bytearray(self.disk[:size] + bytes(max(0, size - len(self.disk)))), RNG.choice((0, 0.2, 0.5, 0.8))
         for at, new in self.calls:
             for s in range(at // SECTOR, (at + len(new) - 1) // SECTOR + 1) if new else ():
                 if RNG.random() < chance:
                     data[s * SECTOR:(s + 1) * SECTOR] = whole[s * SECTOR:(s + 1) * SECTOR][:max(0, size - s * SECTOR)]
-        return bytes(data[:max(size, len(self.disk) if not any(new is None for _, new in self.calls) else 0)])
+        return bytes(data[:size])
 
 
 class Disk:
