@@ -11,8 +11,8 @@
  *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file
  * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
  * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
- *   Where the machine lost power, what was not on disk may read as zeros, up to the last records; --resume removes such lines. On
- * disk are the header before the first record, and all records when a run has ended.
+ *   The header is on disk before the first record, and every record when the run has ended. After a loss of power what was not
+ * on disk may be missing or read as zeros; --resume removes the lines that do.
  * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
  * results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed, results_close,
  * results_merge.
@@ -587,7 +587,7 @@ static bool results_close(results *r, err_t *e) {
     bool ok = !r->file || out_sync(r->fd);
     if (ok && r->file && !r->resumable) {
         str real = {0};
-        ok = !str_real(&real, r->name, e) || out_sync_folder(real.p);
+        ok = str_real(&real, r->name, e) && out_sync_folder(real.p);
         str_drop(&real);
     }
     ok = ok || r->why || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));

@@ -223,6 +223,12 @@ def merge():
 
 
 @action
+def threads():
+    """text, by three threads"""
+    return fail(("-m", MODEL, "--raw", "-p", "Hello", "--no-stdin", "-t", "3", *GREEDY))
+
+
+@action
 def embed():
     """a vector"""
     return fail(("-m", MODEL, "--embed", "-p", "Hello", "--no-stdin"))
