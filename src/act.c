@@ -1166,7 +1166,7 @@ static bool act__batch_form(const config *c, batch_job *job, forms_spec *f, err_
                       {"text", BATCH_NUMBERS}};
     const bool  by_name = !cli_given(c, "--format") || act__json(c), vectors = c->action == ACT_EMBED_LINES;
     const char *name = by_name ? act__extension(c) : c->format, *numbers = NULL;
-    forms_kind  kind;
+    forms_kind  kind = FORMS_LIST;
     batch_form  form = BATCH_FORMS;
     struct stat st;
     const bool  file = c->output && strcmp(c->output, "-") != 0 && (stat(c->output, &st) != 0 || S_ISREG(st.st_mode));

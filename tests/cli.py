@@ -983,7 +983,7 @@ def start_token_once():
     check(matrix("bare.gguf", "--no-bos") != matrix("as.gguf"), "--no-bos changes no importance matrix")
     scored = lambda *more: [line.split()[1] for line in good("-m", MODEL, "--score", "-p", "Once upon", *more).splitlines()]
     same(scored("--no-bos"), scored()[1:], "tokens scored without a start token")
-    refused(run("-m", MODEL, "--no-bos", "-p", "", "-n", "1"), 2, "the prompt is empty and no start token is added", "no tokens at all")
+    refused(run("-m", MODEL, "--raw", "--no-bos", "-p", "", "-n", "1"), 2, "the prompt is empty and no start token is added", "no tokens at all")
 
 
 @case
