@@ -257,9 +257,8 @@ int close(int fd) {
 
 int fsync(int fd) {
     if (fails_or_interrupts(EIO)) return -1;
-    const int rc = d.log >= 0 ? 0 : (int)syscall(SYS_fsync, fd);
     if (kept(fd)) note("fsync %d\n", fd);
-    return rc;
+    return 0;                                         /* nobody turns this machine off: a test need not wait */
 }
 
 int ftruncate(int fd, off_t n) {

@@ -45,7 +45,8 @@ def prepare(has):
 
 
 def run(args, inp, **env):
-    p = begin([O.binary, "-q", "-t", "1", *args], cwd=PLACE, stdin=subprocess.PIPE if inp is not None else subprocess.DEVNULL, env=dict(ENV, **env))
+    p = begin([O.binary, "-q", "-t", "1", *args], cwd=PLACE, stdin=subprocess.PIPE if inp is not None else subprocess.DEVNULL,
+              env=dict(ENV, LD_PRELOAD=O.library, **env))
     return finish(p, 60, inp)
 
 
@@ -54,7 +55,7 @@ def disturbed(args, inp, fail=None, **more):
     for path in SAY, COUNT:
         if os.path.exists(path):
             os.unlink(path)
-    env = dict(LD_PRELOAD=os.path.abspath(O.library), DISTURB_SAY=SAY, DISTURB_COUNT=COUNT, **({"DISTURB_FAIL": fail} if fail else {}), **more)
+    env = dict(DISTURB_SAY=SAY, DISTURB_COUNT=COUNT, **({"DISTURB_FAIL": fail} if fail else {}), **more)
     r = run(args, inp, **env)
     return r, read(SAY).decode() if os.path.exists(SAY) else ""
 
@@ -295,7 +296,7 @@ def main():
     p.add_argument("--from", type=int, default=1, dest="first")
     p.add_argument("--show", type=int, default=5, help="failures of a case that are printed")
     O = p.parse_args()
-    O.binary = os.path.abspath(O.binary)
+    O.binary, O.library = map(os.path.abspath, (O.binary, O.library))
     prepare({})
     r, _ = disturbed(("--version",), None)
     if not os.path.exists(COUNT):

@@ -4,7 +4,7 @@
     python3 tests/power.py ./llmrun build/test/disturb.so [--trials N] [--seed N] [WORD ...]     cases whose name holds a word, else all
 
 As SQLite is tested. tests/disturb.c writes down what a run does to its files: opens, writes, cuts, renames, flushes. A disk that is modelled here does the same; after each
-call of the record it loses power, N times (2), with another choice of what was not yet flushed:
+call of the record it loses power, N times (4), with another choice of what was not yet flushed:
   a file      all of it, nothing, up to any byte, any of its sectors of 512 bytes; the rest reads as zeros, or is missing
   a folder    the names of a beginning of the calls, or of any of them: a file may be missing, a rename not done
 What a flush of the file (of the folder) was about is always there. At the end of a run that is all.
@@ -163,13 +163,13 @@ def prepare(has):
 
 
 def run(args, **env):
-    return finish(begin([O.binary, "-q", "-t", "1", *args], cwd=PLACE, env=dict(ENV, **env)))
+    return finish(begin([O.binary, "-q", "-t", "1", *args], cwd=PLACE, env=dict(ENV, LD_PRELOAD=O.library, **env)))
 
 
 def record(args, has, rc=0, **env):
     """Runs a command in a folder with these files: (its calls, the files that it leaves)."""
     prepare(has)
-    r = run(args, LD_PRELOAD=os.path.abspath(O.library), DISTURB_UNDER=PLACE, DISTURB_RECORD=RECORD, **env)
+    r = run(args, DISTURB_UNDER=PLACE, DISTURB_RECORD=RECORD, **env)
     check(r.rc == rc, "undisturbed: %r" % r)
     return recorded(), files()
 
@@ -320,7 +320,7 @@ def full():
         sizes.append(sizes[-1] + len(line))
     for n in range(1, len(sizes)):
         prepare(has)
-        r = run(OUT, LD_PRELOAD=os.path.abspath(O.library), DISTURB_UNDER=PLACE, DISTURB_RECORD=RECORD, DISTURB_SPACE=str(sizes[n] - 1))
+        r = run(OUT, DISTURB_UNDER=PLACE, DISTURB_RECORD=RECORD, DISTURB_SPACE=str(sizes[n] - 1))
         check(r.rc == 3 and b"No space left on device; %d results are complete" % (n - 1) in r.err, "%r" % r)
         disk = Disk(has)
         for op in recorded():
@@ -427,13 +427,13 @@ def main():
     p.add_argument("binary")
     p.add_argument("library")
     p.add_argument("words", nargs="*")
-    p.add_argument("--trials", type=int, default=2)
+    p.add_argument("--trials", type=int, default=4)
     p.add_argument("--seed", type=int, default=1)
     O = p.parse_args()
-    O.binary = os.path.abspath(O.binary)
+    O.binary, O.library = map(os.path.abspath, (O.binary, O.library))
     RNG.seed(O.seed)
     prepare({})
-    run(("--version",), LD_PRELOAD=os.path.abspath(O.library), DISTURB_COUNT=COUNT)
+    run(("--version",), DISTURB_COUNT=COUNT)
     if not os.path.exists(COUNT):
         print("power: 0 passed, 0 failed, %d skipped" % len(CASES))
         return 0
