@@ -15,6 +15,7 @@ FUZZ_SECONDS ?= 60
 TOKENS   ?= 1000000
 TEXTS    ?= 3000
 ANSWERS  ?= 1000
+FAILURES ?= 7
 MODEL    ?= models/pip-f16.gguf
 VOCAB    ?= $(or $(wildcard $(SHARED)/data/vocab/llama-bpe.gguf),$(MODEL))
 DRAFT    ?= models/pip-draft-q8_0.gguf
@@ -90,9 +91,9 @@ levels:                                ## kernels at every CPU level on any mach
 programs:                              ## what make test, make levels and make stress run
 	+@$(PARALLEL) $(TESTED) $(EMULATED) $(STRESSED)
 
-test-all:                              ## make test, then make stress, which also takes every combination of make test
+test-all:                              ## make test, then make stress, which also takes every combination of make test, and makes every call for memory and files fail
 	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory stress
+	@$(MAKE) --no-print-directory stress FAILURES=1
 
 san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge $(FAKE:%=build/san/fake/%) ## every test under the address and undefined-behaviour sanitizers, then make tsan
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
@@ -110,9 +111,9 @@ attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/
 	  $(MAKE) --no-print-directory fuzzers FUZZ_SECONDS=20 || bad="$$bad fuzzers"; \
 	  set -- $$bad; echo "attack: $$((4 - $$#)) passed, $$# failed$${bad:+:$$bad}"; [ $$# = 0 ]
 
-stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
+stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses; of calls for memory and files each FAILURES-th (7) fails
 	+@$(PARALLEL) $(STRESSED)
-	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) FAILURES=$(FAILURES) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
 fuzz: build/test/judge                 ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
 	@$(PYTHON) tests/rule.py build/test/judge --tokens $(TOKENS) $(RULE)

@@ -35,7 +35,7 @@ python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
 python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
 python_suite spec-all tests/spec.py "$bin" --all chi_square
 python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
-python_suite failures-all tests/failures.py "$bin" "$build/disturb.so" --step 1
+python_suite failures-all tests/failures.py "$bin" "$build/disturb.so" --step "${FAILURES:-7}"
 python_suite power-all tests/power.py "$bin" "$build/disturb.so" --trials 20
 suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
 END
