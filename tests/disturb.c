@@ -12,7 +12,8 @@
  *   part     reads and writes of more than a byte: they do the half, or one byte
  *   page     mappings of files: the call succeeds, and no page can be read (SIGBUS), as where the disk fails
  * Standard error is left alone: a test reads there what the program says. What the C library calls inside itself does not come by
- * here, so streams have their functions: fwrite, fflush, fclose. */
+ * here, so streams have their functions: fwrite, fflush, fclose. What is opened here is opened before main(), since a program may
+ * give up its right to open files. */
 #define _GNU_SOURCE
 #undef _FORTIFY_SOURCE
 #include <dirent.h>
@@ -42,24 +43,21 @@ static struct {
     long        at;                                   /* which of its calls, from 1 */
     bool        later;                                /* and all after it */
     atomic_long n[KINDS];
-    const char *count;                                /* the file for the numbers */
-    const char *say;                                  /* the file for the name of a call */
+    int         count;                                /* the file for the numbers, -1: none */
+    int         say;                                  /* the file for the name of a call, -1: none */
+    int         none;                                 /* an empty file */
     int         log;                                  /* the record, -1: none */
     atomic_long space;                                /* bytes that may still be written there */
     char        under[PATH_MAX];                      /* with a slash behind it */
     bool        open[1024];                           /* descriptors of files there */
-} d = {.kind = KINDS, .log = -1, .space = LONG_MAX};
+} d = {.kind = KINDS, .count = -1, .say = -1, .log = -1, .space = LONG_MAX};
 
 /* Counts a call. Whether it is to fail. */
 static bool counts(int kind, const char *call) {
     if (!d.on) return false;
     const long n = atomic_fetch_add(&d.n[kind], 1) + 1;
     const bool now = kind == d.kind && (n == d.at || (d.later && n > d.at));
-    if (now && n == d.at && d.say) {
-        const int fd = (int)syscall(SYS_openat, AT_FDCWD, d.say, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        if (syscall(SYS_write, fd, call, strlen(call)) < 0) abort();
-        syscall(SYS_close, fd);
-    }
+    if (now && n == d.at && d.say >= 0 && syscall(SYS_write, d.say, call, strlen(call)) < 0) abort();
     return now;
 }
 
@@ -146,17 +144,9 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), 
     return REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)(t, a, run, arg);
 }
 
-/* A mapping of a file without pages. */
-static void *map_nothing(void *at, size_t n, int prot, int flags) {
-    const int none = (int)syscall(SYS_memfd_create, "none", 0u);
-    void     *p = (void *)syscall(SYS_mmap, at, n, prot, flags, none, 0L);
-    syscall(SYS_close, none);
-    return p;
-}
-
 void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t from) {
     if (fails(flags & MAP_ANONYMOUS ? MEMORY : FILES, ENOMEM)) return MAP_FAILED;
-    if (!(flags & MAP_ANONYMOUS) && hit(PAGE)) return map_nothing(at, n, prot, flags);
+    if (!(flags & MAP_ANONYMOUS) && hit(PAGE)) fd = d.none, from = 0;
     return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, from);
 }
 
@@ -341,27 +331,33 @@ int fclose(FILE *f) {
 
 /* --- begin and end --- */
 
+/* A descriptor far from those of the program; it is none of its business how many there are. -1: no name. */
+static int far(int fd) {
+    const int to = fd < 0 ? -1 : (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 500L);
+    if (fd >= 0) syscall(SYS_close, fd);
+    return to;
+}
+
+static int far_file(const char *path) {
+    return path ? far((int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) : -1;
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *fail = getenv("DISTURB_FAIL"), *log = getenv("DISTURB_RECORD"), *under = getenv("DISTURB_UNDER");
     const char *colon = fail ? strchr(fail, ':') : NULL;
     for (int i = 0; colon && i < KINDS; i++)
         if (strlen(kinds[i]) == (size_t)(colon - fail) && !strncmp(fail, kinds[i], (size_t)(colon - fail))) d.kind = i;
     if (colon) d.at = strtol(colon + 1, NULL, 10), d.later = strchr(colon, '+') != NULL;
-    d.count = getenv("DISTURB_COUNT");
-    d.say = getenv("DISTURB_SAY");
+    d.count = far_file(getenv("DISTURB_COUNT"));
+    d.say = far_file(getenv("DISTURB_SAY"));
+    d.none = far((int)syscall(SYS_memfd_create, "none", 0u));
     if (getenv("DISTURB_SPACE")) d.space = strtol(getenv("DISTURB_SPACE"), NULL, 10);
     if (under && realpath(under, d.under)) strncat(d.under, "/", sizeof d.under - strlen(d.under) - 1);
-    if (log && d.under[0]) {
-        const int fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        d.log = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 500L);
-        syscall(SYS_close, fd);
-    }
+    if (d.under[0]) d.log = far_file(log);
     d.on = true;
 }
 
 __attribute__((destructor)) static void end(void) {
     d.on = false;
-    FILE *f = d.count ? REAL(FILE *, fopen, const char *, const char *)(d.count, "w") : NULL;
-    for (int i = 0; f && i < KINDS; i++) fprintf(f, "%s %ld\n", kinds[i], atomic_load(&d.n[i]));
-    if (f) fclose(f);
+    for (int i = 0; d.count >= 0 && i < KINDS; i++) dprintf(d.count, "%s %ld\n", kinds[i], atomic_load(&d.n[i]));
 }
