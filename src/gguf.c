@@ -777,11 +777,9 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         uintptr_t from = atomic_load(&gguf__maps[i].from);
         if (!from || at < from || at - from >= gguf__maps[i].n) continue;
         while (atomic_flag_test_and_set(&reported)) pause();   /* several threads may fault: the first one reports */
-        char   line[PATH_MAX + 256];
-        size_t n = 0;
-        gguf__say(line, &n, sizeof line, "llmrun: ");
-        gguf__say(line, &n, PATH_MAX, gguf__maps[i].path);
-        log_sanitize(line, n);
+        char   line[PATH_MAX + 256] = "llmrun: ";
+        size_t n = strlen(line);
+        n += utf8_visible((const uint8_t *)gguf__maps[i].path, strlen(gguf__maps[i].path), true, line + n, PATH_MAX);
         gguf__say_why(line, &n, sizeof line, gguf__maps[i].fd, (at - from) & ~(gguf__page - 1));
         progress_clear();
         if (write(STDERR_FILENO, line, n) < 0) {}
@@ -853,7 +851,8 @@ static void gguf__unmap(gguf_part *part) {
 enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
 
 /* A hash that identifies a model: of all metadata, of the directory, and of three samples of GGUF_SAMPLE bytes of every
- * tensor. Copies and splits of one file have the same; a change of weights between the samples is not noticed. */
+ * tensor. Copies and splits of one file have the same; a change of weights between the samples is not noticed. So it tells the
+ * files of a person apart and is no proof: whoever makes two models can give them one fingerprint. */
 static uint64_t gguf_fingerprint(const gguf_file *g) {
     uint64_t h = rng_mix(g->n_tensor);
     for (uint64_t i = 0; i < g->n_kv; i++) {
