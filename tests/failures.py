@@ -3,16 +3,16 @@
 
     python3 tests/failures.py ./llmrun build/test/disturb.so [--step N] [--from K] [WORD ...]     cases whose name holds a word, else all
 
-A case is a command, undisturbed at first; then with each N-th of its calls (20; 1: all, as make test-all has it), from the K-th on, disturbed as tests/disturb.c
-tells. What must hold:
+A case is a command, undisturbed at first; then with each N-th of its calls (20; 1: all, as make test-all has it), from the K-th on, disturbed as
+tests/disturb.c tells. What must hold:
   part, signal   nothing is different: the rest is read or written, the call is made again
   space          not a call, but the disk is full after so many bytes: as others
   others         either nothing is different, or the exit code is 2 or 3 and standard error has one line; standard output is a beginning of what it was to be,
                  a file is the old or the new one, a file of results has whole records, and nothing else is left behind
 A batch whose run failed is resumed, and answers every line once; lines for which memory ended have an error that says so, and run again.
 """
-import os, re, shutil, subprocess, sys
-from kit import CASES, ENV, PASSING, SLOW, Done, Skip, arguments, begin, case, check, finish, jsonl, one_line, records, same, scratch, short, walk
+import argparse, os, shutil, subprocess, sys
+from kit import CASES, ENV, PASSING, begin, case, check, finish, jsonl, one_line, same, scratch, short, walk
 import script
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -287,7 +287,6 @@ def lookup():
 
 def main():
     global O
-    import argparse
     p = argparse.ArgumentParser()
     p.add_argument("binary")
     p.add_argument("library")
@@ -295,15 +294,14 @@ def main():
     p.add_argument("--step", type=int, default=20)
     p.add_argument("--from", type=int, default=1, dest="first")
     p.add_argument("--show", type=int, default=5, help="failures of a case that are printed")
-    O = p.parse_args()
+    O = p.parse_intermixed_args()
     O.binary, O.library = map(os.path.abspath, (O.binary, O.library))
     prepare({})
-    r, _ = disturbed(("--version",), None)
+    disturbed(("--version",), None)
     if not os.path.exists(COUNT):
         print("failures: 0 passed, 0 failed, %d skipped" % len(CASES))
         return 0
-    rc = walk("failures", O.words, FOLDER, lambda: print("%d runs" % TOTAL[0]))
-    return rc
+    return walk("failures", O.words, FOLDER, lambda: print("%d runs" % TOTAL[0]))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 
     python3 tests/power.py ./llmrun build/test/disturb.so [--trials N] [--seed N] [WORD ...]     cases whose name holds a word, else all
 
-As SQLite is tested. tests/disturb.c writes down what a run does to its files: opens, writes, cuts, renames, flushes. A disk that is modelled here does the same; after each
-call of the record it loses power, N times (4), with another choice of what was not yet flushed:
+As SQLite is tested. tests/disturb.c writes down what a run does to its files: opens, writes, cuts, renames, flushes. A disk that is modelled here does
+the same; after each call of the record it loses power, N times (4), with another choice of what was not yet flushed:
   a file      all of it, nothing, up to any byte, any of its sectors of 512 bytes; the rest reads as zeros, or is missing
   a folder    the names of a beginning of the calls, or of any of them: a file may be missing, a rename not done
 What a flush of the file (of the folder) was about is always there. At the end of a run that is all.
@@ -429,7 +429,7 @@ def main():
     p.add_argument("words", nargs="*")
     p.add_argument("--trials", type=int, default=4)
     p.add_argument("--seed", type=int, default=1)
-    O = p.parse_args()
+    O = p.parse_intermixed_args()
     O.binary, O.library = map(os.path.abspath, (O.binary, O.library))
     RNG.seed(O.seed)
     prepare({})
