@@ -196,7 +196,7 @@ static const struct {
     {"1", "a negative answer: a batch in which some line has an error, --match without a match, an answer that was cut before "
           "its constraint was met (in a batch too), -i in a pipe where a message got no answer"},
     {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
-    {"3", "out of a resource: memory, disk, or a file that shrank while it was in use"},
+    {"3", "out of a resource: memory, disk, an I/O error, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
 };
 enum { N_HELP_EXITS = sizeof help_exits / sizeof *help_exits };
@@ -492,7 +492,7 @@ static const struct {
     {"~/.local/state/llmrun/history",
      "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
     {"BASE, MATRIX, PLOT", "the files of --kl-divergence-base, --imatrix-out and --plot"},
-    {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
+    {"OUT.llmrun.new, OUT.stale.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
      "files that are being written; each takes the name, the mode and, if it may, the owner of the old file when it is complete. "
      "What a killed run leaves of them can be removed"},
 };

@@ -105,7 +105,8 @@ static const topic topics_all[] = {
         "is computed once.",
         "Each answer is written as one whole line when it ends, with the number of its line in the input. A line that is "
         "wrong gets a record with error, the others are answered, and the exit code is 1.",
-        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. "
+        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. After a "
+        "loss of power it removes what had not reached the disk; when a run has ended, its files are on disk. "
         "Records of other lines move to OUT.stale. Results of another model or of other settings are refused, with the name "
         "of the setting. --merge refuses two records of one line that differ.",
         "--shard auto numbers the part as the job launcher does, and {shard} in -o is its number:",

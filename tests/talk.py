@@ -7,7 +7,7 @@ Nothing here waits for a time to pass: a test waits for what the terminal shows.
 """
 import ctypes, fcntl, json, os, random, re, select, signal, struct, subprocess, sys, termios, time
 import script
-from kit import ENV, SLOW, Skip, begin, case, check, finish, fork_terminal, new_folder, one_line, open_terminal, same, short, walk
+from kit import ENV, SLOW, Skip, begin, case, check, finish, fork_terminal, new_folder, one_line, open_terminal, refused, same, short, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
@@ -246,6 +246,15 @@ def talk_commands():
                  r"unknown command /unda \(/undo\?", r"unknown parameter nothing",
                  r"--temp: expected a number, found 'hot'", r"/help: expected nothing", r"kept +\d+ tokens from the cache"):
         check(re.search(word, r.err.decode()), "no %r in %s" % (word, r.err.decode()))
+
+
+@case
+def talk_unreadable():
+    """standard input that cannot be read is an error, not the end of the conversation"""
+    folder = os.open(TMP, os.O_RDONLY)
+    r = finish(begin([BIN, "-m", hello(), "-i", "-q"], stdin=folder, env=OWN))
+    os.close(folder)
+    refused(r, 2, "standard input: cannot read: Is a directory", "a folder")
 
 
 @case
