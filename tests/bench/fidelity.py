@@ -17,7 +17,7 @@ a log-probability.
   Models: smollm2 (SmolLM2 135M Instruct, Q4_1 as published), gemma3 (Gemma 3 270M, Q4_K_M), pip (models/pip-f16.gguf), planted (pip
 with channels of activations as far above the others as in the public models; outliers.py). Rows whose length is no multiple of
 256, as in smollm2 and gemma3, have no K types: a mixture takes Q5_0 or Q8_0 there, as llama.cpp does.
-  The text: 24 windows of English, tables, code and stories from this repository; --text names another. --keep keeps bases and files in
+  The text: 24 windows of English, tables, code and stories from this repository; --text names another. --keep keeps files and our bases in
 --cache, so that a row of another build takes seconds; the base is then that of the first build. Figures of llama.cpp are always kept.
 """
 import argparse, importlib.util, json, os, re, shutil, subprocess, sys, tempfile, time
@@ -121,13 +121,13 @@ class Fidelity:
     def llmrun(self, *args):
         return run(self.bin, "-q", "-t", str(self.o.threads), *args)
 
-    def kept(self, name, make):
-        """A file in the cache: there, or made; removed at the end of its row unless --keep."""
+    def kept(self, name, make, keep=True):
+        """A file in the cache: there, or made; removed at the end of its row unless --keep is given."""
         path = self.at(name)
         if not os.path.exists(path):
             make(path + ".part")
             os.replace(path + ".part", path)
-        if not self.o.keep and path not in self.passing:
+        if not (keep and self.o.keep) and path not in self.passing:
             self.passing.append(path)
         return path
 
@@ -209,7 +209,7 @@ class Fidelity:
             def make(to):
                 text = self.ask_peer("-m", plain, "-f", self.text, "--kl-divergence-base", to, "-ctk", "f32", "-ctv", "f32", "-fa", "off")
                 write_whole(whole + ".json", json.dumps(number(text, "Final estimate: PPL")).encode())
-            base = self.kept("peer-base-%s-%s-%s" % (key, self.text_id, self.peer_id), make)
+            base = self.kept("peer-base-%s-%s-%s" % (key, self.text_id, self.peer_id), make, keep=False)
             with open(whole + ".json") as f:
                 ppl = json.load(f)
             flash = "off" if (k, v) == ("f32", "f32") else "on"
