@@ -253,15 +253,11 @@ def tables(found, by_layer):
                 peak = mean * (n - 1) / (n - mean)       # over the mean of the others
                 print(line([" ".join(KINDS[kind][:1]), str(n), spread(median, AT), spread(mean, AT), "%.2f %%" % (100 * (peak > 32).mean())]))
     if by_layer:
-        print("\nBlocks of 256, largest / median, then largest / mean: 50, 99 and 100 % of the blocks of a layer.\n")
-        print(line(["layer", *(KINDS[k][0] for k in KINDS if k != "output")]) + "\n" + "|---" * len(KINDS) + "|")
+        print("\nBlocks of 256, largest / median: 50, 99 and 100 % of the blocks of a layer.\n")
+        names = [k for k in KINDS if k != "output"]
+        print(line(["layer", *(KINDS[k][0] for k in names)]) + "\n" + "|---" * (len(names) + 1) + "|")
         for layer in sorted({int(layer) for _, layer in found if layer}):
-            cells = []
-            for kind in KINDS:
-                if kind != "output":
-                    both = [np.concatenate([p[256][i] for p in found[kind, str(layer)]]) for i in (0, 1)]
-                    cells.append("; ".join(spread(x, [50, 99, 100]) for x in both))
-            print(line([str(layer), *cells]))
+            print(line([str(layer), *(spread(np.concatenate([p[256][0] for p in found[k, str(layer)]]), [50, 99, 100]) for k in names)]))
 
 
 def main():
