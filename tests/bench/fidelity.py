@@ -49,14 +49,15 @@ def pieces(text, size):
             part, n = [], 0
 
 
-def write_text(path, size=60000):
-    """English, tables, code and stories in turn, so that few windows have some of each. Nothing in it looks like a special token."""
+def write_text(path, size=60000, skip=0):
+    """English, tables, code and stories in turn, so that few windows have some of each; `skip` bytes of it are left out at the
+    beginning. Nothing in it looks like a special token."""
     def read(*names):
         return "".join(open(os.path.join(ROOT, n), encoding="utf-8").read() for n in names)
     kinds = [read("README.md", "tests/README.md", "tests/bench/NOTES.md"), read("models/train/model.py", "models/train/tokenizer.py", "models/train/train.py"),
              read("models/README.md", "tests/bench/RESULTS.md"), "\n\n".join(world.document((1 << 30) + seed, "test").text for seed in range(60))]
     turns = zip(*(pieces(re.sub(r"<\|?\w+\|?>", "", k), 900) for k in kinds))
-    return write_whole(path, "\n".join(p for turn in turns for p in turn).encode()[:size].decode(errors="ignore").encode())
+    return write_whole(path, "\n".join(p for turn in turns for p in turn).encode()[skip:skip + size].decode(errors="ignore").encode())
 
 
 def write_stories(path):

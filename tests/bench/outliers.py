@@ -4,6 +4,7 @@
     python3 tests/bench/outliers.py IN.gguf OUT.gguf           # a copy with outliers as in SmolLM2 135M and Gemma 3 270M
     python3 tests/bench/outliers.py --measure MODEL.gguf       # Markdown: largest over median and mean magnitude of the blocks that are rounded together
     python3 tests/bench/outliers.py --measure MODEL.gguf --layers    # the same by layer
+    python3 tests/bench/outliers.py --off-grid F32.gguf OUT.gguf     # a model that was dequantised, as if it had never been quantised
 
 Published models have a few channels whose activations are 5 to 60 times those of the others, in each matrix's input; random weights
 and Pip have none. A copy gets them by larger gains of attn_norm, ffn_norm and output_norm, and by larger rows of attn_v (which
@@ -11,7 +12,8 @@ attn_output reads) and ffn_up (which ffn_down reads): --kinds names the inputs. 
 the channels of the real models (PROFILE), so that the ratios within blocks come out as measured.
   Where a matrix that reads such a channel is of floats, its column is divided by the factor: the model computes what it did, and the largest
 factors go to the channels that matter least. Columns of quantised matrices are left, since a block's scale has nothing left for so small a
-column: such a copy has the speed of a real model and says nothing of use. --measure runs a reading of the model in numpy on --windows windows
+column: such a copy has the speed of a real model and says nothing of use. --off-grid draws factors of 0.8 to 1.25 in place of these: weights of
+floats that came from a quantised file lie on no grid afterwards, on which one type would be exact and others not. --measure runs a reading of the model in numpy on --windows windows
 of 512 tokens. Needs numpy.
 """
 import argparse, mmap, os, shutil, subprocess, sys, tempfile
@@ -128,8 +130,8 @@ def scale_columns(f, name, by):
 
 
 class Planter:
-    def __init__(self, f, seed):
-        self.f, self.rng = f, np.random.default_rng(seed)
+    def __init__(self, f, seed, off_grid):
+        self.f, self.rng, self.off_grid = f, np.random.default_rng(seed), off_grid
 
     def spread(self, kind, made, readers, channel=None):
         """Channels of an input: `made`, the tensor whose rows they are; what reads them; channel, the row that each of its columns reads."""
@@ -138,7 +140,7 @@ class Planter:
             raise SystemExit("no tensor %s, or none that reads it" % made)
         n = f.infos[made][0][-1]
         channel = np.arange(n) if channel is None else channel
-        by = draw(self.rng, kind, n)
+        by = np.exp(self.rng.uniform(np.log(0.8), np.log(1.25), n)) if self.off_grid else draw(self.rng, kind, n)
         if all(f.types[r] in FLOATS for r in readers):
             read = np.bincount(channel, weights=sum((f[r].astype(np.float64) ** 2).sum(0) for r in readers), minlength=n)
             norm = np.linalg.norm(f[made].reshape(n, -1), axis=1)
@@ -169,12 +171,12 @@ class Planter:
             self.spread("output", "output_norm.weight", ["output.weight"])
 
 
-def plant(source, target, kinds=tuple(PROFILE), seed=1):
-    """Writes a copy of a model with outliers in the inputs of these kinds."""
+def plant(source, target, kinds=tuple(PROFILE), seed=1, off_grid=False):
+    """Writes a copy of a model with outliers in the inputs of these kinds, or with small factors everywhere."""
     shutil.copy(source, target)
     os.chmod(target, 0o644)
     f = Mapped(target, write=True)
-    Planter(f, seed).plant(kinds)
+    Planter(f, seed, off_grid).plant(kinds)
     f.b.flush()
     return target
 
@@ -266,6 +268,7 @@ def main():
     p.add_argument("out", nargs="?", help="the copy to write")
     p.add_argument("--measure", action="store_true", help="measure the model and write nothing")
     p.add_argument("--layers", action="store_true", help="a table by layer as well")
+    p.add_argument("--off-grid", action="store_true", help="small factors in place of outliers")
     p.add_argument("--kinds", default=",".join(PROFILE), help="inputs that get outliers, by comma (default %(default)s)")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--windows", type=int, default=4, help="windows of %d tokens to measure (default %%(default)s)" % WINDOW)
@@ -277,7 +280,7 @@ def main():
     if set(o.kinds.split(",")) - set(PROFILE):
         p.error("--kinds: expected of " + ", ".join(PROFILE))
     if o.out:
-        plant(o.model, o.out, o.kinds.split(","), o.seed)
+        plant(o.model, o.out, o.kinds.split(","), o.seed, o.off_grid)
     else:
         tables(measure(o), o.layers)
 
