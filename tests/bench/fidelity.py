@@ -256,9 +256,23 @@ Same top p: 96.933 ± 0.100 %
 """
 
 
+def check_rows(f, kind):
+    """outliers.scale_rows doubles the rows of a tensor in the file, and nothing else."""
+    import outliers
+    name, made = "blk.0.attn_v.weight", f.of_type(kind)
+    before = outliers.Mapped(f.in_floats(made))
+    scaled = outliers.Mapped(shutil.copy(made, f.at("scaled-%s.gguf" % kind)), write=True)
+    assert scaled.types[name] not in outliers.FLOATS, kind
+    outliers.scale_rows(scaled, name, outliers.np.array([1.0, 2.0] * (scaled.infos[name][0][1] // 2)))
+    scaled.b.flush()
+    after = outliers.Mapped(f.in_floats(f.at("scaled-%s.gguf" % kind)))
+    for n in before:
+        assert (after[n][::2] == before[n][::2]).all() and (after[n][1::2] == before[n][1::2] * (2 if n == name else 1)).all(), (kind, n)
+
+
 def self_test(o):
-    """The script on Pip and two short windows: floats beside themselves give 0, 8 bits do not; outliers do not change what a model computes;
-    what llama-perplexity prints is read."""
+    """The script on Pip and two short windows: floats beside themselves give 0, 8 bits do not; outliers do not change what a model computes,
+    and rows of blocks are scaled exactly; what llama-perplexity prints is read."""
     with tempfile.TemporaryDirectory() as folder:
         o.cache, o.windows, o.ctx, o.peer, o.keep = folder, 2, 128, None, True
         f, seen = Fidelity(o), {}
@@ -270,6 +284,9 @@ def self_test(o):
                 model = f.of_type(kind)
                 seen[name, kind] = f.ours(f.in_floats(model), digest(model), model)
             f.caches(["q8_0"])
+        if "planted" in names:
+            for kind in "Q8_0", "Q4_1", "Q6_K", "Q4_K":
+                check_rows(f, kind)
     for name in names:
         floats, q8 = seen[name, "F32"], seen[name, "Q8_0"]
         assert floats["kld"] == 0 and floats["same"] == 1 and floats["ratio"] == 1, floats
