@@ -189,8 +189,8 @@ bench-embed-speed: llmrun              ## MODEL: texts embedded in llmrun and in
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
-quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
-	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
+quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf, or the public smollm2 or gemma3 in REAL), as Markdown; LLAMA_CPP=DIR: beside it; QUALITY="--types Q4_0"
+	@REAL="$(REAL)" LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL) $(QUALITY)
 
 fidelity: llmrun                       ## rounding of activations and caches, weights apart: public models in REAL, Pip, Pip with outliers; beside llama-perplexity in PEER, as Markdown; FIDELITY="--models smollm2 --types Q8_0"
 	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/bench/fidelity.py --llmrun ./llmrun $(FIDELITY)

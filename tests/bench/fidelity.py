@@ -65,6 +65,25 @@ def write_stories(path):
     return write_whole(path, "\n\n".join(world.document((1 << 30) + seed, "test").text for seed in range(220)).encode())
 
 
+# --- models ---
+
+REAL = os.environ.get("REAL") or os.path.expanduser("~/.cache/llmrun-real")
+
+
+def public(name, folder, llmrun):
+    """The file of a public model, fetched by tests/real.py where the folder lacks it."""
+    import real
+    try:
+        if name not in real.MODELS:
+            raise Failed("no model %s, expected of %s" % (name, ", ".join(real.MODELS)))
+        real.O = argparse.Namespace(cache=folder, binary=llmrun, peer=None)
+        return real.MODELS[name]()
+    except (real.Skip, AssertionError) as why:
+        raise Failed(str(why))
+    finally:
+        shutil.rmtree(real.TMP, ignore_errors=True)
+
+
 # --- figures ---
 
 class Figures(dict):
@@ -146,16 +165,7 @@ class Fidelity:
             return self.named[name]
         if name in ("pip", "planted"):
             return os.path.join(ROOT, "models", "pip-f16.gguf")
-        if name not in ("smollm2", "gemma3"):
-            raise Failed("no such model; --model NAME=FILE gives one")
-        import real
-        real.O = argparse.Namespace(cache=self.o.real, binary=self.bin, peer=None)
-        try:
-            return real.MODELS[name]()
-        except (real.Skip, AssertionError) as why:
-            raise Failed(str(why))
-        finally:
-            shutil.rmtree(real.TMP, ignore_errors=True)
+        return public(name, self.o.real, self.bin)
 
     def enter(self, name):
         """Sets the model of the rows that follow: file, float32 weights, text."""
@@ -313,7 +323,7 @@ def main():
     p.add_argument("--text", help="a text in place of the repository's, for all models")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--cache", default=os.path.join(ROOT, "build", "fidelity"))
-    p.add_argument("--real", default=os.environ.get("REAL") or os.path.expanduser("~/.cache/llmrun-real"), help="folder of the public models (default %(default)s)")
+    p.add_argument("--real", default=REAL, help="folder of the public models (default %(default)s)")
     p.add_argument("--keep", action="store_true", help="keep bases and made files")
     p.add_argument("--self-test", action="store_true")
     o = p.parse_args()
