@@ -33,6 +33,7 @@ TYPES = ["published", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_1", "Q5_0", "
 CACHES = ["f16", "bf16", "q8_0", "q4_0"]
 MODELS = ["smollm2", "gemma3", "pip", "planted"]
 WINDOW, WINDOWS = 512, 8
+TRIES = 25                                             # of llama-perplexity
 TOP_K = 4096                                           # tokens of a distribution that a base keeps of a vocabulary too large to keep
 
 
@@ -61,8 +62,9 @@ def write_text(path, size=60000, skip=0):
 
 
 def write_stories(path):
-    """The world that Pip knows, from the split that no training run has seen."""
-    return write_whole(path, "\n\n".join(world.document((1 << 30) + seed, "test").text for seed in range(220)).encode())
+    """The world that Pip knows, from the split that no training run has seen, without chats, whose special tokens llama-perplexity reads as text."""
+    documents = (world.document((1 << 30) + seed, "test").text for seed in range(260))
+    return write_whole(path, "\n\n".join(d for d in documents if "<|" not in d).encode())
 
 
 # --- models ---
@@ -205,13 +207,18 @@ class Fidelity:
     def ours(self, plain, key, model, k="f32", v="f32"):
         return of_llmrun(self.llmrun("-m", model, "--kl-divergence", self.base(plain, key), "-ctk", k, "-ctv", v, "--json"))
 
-    def ask_peer(self, *args):
-        r = subprocess.run([self.peer, "-t", str(self.o.threads), "-c", str(self.o.ctx), "--chunks", str(self.o.windows), *args],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        text = (r.stdout + r.stderr).decode(errors="replace")
-        if r.returncode:
-            raise Failed("llama-perplexity: exit %d, %s" % (r.returncode, text.strip().splitlines()[-1][:160] if text.strip() else ""))
-        return text
+    def ask_peer(self, last, *args):
+        """What llama-perplexity prints. It ends without waiting for what prints its messages, so that the last ones are missing in some runs, most often with
+        small models: it is asked again until it has printed `last`."""
+        for _ in range(TRIES):
+            r = subprocess.run([self.peer, "-t", str(self.o.threads), "-c", str(self.o.ctx), "--chunks", str(self.o.windows), *args],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            text = (r.stdout + r.stderr).decode(errors="replace")
+            if r.returncode:
+                raise Failed("llama-perplexity: exit %d, %s" % (r.returncode, text.strip().splitlines()[-1][:160] if text.strip() else ""))
+            if re.search(last, text):
+                return text
+        raise Failed("llama-perplexity printed no %s in %d runs" % (last, TRIES))
 
     def theirs(self, plain, key, model, model_id, k="f32", v="f32"):
         path = self.at("peer-%s-%s-%s-%s-%s.json" % (model_id, k, v, self.text_id, self.peer_id))
@@ -219,13 +226,13 @@ class Fidelity:
             whole = self.at("peer-floats-%s-%s-%s" % (key, self.text_id, self.peer_id))
 
             def make(to):
-                text = self.ask_peer("-m", plain, "-f", self.text, "--kl-divergence-base", to, "-ctk", "f32", "-ctv", "f32", "-fa", "off")
+                text = self.ask_peer("Final estimate: PPL =", "-m", plain, "-f", self.text, "--kl-divergence-base", to, "-ctk", "f32", "-ctv", "f32", "-fa", "off")
                 write_whole(whole + ".json", json.dumps(number(text, "Final estimate: PPL")).encode())
             base = self.kept("peer-base-%s-%s-%s" % (key, self.text_id, self.peer_id), make, keep=False)
             with open(whole + ".json") as f:
                 ppl = json.load(f)
             flash = "off" if (k, v) == ("f32", "f32") else "on"
-            got = of_peer(self.ask_peer("-m", model, "--kl-divergence", "--kl-divergence-base", base, "-ctk", k, "-ctv", v, "-fa", flash), ppl)
+            got = of_peer(self.ask_peer("Same top p:", "-m", model, "--kl-divergence", "--kl-divergence-base", base, "-ctk", k, "-ctv", v, "-fa", flash), ppl)
             write_whole(path, json.dumps(got).encode())
         with open(path) as f:
             return Figures(json.load(f))
@@ -342,6 +349,7 @@ def main():
                     f.weights(kind)
                 except Failed as why:
                     failed.append("%s, %s: %s" % (name, kind, why))
+                    say("  " + failed[-1])
             f.caches(list(filter(None, o.caches.split(","))))
         except Failed as why:
             failed.append("%s: %s" % (name, why))
