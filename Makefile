@@ -195,9 +195,6 @@ quality: llmrun                        ## what each weight type costs MODEL (mod
 fidelity: llmrun                       ## rounding of activations and caches, weights apart: public models in REAL, Pip, Pip with outliers; beside llama-perplexity in PEER, as Markdown; FIDELITY="--models smollm2 --types Q8_0"
 	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/bench/fidelity.py --llmrun ./llmrun $(FIDELITY)
 
-gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
-	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
-
 results: llmrun                        ## MINUTES (15) of llmrun beside PEERS and IK (folders with llama-bench), models in MODEL_DIR; rows go to tests/bench/results/, then plots
 	@RESULTS="$(RESULTS)" $(PYTHON) tests/bench/measure.py --llmrun ./llmrun --peers "$(PEERS)" --ik "$(IK)" --model-dir "$(MODEL_DIR)" --minutes $(MINUTES) $(RESULTS)
 	@$(MAKE) --no-print-directory plots
@@ -583,4 +580,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help

@@ -17,7 +17,7 @@ a log-probability.
   Models: smollm2 (SmolLM2 135M Instruct, Q4_1 as published), gemma3 (Gemma 3 270M, Q4_K_M), pip (models/pip-f16.gguf), planted (pip
 with channels of activations as far above the others as in the public models; outliers.py). Rows whose length is no multiple of
 256, as in smollm2 and gemma3, have no K types: a mixture takes Q5_0 or Q8_0 there, as llama.cpp does.
-  The text: 24 windows of English, tables, code and stories from this repository; --text names another. --keep keeps files and our bases in
+  The text: some 40 windows of English, tables, code and stories from this repository; --text names another. --keep keeps files and our bases in
 --cache, so that a row of another build takes seconds; the base is then that of the first build. Figures of llama.cpp are always kept.
 """
 import argparse, importlib.util, json, os, re, shutil, subprocess, sys, tempfile, time
@@ -182,7 +182,7 @@ class Fidelity:
                 raise Failed(str(why))
             plain = self.plain
             # Pip's ffn_down has outliers as large as the public models' by itself
-            self.plain = self.kept("planted-%s.gguf" % digest(outliers.__file__, plain), lambda to: outliers.plant(plain, to, ["attn", "attn_out", "ffn"]))
+            self.plain = self.kept("planted-%s.gguf" % digest(outliers.__file__, plain), lambda to: outliers.plant(plain, to, ["attn", "attn_out", "ffn", "keys"]))
         self.plain_id = digest(self.plain)
         self.text_id = "%s-%d-%d" % (digest(self.text), self.o.ctx, self.o.windows)
         info = json.loads(self.llmrun("--inspect", "--json", "-m", self.plain))

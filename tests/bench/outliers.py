@@ -7,14 +7,15 @@
     python3 tests/bench/outliers.py --off-grid F32.gguf OUT.gguf     # a model that was dequantised, as if it had never been quantised
 
 Published models have a few channels whose activations are 5 to 60 times those of the others, in each matrix's input; random weights
-and Pip have none. A copy gets them by larger gains of attn_norm, ffn_norm and output_norm, and by larger rows of attn_v (which
-attn_output reads) and ffn_up (which ffn_down reads): --kinds names the inputs. Each channel's factor is drawn from the distribution of
-the channels of the real models (PROFILE), so that the ratios within blocks come out as measured.
-  Where a matrix that reads such a channel is of floats, its column is divided by the factor: the model computes what it did, and the largest
-factors go to the channels that matter least. Columns of quantised matrices are left, since a block's scale has nothing left for so small a
-column: such a copy has the speed of a real model and says nothing of use. --off-grid draws factors of 0.8 to 1.25 in place of these: weights of
-floats that came from a quantised file lie on no grid afterwards, on which one type would be exact and others not. --measure runs a reading of the model in numpy on --windows windows
-of 512 tokens. Needs numpy.
+have none. A copy gets them by larger gains of attn_norm, ffn_norm and output_norm, and by larger rows of attn_v (which attn_output reads)
+and ffn_up (which ffn_down reads); one rotary pair of each head's keys is 10 times as large. --kinds names the inputs, and keys. Each
+channel's factor is drawn from the distribution of the channels of the real models (PROFILE), so that the ratios within blocks come out as
+measured.
+  Where a matrix that reads such a channel is of floats, its column is divided by the factor: the model computes what it did, and the
+largest factors go to the channels that matter least. Columns of quantised matrices are left, since a block's scale has nothing left for so
+small a column: such a copy has the speed of a real model and says nothing of use. --off-grid draws factors of 0.8 to 1.25 in place of these:
+weights of floats that came from a quantised file lie on no grid afterwards, on which one type would be exact and others not. --measure
+runs a reading of the model in numpy on --windows windows of 512 tokens. Needs numpy.
 """
 import argparse, mmap, os, shutil, subprocess, sys, tempfile
 
@@ -37,6 +38,8 @@ PROFILE = {
     "down":     [1, 1.35, 2.1, 2.9, 4.3, 5.6, 7.1, 12, 100],
     "output":   [1, 1.2, 1.55, 2.0, 3.2, 5.2, 7.6, 15, 55],
 }
+PLANTED = [*PROFILE, "keys"]
+KEY_FACTOR = 10                                        # of a rotary pair in a head's keys
 F32, F16, BF16 = FLOATS = 0, 1, 30
 # where the f16 that scale a block are; a whole row is scaled by them
 SCALES = {2: (0,), 3: (0, 2), 6: (0,), 7: (0, 2), 8: (0,), 10: (80, 82), 11: (108,), 12: (0, 2), 13: (0, 2), 14: (208,), 16: (0,), 17: (0,),
@@ -131,7 +134,7 @@ def scale_columns(f, name, by):
 
 class Planter:
     def __init__(self, f, seed, off_grid):
-        self.f, self.rng, self.off_grid = f, np.random.default_rng(seed), off_grid
+        self.f, self.rng, self.off_grid, self.key_rng = f, np.random.default_rng(seed), off_grid, np.random.default_rng(seed + 1)
 
     def spread(self, kind, made, readers, channel=None):
         """Channels of an input: `made`, the tensor whose rows they are; what reads them; channel, the row that each of its columns reads."""
@@ -153,6 +156,26 @@ class Planter:
                 scale_columns(f, r, 1 / by[channel])
         scale_rows(f, made, by)
 
+    def keys(self, b, heads, kv):
+        """One rotary pair of each key head gets larger and that of its queries as much smaller: exact, whatever the types, but for the rounding of scales. Of all pairs
+        it is the middle one by weight where keys have a norm, whose gains all heads share."""
+        f, normed = self.f, b + "attn_k_norm.weight" in self.f
+        hd = f.infos[b + "attn_k.weight"][0][1] // kv
+        pairs = np.arange(hd).reshape(-1, 2) if f.meta["general.architecture"] == "llama" else np.arange(hd).reshape(2, -1).T
+        key, query = np.ones((kv, hd)), np.ones((heads, hd))
+        if normed and f.infos[b + "attn_k_norm.weight"][0] != [hd]:
+            raise SystemExit(b + "attn_k_norm.weight: not a gain for each value of a head")
+        matter = np.abs(f[b + "attn_k_norm.weight"] * f[b + "attn_q_norm.weight"])[pairs].sum(1) if normed else None
+        for head in range(kv):
+            at = pairs[np.argsort(matter)[len(pairs) // 2] if normed else self.key_rng.integers(len(pairs))]
+            key[head, at] = KEY_FACTOR
+            query[head * (heads // kv):(head + 1) * (heads // kv), at] = 1 / KEY_FACTOR
+        for name, by in ("k", key), ("q", query):
+            if normed:
+                scale_rows(f, b + "attn_%s_norm.weight" % name, by[0])
+            else:
+                scale_rows(f, b + "attn_%s.weight" % name, by.reshape(-1))
+
     def plant(self, kinds):
         f, arch = self.f, self.f.meta["general.architecture"]
         heads = f.meta[arch + ".attention.head_count"]
@@ -167,16 +190,18 @@ class Planter:
                 self.spread("ffn", b + "ffn_norm.weight", [b + "ffn_gate.weight", b + "ffn_up.weight"])
             if "down" in kinds:
                 self.spread("down", b + "ffn_up.weight", [b + "ffn_down.weight"])
+            if "keys" in kinds:
+                self.keys(b, heads, kv)
         if "output" in kinds and "output.weight" in f:
             self.spread("output", "output_norm.weight", ["output.weight"])
 
 
-def plant(source, target, kinds=tuple(PROFILE), seed=1, off_grid=False):
+def plant(source, target, kinds=None, seed=1, off_grid=False):
     """Writes a copy of a model with outliers in the inputs of these kinds, or with small factors everywhere."""
     shutil.copy(source, target)
     os.chmod(target, 0o644)
     f = Mapped(target, write=True)
-    Planter(f, seed, off_grid).plant(kinds)
+    Planter(f, seed, off_grid).plant(kinds or (list(PROFILE) if off_grid else PLANTED))
     f.b.flush()
     return target
 
@@ -269,7 +294,7 @@ def main():
     p.add_argument("--measure", action="store_true", help="measure the model and write nothing")
     p.add_argument("--layers", action="store_true", help="a table by layer as well")
     p.add_argument("--off-grid", action="store_true", help="small factors in place of outliers")
-    p.add_argument("--kinds", default=",".join(PROFILE), help="inputs that get outliers, by comma (default %(default)s)")
+    p.add_argument("--kinds", help="what gets outliers, by comma (default %s)" % ",".join(PLANTED))
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--windows", type=int, default=4, help="windows of %d tokens to measure (default %%(default)s)" % WINDOW)
     p.add_argument("--text", help="a text to measure on in place of fidelity.py's")
@@ -277,10 +302,11 @@ def main():
     o = p.parse_args()
     if o.measure == bool(o.out):
         p.error("expected MODEL OUT, or --measure MODEL")
-    if set(o.kinds.split(",")) - set(PROFILE):
-        p.error("--kinds: expected of " + ", ".join(PROFILE))
+    kinds = o.kinds.split(",") if o.kinds else None
+    if set(kinds or []) - set(PLANTED):
+        p.error("--kinds: expected of " + ", ".join(PLANTED))
     if o.out:
-        plant(o.model, o.out, o.kinds.split(","), o.seed, o.off_grid)
+        plant(o.model, o.out, kinds, o.seed, o.off_grid)
     else:
         tables(measure(o), o.layers)
 
