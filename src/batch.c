@@ -816,7 +816,7 @@ static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
     r.index = l->n_asked++ * r.n;
     r.keep = l->q.n_prompt > 1 ? INT_MAX : l->keep;
     r.logprobs = r.logprobs || b->job->fields & REQ_LOGPROB;
-    r.owner = l;
+    r.owner = l, r.share = l->q.n;
     if (!l->answer) {
         l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
         l->next = b->begun;

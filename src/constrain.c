@@ -29,6 +29,9 @@ enum {
     CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may be between thinking and the constraint */
     CONSTRAIN_STATES = 500000,                        /* of the regular languages of a schema */
     CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
+    CONSTRAIN_WORK = 1 << 23,                         /* units of work that ways to the ends of the answers to a line may take: about
+                                                       * a second; after that their ends are no longer looked for */
+    CONSTRAIN_STEP_WORK = 1 << 14,                    /* and those of a token that do not count: a millisecond or two */
 };
 
 typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE,
@@ -306,6 +309,7 @@ static constrain *constrain__try(const constrain_spec *o, const tok_vocab *v, co
         err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
     const int32_t root = why.code ? 0 : constrain__build(c, o, &why);
     if (!why.code) gram_seal(c->g, root, &why);
+    if (!why.code && c->close && w && !gram_ways(c->g)) err_set(&why, EXIT_RESOURCE, "out of memory: ways to the end of a constraint");
     if (!why.code && w && !(c->m = mask_new(c->g, w)))
         err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
@@ -534,18 +538,20 @@ struct constrain_seq {
     bool           strip;                             /* the next token loses its leading blank */
     bool           refused;                           /* a token came that is not allowed */
     const tok_ids *ends;                              /* further tokens that end an answer; NULL: none */
+    uint64_t       budget;                            /* units of work for ways to its end that are left */
     int32_t        n_bits;                            /* ids of the vocabulary */
     uint32_t       bits[];
 };
 
-/* At the beginning of an answer. stripped: its first token loses its leading blank. c and ends stay their owner's,
- * longer than the place. */
-static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_ids *ends) {
+/* At the beginning of an answer, one of so many to a line, which share its budget. stripped: its first token loses its leading
+ * blank. c and ends stay their owner's, longer than the place. */
+static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_ids *ends, int share) {
     const int32_t  n = tok_count(c->v);
     constrain_seq *s = mem_new(1, sizeof *s + ((size_t)n + 31) / 32 * sizeof *s->bits);
     s->c = c;
     s->strip = stripped;
     s->ends = ends;
+    s->budget = CONSTRAIN_WORK / (uint64_t)max_int(share, 1);
     s->n_bits = n;
     pthread_mutex_lock(&c->lock);
     gram_track_open(&s->at, c->g);
@@ -554,7 +560,7 @@ static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_i
 }
 
 /* A place of the same constraint, at its beginning. */
-static constrain_seq *constrain_seq_like(const constrain_seq *s) { return constrain_seq_new(s->c, false, s->ends); }
+static constrain_seq *constrain_seq_like(const constrain_seq *s) { return constrain_seq_new(s->c, false, s->ends, 1); }
 
 /* Whether the next token loses its leading blank. */
 static bool constrain_strips(const constrain_seq *s) { return s->strip; }
@@ -568,13 +574,14 @@ static void constrain_seq_free(constrain_seq *s) {
     mem_free(s);
 }
 
-/* Both are of the same constraint. */
+/* Both are of the same constraint. The budget is the smaller one: what was spent ahead of an answer is spent. */
 static void constrain_seq_copy(constrain_seq *s, const constrain_seq *from) {
     pthread_mutex_lock(&s->c->lock);
     gram_track_copy(&s->at, &from->at);
     pthread_mutex_unlock(&s->c->lock);
     s->strip = from->strip;
     s->refused = from->refused;
+    s->budget = min_u64(s->budget, from->budget);
 }
 
 /* Whether the text so far is whole. */
@@ -602,11 +609,13 @@ static bool constrain__any(const uint32_t *bits, int32_t n) {
 /* Finds the tokens that may come next, into s->bits. left: tokens that the answer may still have, -1: any number.
  * False: a limit was reached. */
 static bool constrain__find_bits(constrain_seq *s, int64_t left) {
-    const bool      closes = s->c->close && left >= 0;
+    const bool      closes = s->c->close && left >= 0 && s->budget;
     const size_t    size = ((size_t)s->n_bits + 31) / 32 * sizeof *s->bits;
+    uint64_t        units = 0;
     pthread_mutex_lock(&s->c->lock);
-    const uint32_t *bits = closes ? mask_closing(s->c->m, s->at.set, s->strip, left) : NULL;
+    const uint32_t *bits = closes ? mask_closing(s->c->m, s->at.set, s->strip, left, &units) : NULL;
     if (!bits || !constrain__any(bits, s->n_bits)) bits = mask_of(s->c->m, s->at.set, s->strip);
+    if (units > CONSTRAIN_STEP_WORK) s->budget -= min_u64(s->budget, units - CONSTRAIN_STEP_WORK);
     if (bits) memcpy(s->bits, bits, size);
     const bool complete = gram_complete(s->c->g, s->at.set);
     pthread_mutex_unlock(&s->c->lock);
