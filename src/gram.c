@@ -30,7 +30,7 @@
  * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
  * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_word, gram_collect, gram_hold, gram_full,
  * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
- * gram_has_tokens, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
+ * gram_has_tokens, gram_work_begin, gram_work_end, gram_bytes, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
  * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
  * gram_unguarded, gram_ways, gram_meter, gram_spent, gram_metered, gram_least, gram_way, gram_note, gram_stats.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
@@ -237,6 +237,9 @@ struct gram {
     bytes        text;                                /* of gram_match; p NULL: none */
     size_t       at;                                  /* bytes of it that are read */
     int64_t      bank;                                /* units of work that are left for the text */
+    uint64_t     worked, work_from, work_most;        /* units of work of all steps; where a task began and where it ends */
+    bool         stops;                               /* an interrupt ends steps */
+    int64_t      peak;                                /* units of the step that took most */
     uint64_t     n_steps;                             /* that were made; for -v */
     uint64_t     n_lookups;                           /* steps that were asked for */
     uint64_t     n_searches, n_units;                 /* searches for ways, and their units of work */
@@ -262,6 +265,7 @@ static bool gram_failed(const gram *g) { return g->err.code != 0; }
 static bool gram__may_grow(gram *g) {
     if ((int64_t)g->n_arc + g->n_state + g->n_act + (int64_t)(g->name_bytes / 16) >= GRAM_NODES)
         gram_fail(g, "more than %d states and edges", GRAM_NODES);
+    if (g_interrupt) gram_fail(g, "interrupted");
     return !gram_failed(g);
 }
 
@@ -301,7 +305,7 @@ static int32_t gram_end(const gram *g, int32_t rule) { return g->rule[rule].end;
 /* An empty automaton: nothing is allocated for running before gram_seal(). */
 static gram *gram_new(void) {
     gram *g = mem_new(1, sizeof *g);
-    g->mem = GRAM_MEM, g->meter_most = UINT64_MAX;
+    g->mem = GRAM_MEM, g->meter_most = g->work_most = UINT64_MAX;
     g->tracks.prev = g->tracks.next = &g->tracks;
     gram_state(g);                                    /* what a failed call returns: state 0, rule 0 */
     gram_rule(g, NULL);
@@ -423,6 +427,8 @@ static size_t gram_ranges_negate(gram_range *r, size_t n) {
 }
 
 /* --- the arena --- */
+
+static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 static gram__blob *gram__at(const gram *g, int32_t id) { return (gram__blob *)(g->arena + 8 * (size_t)id); }
 static uint32_t    gram__n(const gram__blob *b) { return b->size & 0xfffffff; }
@@ -1299,15 +1305,35 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
     if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect_but(g, &id);
     for (int turn = 0;; turn++) {
-        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : GRAM_STEPS;
+        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : (int64_t)min_u64(GRAM_STEPS, g->work_most - g->worked);
+        if (g->stops && (g_interrupt || fuel <= 0)) return GRAM_LIMIT;
         g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
         const int32_t set = f(g, id, arg);
-        g->bank -= fuel - g->fuel;
+        g->bank -= fuel - g->fuel, g->worked += (uint64_t)min_i64(fuel - g->fuel, fuel);
+        g->peak = max_i64(g->peak, fuel - g->fuel);
         if (set && g->stop == GRAM__GO) return set;
         if (g->stop != GRAM__FULL || g->held || turn) return GRAM_LIMIT;
         gram__collect_but(g, &id);
         if (id < 0) return GRAM_LIMIT;
     }
+}
+
+/* From here on steps give GRAM_LIMIT after so many units of work, and after an interrupt. */
+static void gram_work_begin(gram *g, uint64_t units) {
+    g->stops = true;
+    g->work_from = g->worked, g->work_most = gram__plus(g->worked, units);
+}
+
+/* Ends that. Returns how many units were used: fewer where steps were known before. */
+static uint64_t gram_work_end(gram *g) {
+    g->stops = false, g->work_most = UINT64_MAX;
+    return g->worked - g->work_from;
+}
+
+/* Bytes in use, about. */
+static size_t gram_bytes(const gram *g) {
+    return 8 * g->top + min_size(g->scratch_bytes, 64 * (size_t)g->peak) + (size_t)g->n_states * sizeof *g->state +
+           (size_t)g->n_edges * sizeof *g->edge;
 }
 
 static int32_t gram__first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
@@ -1574,6 +1600,7 @@ static void gram__explore(gram__seal *s) {
     for (int32_t i = 0, woken = 0; (i < s->n_spot || woken < s->n_ready) && !gram_failed(g);) {
         if (woken < s->n_ready) gram__wake(s, s->ready[woken++]);
         else gram__visit(s, i++);
+        if (g_interrupt) gram_fail(g, "interrupted");
     }
 }
 
@@ -2254,8 +2281,6 @@ typedef struct {
     uint8_t  byte;
 } gram__ask;
 
-static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
 static uint64_t gram__times(uint64_t a, uint64_t b) {
     uint64_t x;
     return __builtin_mul_overflow(a, b, &x) ? UINT64_MAX : x;
@@ -2752,7 +2777,7 @@ static uint32_t *gram_note(gram *g, int32_t set) {
 
 /* Appends counts of steps, bytes, collections and searches, for -v. */
 static void gram_stats(const gram *g, str *out) {
-    str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections, %llu searches for ways in %llu units",
-            (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections,
-            (unsigned long long)g->n_searches, (unsigned long long)g->n_units);
+    str_fmt(out, "%llu steps of %llu not known before in %llu units of work, %zu bytes, %llu collections, %llu searches for ways "
+            "in %llu units", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, (unsigned long long)g->worked,
+            8 * g->top, (unsigned long long)g->n_collections, (unsigned long long)g->n_searches, (unsigned long long)g->n_units);
 }

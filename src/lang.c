@@ -183,9 +183,9 @@ static void lang_pool_free(lang_pool *p) {
 /* Whether the budget is used up: all results are NULL from then on. */
 static bool lang_over(const lang_pool *p) { return p->over; }
 
-/* Counts what is kept. False: the budget does not allow it. */
+/* Counts what is kept. False: the budget does not allow it, or an interrupt. */
 static bool lang__spend(lang_pool *p, size_t n) {
-    if (n > p->budget - p->used) p->over = true;
+    if (n > p->budget - p->used || g_interrupt) p->over = true;
     else p->used += n;
     return !p->over;
 }
@@ -193,7 +193,7 @@ static bool lang__spend(lang_pool *p, size_t n) {
 /* Counts steps. False: there were too many. */
 static bool lang__work(lang_pool *p, size_t n) {
     p->work += n;
-    if (p->work / LANG_WORK > p->budget) p->over = true;
+    if (p->work / LANG_WORK > p->budget || g_interrupt) p->over = true;
     return !p->over;
 }
 
@@ -542,7 +542,7 @@ static lang_dfa lang__minimal(lang_dfa d) {
     r.hash = mem_new(d.n, sizeof *r.hash);
     uint8_t *starts = mem_new(d.n, 1);
     lang__halves(&r);
-    while (r.n_dirty) lang__round(&r, starts);
+    while (r.n_dirty && !g_interrupt) lang__round(&r, starts);         /* after an interrupt nothing is kept */
     d = lang__number(d, r.block, r.n_block, NULL);
     mem_free(starts);
     mem_free(r.hash);
@@ -624,7 +624,7 @@ static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang
         const uint32_t a = (uint32_t)(x.pair[s] >> 32), b = (uint32_t)x.pair[s];
         lang__state(&out, lang__pair_ends(&x, a, b));
         lang__pair_edges(&x, &out, a, b);
-        if (x.steps > LANG_WORK / 4 * p->budget || x.n > p->budget) p->over = true;
+        if (x.steps > LANG_WORK / 4 * p->budget || x.n > p->budget || g_interrupt) p->over = true;
     }
     lang__work(p, x.steps);
     hmap_drop(&x.pairs);
@@ -2724,7 +2724,7 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     lang__seqs_add(&d.sets, (uint32_t[]){LANG_P_BEGIN, LANG_N_ALL}, 2);     /* state 0 is element LANG_N_ALL */
     for (uint32_t s = 0; ok && s < d.sets.n; s++) {
         lang__subset_state(&d, &out, s);
-        ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most;
+        ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most && !g_interrupt;
     }
     const lang *l = NULL;
     if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out));

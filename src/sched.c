@@ -970,6 +970,14 @@ static void sched__tokens(sched *sc) {
     }
 }
 
+/* Whether an interrupt has ended the work of a constraint: what this step has picked is dropped. */
+static bool sched__is_broken(const sched *sc) {
+    for (int i = 0; i < sc->n_out && g_interrupt; i++)
+        for (int k = 0; k < sc->out[i]->n_pick; k++)
+            if (sc->out[i]->pick[k].id == SCHED_NO_MASK) return true;
+    return false;
+}
+
 /* Picks and adds every token that the step has logits for, or the token itself. */
 static void sched__sample(sched *sc) {
     sc->ids = sched__ids(sc);
@@ -977,7 +985,7 @@ static void sched__sample(sched *sc) {
     mem_freeze("sampling");
     pool_run(sc->eng->p, sched__pick, sc);
     mem_thaw();
-    sched__tokens(sc);
+    if (!sched__is_broken(sc)) sched__tokens(sc);
 }
 
 /* --- vectors --- */

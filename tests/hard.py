@@ -126,6 +126,9 @@ FAMILIES = {
     "nullable rules":       (lambda n: grammar('root ::= ' + ' '.join('r%d' % i for i in range(n)) + ''.join('\nr%d ::= "%c"? r%d?' % (i, 97 + i % 26, i + 1) if i + 1 < n else '\nr%d ::= "z"?' % i for i in range(n))), (5, 30, 200)),
     "rules in rules":       (lambda n: grammar('root ::= r0\n' + ''.join('r%d ::= r%d r%d\n' % (i, i + 1, i + 1) for i in range(n)) + 'r%d ::= "a" | "b"\n' % n), (10, 30, 60)),
     "many rules":           (lambda n: grammar('root ::= ' + ' | '.join('r%d' % i for i in range(n)) + ''.join('\nr%d ::= "%d" r%d | "x"' % (i, i % 10, (i * 7 + 1) % n) for i in range(n))), (100, 5000)),
+    "words somewhere":      (lambda n: grammar("root ::= [^\\x00]* w\nw ::= " + " | ".join('"%s"' % w for w in words(n))), (300, 20000)),
+    "loops beside loops":   (lambda n: grammar("root ::= " + " | ".join('([a-z ]* "%c"){%d}' % (97 + i % 26, i + 2) for i in range(n))), (20, 400)),
+    "counts after counts":  (lambda n: grammar("root ::= " + " ".join("([a-z ]{0,%d} [b-y ]*){0,%d}" % (i + 3, i + 5) for i in range(n))), (5, 60)),
     "any text, then":       (lambda n: grammar('root ::= [^\\x00]* ' + ' '.join('"%c" [^\\x00]*' % (97 + i % 26) for i in range(n))), (3, 30, 300)),
 }
 HARD = {"%s %d" % (name, n): dict(prompt="x", max_tokens=60, seed=1, temperature=0.8, **make(n)) for name, (make, sizes) in FAMILIES.items() for n in sizes}
