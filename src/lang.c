@@ -1428,9 +1428,9 @@ typedef struct {
     size_t     n_open;
     lang_seqs  classes;                               /* of symbols: lo, hi of each range */
     lang_seqs  names;                                 /* of groups */
+    gram_range *set;                                  /* the class that is read: code points */
     size_t     n_set;
     size_t     n_ranges;                              /* of all classes so far */
-    size_t     n_set;
     uint32_t   n_at, n_look;                          /* nodes of these kinds */
 } lang_rx;
 
