@@ -2240,6 +2240,7 @@ enum {
     GRAM__RULES_WORK = 1 << 21,
     GRAM__LEG_WORK = 4,                               /* units of a leg; an edge is one more */
     GRAM__WAY_WORK = 1 << 10,                         /* units of a set whose way is followed byte by byte */
+    GRAM__LOOK_WORK = 8,                              /* units of looking at a set: so 16 bytes of the arena are enough for a unit */
 };
 /* a leg's rule: the one of the query, or none: the state has no registers; its state: after the end of the rule */
 enum { GRAM__QUERY = -1, GRAM__PLAIN = -2, GRAM__OVER = -1 };
@@ -2640,7 +2641,7 @@ static gram__ask *gram__stack_ask(gram *g, uint32_t stack) { return gram__ask_of
  * g->pops from *n on. False: no room, too deep, or the meter has ended. */
 static bool gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, gram__ask *a, size_t *n) {
     const size_t before = *n;
-    uint64_t     least = UINT64_MAX, units = 1;
+    uint64_t     least = UINT64_MAX, units = GRAM__LOOK_WORK;
     for (uint32_t i = head; i < gram__n(b); i += GRAM__LINK) {
         const gram__ask *below = gram__stack_ask(g, b->w[i + 2]);
         if (!below || *n == GRAM_STEPS) return false;
@@ -2725,7 +2726,7 @@ static bool gram__on_stack(const gram *g, int32_t set, int32_t stack) {
 static uint64_t gram__units_of(gram *g, int32_t set, int32_t before, uint64_t *least) {
     size_t             n;
     const gram_config *c = gram_configs(g, set, &n);
-    uint64_t           units = 1 + n;
+    uint64_t           units = GRAM__LOOK_WORK + n;
     *least = 1;
     if (gram__is_over(g, set)) return units;
     const gram__ask *a = gram__look(g, set);
@@ -2757,14 +2758,14 @@ static bool gram__way_find(gram *g, int32_t set, gram__ask *a) {
 
 /* The set after the first byte of the shortest way of a set that is not whole, of several the one whose bytes are least.
  * GRAM_DEAD: there is none, or it begins with a control token, or it takes too much work; GRAM_LIMIT: the meter has ended, or
- * no room. *known: it was counted by this meter before. Collections must be held off. */
-static int32_t gram_way(gram *g, int32_t set, uint8_t *byte, bool *known) {
+ * no room. free: units that are not counted; *known: it was counted by this meter before. Collections must be held off. */
+static int32_t gram_way(gram *g, int32_t set, uint64_t free, uint8_t *byte, bool *known) {
     if (gram_least(g, set) == UINT64_MAX) return g->spent ? GRAM_LIMIT : GRAM_DEAD;
     gram__ask *a = gram__look(g, set);
     if (a && a->units > GRAM__WAY_WORK) return GRAM_DEAD;
     if (!a || (!a->next && !gram__way_find(g, set, a))) return GRAM_LIMIT;
     *known = a->next_counted == g->meter;
-    if (!*known) a->next_counted = g->meter, gram__charge(g, a->next_units);
+    if (!*known) a->next_counted = g->meter, gram__charge(g, a->next_units - min_u64(free, a->next_units));
     *byte = a->byte;
     return g->spent ? GRAM_LIMIT : a->next;
 }

@@ -328,6 +328,9 @@ enum {
                                                        * 50 ms */
     MASK_MEASURE_WORK = MASK_WORK / 2,                /* the same, where it is only asked whether ends matter in this step, */
     MASK_LOCAL_WORK = MASK_WORK / 8,                  /* and of one state */
+    MASK_OWN_WORK = 64,                               /* units of a byte of the way of an answer itself, which are not counted: most
+                                                       * of that way is known since the token before */
+    MASK_NEAR_ROOM = 12 << 20,                        /* bytes of the arena for that work */
     MASK_FAR = 32                                     /* where that takes too much work: so many tokens more than twice the bytes to
                                                        * the end are enough */
 };
@@ -387,6 +390,7 @@ typedef struct mask_cache {
     uint64_t          most;
     uint64_t          units;                          /* of work in this step */
     int64_t           left;                           /* tokens that may come after the next one; -1: any number */
+    bool              own;                            /* the way of the answer itself is followed */
     uint32_t          n_local;                        /* entries of `local` */
     uint32_t          generation;                     /* of the automaton when all this was made */
     uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
@@ -519,7 +523,7 @@ static uint64_t mask__follow(mask_cache *m, int32_t set, uint64_t n) {
     bool     limit = n > MASK_WAY, odd = limit, before = false;
     for (m->at[0] = set; i < end && !odd; i++) {
         const uint32_t *note = gram_note(m->g, m->at[i]);
-        m->at[i + 1] = gram_way(m->g, m->at[i], &m->way[i], &before);
+        m->at[i + 1] = gram_way(m->g, m->at[i], m->own ? MASK_OWN_WORK : 0, &m->way[i], &before);
         limit = !note || m->at[i + 1] == GRAM_LIMIT;
         odd = limit || m->at[i + 1] < 0 || (before && *note == MASK_NOT_BYTES);
         if (!odd && before && *note && end == n) end = min_u64(n, i + m->w->longest);
@@ -1142,8 +1146,10 @@ static uint64_t mask__to_end(mask_cache *m, int32_t set, uint64_t *units) {
 static const uint32_t *mask__near(mask_cache *m, int32_t set, bool first, int64_t left, uint64_t *units) {
     gram_hold(m->g, true);
     gram_meter(m->g, MASK_WORK - min_u64(MASK_WORK, *units));
-    m->left = left - 1;
-    const bool ok = mask__closes(m, set, (uint64_t)left) && mask__fill(m, set, first, m->bits) && !gram_spent(m->g);
+    m->own = true;
+    bool ok = mask__closes(m, set, (uint64_t)left);
+    m->own = false, m->left = left - 1;
+    ok = ok && mask__fill(m, set, first, m->bits) && !gram_spent(m->g);
     m->left = -1;
     *units += gram_metered(m->g);
     gram_hold(m->g, false);
@@ -1167,7 +1173,10 @@ static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int6
         if (m->measures && (bits = mask__get(m, t.set, first))) *units += m->units;
         m->measures = false;
         const bool far = bits && m->most == UINT64_MAX && (uint64_t)left / 2 > least + MASK_FAR;
-        if (!bits || (m->most >= (uint64_t)left && !far)) bits = mask__near(m, t.set, first, left, units);
+        if (!bits || (m->most >= (uint64_t)left && !far)) {
+            if (gram_room(m->g) < MASK_NEAR_ROOM) gram_collect(m->g), mask__refresh(m);
+            bits = mask__near(m, t.set, first, left, units);
+        }
     }
     gram_meter(m->g, UINT64_MAX);
     if (!bits) bits = mask__get(m, t.set, first);

@@ -1,9 +1,17 @@
-"""Constraints made to be hard: families of schemas, expressions and grammars, each at several sizes.
+#!/usr/bin/env python3
+"""Tests of constraints that are made to be hard: families of schemas, expressions and grammars, each at several sizes.
 
-    python3 tests/hard.py ./llmrun [WORD ...]     CPU seconds, MiB and outcome of each as a batch file of one line; of those whose name holds a word
+    python3 tests/hard.py ./llmrun [WORD ...] [--all]     cases whose name holds a word, else all; of 30 constraints, or of all of them
+    python3 tests/hard.py ./llmrun [WORD ...] --list      CPU seconds, MiB and outcome of each alone; of those whose name holds a word
 """
-import json, os, resource, subprocess, sys, tempfile, time
+import argparse, json, os, random, re, resource, signal, subprocess, sys
+from kit import SLOW, begin, case, check, done, finish, jsonl, new_folder, records, same, until_caught, walk
 
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+TMP = new_folder("hard")
+SAMPLE = 30
+O = None                               # options of this script
 
 def chain(n, make, last):
     for i in reversed(range(n)):
@@ -132,34 +140,138 @@ FAMILIES = {
     "any text, then":       (lambda n: grammar('root ::= [^\\x00]* ' + ' '.join('"%c" [^\\x00]*' % (97 + i % 26) for i in range(n))), (3, 30, 300)),
 }
 HARD = {"%s %d" % (name, n): dict(prompt="x", max_tokens=60, seed=1, temperature=0.8, **make(n)) for name, (make, sizes) in FAMILIES.items() for n in sizes}
+PLAIN = [{"prompt": "Once upon a time", "max_tokens": 24, "seed": 3}, {"prompt": "A list:", "max_tokens": 24, "temperature": 0, "regex": r"( [a-z]{1,9},){2,5} and [a-z]+\."},
+         {"prompt": "Pip", "max_tokens": 30, "seed": 5, **schema(type="object", properties={"name": {"type": "string", "maxLength": 9}, "age": {"type": "integer"}},
+                                                               required=["name", "age"], additionalProperties=False)}]
+
+# what a line may take, beside the model: see CONSTRAIN_WORK and the enumerators after it, MASK_WORK
+WAYS = (1 << 23) + 60 * (1 << 14) + (1 << 21)
+STEPS = (1 << 25) + 60 * (1 << 19) + (1 << 20)
+CPU, MEM = 20, 256                     # seconds, with much to spare: a line takes less than one; MiB
+COUNTS = re.compile(rb"constraint  \d+ steps of \d+ not known before in (\d+) units of work, .*, \d+ searches for ways in (\d+) units")
 
 
-def cost(binary, model, lines, seconds):
-    """CPU seconds, MiB, exit code and output of a batch file of these lines."""
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as f:
-        f.write(b"".join(json.dumps(x).encode() + b"\n" for x in lines))
-        f.flush()
-        p = subprocess.Popen([binary, "-m", model, "--batch", f.name, "-q", "-t", "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1)))
+def chosen():
+    """All of them, or the hardest of the families in turn."""
+    if O.all:
+        return list(HARD)
+    last = ["%s %d" % (name, sizes[-1]) for name, (_, sizes) in FAMILIES.items()]
+    return random.Random(7).sample(last, SAMPLE)
+
+
+def put(name, lines):
+    path = os.path.join(TMP, name)
+    with open(path, "wb") as f:
+        f.write(jsonl(lines))
+    return path
+
+
+def cost(lines, *args, seconds=CPU):
+    """A batch of these lines: exit code, stdout, stderr, CPU seconds, MiB at most."""
+    path = put("cost.jsonl", lines)
+    limit = int(seconds * SLOW)
+    with open(os.path.join(TMP, "err"), "w+b") as err:
+        p = subprocess.Popen(["sh", "-c", "ulimit -t %d; exec \"$0\" \"$@\"" % limit, O.binary, "-m", PIP, "--batch", path, *args], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=err)
         out = p.stdout.read()
         _, status, used = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
-        return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, p.returncode, out
+        err.seek(0)
+        return p.returncode, out, err.read(), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def main(binary, *asked):
-    model = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models", "pip-q4_k_m.gguf")
-    for name, line in HARD.items():
-        if asked and not any(w in name for w in asked):
-            continue
-        cpu, mem, rc, out = cost(binary, model, [line], 20)
+@case
+def alone():
+    """each constraint alone: an answer, or a clear error of its line; the work for its ways and its masks, counted in units, and its memory have a bound"""
+    for name in chosen():
+        rc, out, err, _, mem = cost([HARD[name]], "-v", "-t", "1")
+        check(rc in (0, 1), "%s: exit %d, %r" % (name, rc, err[-300:]))
+        r = records(out)[1]
+        check(r.body or re.fullmatch(r"(structured_outputs|regex|grammar|the constraint).*(more than|spent|too many|too much|too large|expected at most|no text|room|supported|satisfies).*",
+                                     r.error["message"]), "%s: %r" % (name, r.error))
+        for steps, ways in COUNTS.findall(err):
+            check(int(steps) <= STEPS and int(ways) <= WAYS, "%s: %s units of steps, %s of ways" % (name, steps.decode(), ways.decode()))
+        check(mem <= MEM * (4 if SLOW > 1 else 1), "%s: %d MiB" % (name, mem))
+
+
+@case
+def together():
+    """in one file with ordinary lines: these have the text that they have alone, the hard ones too, in the memory of a few, by one thread and two, with choices"""
+    names = chosen()
+    lines = [x for i, name in enumerate(names) for x in (HARD[name], PLAIN[i % 3])]
+    rc, out, err, _, mem = cost(lines, "-q", "-t", "2", seconds=CPU * len(names))
+    check(rc in (0, 1) and mem <= 2 * MEM * (4 if SLOW > 1 else 1), "exit %d, %d MiB, %r" % (rc, mem, err[-300:]))
+    found = records(out)
+    own = records(done(finish(begin([O.binary, "-m", PIP, "--batch", put("plain.jsonl", PLAIN), "-q"])), "the ordinary lines"))
+    for i in range(len(names)):
+        same(found[2 * i + 2].texts(), own[i % 3 + 1].texts(), "an ordinary line beside %s" % names[i])
+        same(found[2 * i + 2].body["usage"]["completion_tokens"], own[i % 3 + 1].body["usage"]["completion_tokens"], "its tokens")
+    for i in range(0, len(names), 1 if O.all else 3):
+        one = records(cost([HARD[names[i]]], "-q", "-t", "1")[1])[1]
+        same((one.error or {}).get("message") or one.texts(), (found[2 * i + 1].error or {}).get("message") or found[2 * i + 1].texts(), "%s in the file" % names[i])
+
+
+@case
+def known_before():
+    """where the budget of a line ends does not depend on what the lines before it have found: the same line thrice, without guesses, by two threads; its choices share it"""
+    for name in ("unique objects 5", "unique short texts 10", "names of one kind 4", "palindromes 20", "least of many 60", "dependent schemas 8"):
+        for line in (HARD[name], dict(HARD[name], n=3)):
+            one = records(cost([line], "-q", "-t", "1")[1])[1].texts()
+            for args in ((), ("-t", "2", "--no-lookup"), ("-np", "1")):
+                found = records(cost([line] * 3, "-q", *args)[1])
+                for no in found:
+                    same(found[no].texts(), one, "%s, %d choices, %s, line %d" % (name, line.get("n", 1), " ".join(args), no))
+
+
+@case
+def ends_close():
+    """an array of objects that differ in a key ends whole within its tokens, as its ways are found in the budget"""
+    for tokens in (60, 70, 90):
+        r = records(cost([dict(HARD["unique objects 5"], max_tokens=tokens)], "-q")[1])[1]
+        same(r.body["choices"][0]["finish_reason"], "stop", "%d tokens" % tokens)
+        ids = [x["id"] for x in json.loads(r.texts()[0])]
+        check(len(ids) >= 5 and len(set(ids)) == len(ids), "%d tokens: %r" % (tokens, ids))
+
+
+@case
+def interrupted():
+    """SIGINT while a constraint is compiled, searched or masked: exit 130, no line has an error for it, --resume answers the rest as without"""
+    lines = [dict(HARD[n], custom_id=n) for n in ("counts after counts 60", "patterns in not 14", "letters somewhere 14", "nullable rules 200", "unique objects 5", "palindromes 20")]
+    whole = records(cost(lines, "-q")[1])
+    for tenths in (1, 3, 6):
+        path = os.path.join(TMP, "interrupted%d.jsonl" % tenths)
+        p = begin([O.binary, "-m", PIP, "--batch", put("in.jsonl", lines), "-q", "-np", "1", "-o", path])
+        until_caught(p, signal.SIGINT)
         try:
-            r = json.loads(out.decode().strip().splitlines()[-1])
-            said = r["error"]["message"][:100] if r["error"] else "%s %r" % (r["response"]["body"]["choices"][0]["finish_reason"], r["response"]["body"]["choices"][0]["text"][:60])
-        except (ValueError, IndexError, KeyError):
-            said = repr(out[-100:])
-        print("%6.2f s %6.0f MiB  rc %d  %-28s %s" % (cpu, mem, rc, name, said), flush=True)
+            p.wait(tenths / 10)
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGINT)
+        r = finish(p)
+        check(r.rc in (0, 1, 130), repr(r))
+        with open(path, "rb") as f:
+            for no, x in records(b"".join(y for y in f.read().splitlines(True) if b'"custom_id"' in y)).items():
+                same((x.error, x.texts()), (whole[no].error, whole[no].texts()), "a line before the interrupt")
+        finish(begin([O.binary, "-m", PIP, "--batch", put("in.jsonl", lines), "-q", "--resume", "-o", path]))
+        with open(path, "rb") as f:
+            found = records(b"".join(y for y in f.read().splitlines(True) if b'"custom_id"' in y))
+        same({no: x.texts() for no, x in found.items()}, {no: x.texts() for no, x in whole.items()}, "resumed")
+
+
+def show(words):
+    for name, line in HARD.items():
+        if not words or any(w in name for w in words):
+            rc, out, err, cpu, mem = cost([line], "-q", "-t", "1")
+            r = records(out)[1] if out else None
+            said = "exit %d %r" % (rc, err[-100:]) if not r else r.error["message"][:100] if r.error else "%s %r" % (r.body["choices"][0]["finish_reason"], r.texts()[0][:60])
+            print("%6.2f s %6.0f MiB  %-28s %s" % (cpu, mem, name, said), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    p = argparse.ArgumentParser()
+    p.add_argument("binary")
+    p.add_argument("words", nargs="*")
+    p.add_argument("--all", action="store_true")
+    p.add_argument("--list", action="store_true")
+    O = p.parse_args()
+    O.binary = os.path.abspath(O.binary)
+    sys.exit(show(O.words) if O.list else walk("hard", O.words, TMP))
