@@ -918,15 +918,16 @@ static bool mask__is_broad(gram *g, int32_t set) {
 
 enum { MASK_SINGLE = 8 };                             /* bytes to look at where each takes much work */
 
-/* The first tokens of one byte that may follow; at least one. */
+/* The first tokens of one byte that lead nearer to the end; at least one. */
 static mask__end mask__single(mask_cache *m, int32_t set, uint32_t *bits) {
     const mask__trie *t = &m->w->all;
+    const uint64_t    n = gram_least(m->g, set);
     for (int b = 0, tried = 0, good = 0; b < 256 && (tried < MASK_SINGLE || !good); b++) {
         const mask__node *node = &t->node[t->root[b]];
         const int32_t     next = t->root[b] == t->n_node ? GRAM_DEAD : gram_step(m->g, set, (uint8_t)b);
         if (next == GRAM_LIMIT) return MASK_FULL;
         tried += next >= 0;
-        if (next < 0 || !mask__judge(m, next)) continue;
+        if (next < 0 || gram_least(m->g, next) >= n || !mask__judge(m, next)) continue;
         mask__set(bits, t->id + node->tok, node[1].tok - node->tok);
         good++;
     }
@@ -1174,7 +1175,8 @@ static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int6
         m->measures = false;
         const bool far = bits && m->most == UINT64_MAX && (uint64_t)left / 2 > least + MASK_FAR;
         if (!bits || (m->most >= (uint64_t)left && !far)) {
-            if (gram_room(m->g) < MASK_NEAR_ROOM) gram_collect(m->g), mask__refresh(m);
+            if (gram_room(m->g) < MASK_NEAR_ROOM) gram_collect(m->g);
+            mask__refresh(m);
             bits = mask__near(m, t.set, first, left, units);
         }
     }
