@@ -29,11 +29,11 @@ enum {
     CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may be between thinking and the constraint */
     CONSTRAIN_STATES = 500000,                        /* of the regular languages of a schema */
     CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
-    CONSTRAIN_WORK = 1 << 23,                         /* units of work that ways to the ends of the answers to a line may take: about
-                                                       * a second; after that their ends are no longer looked for */
+    CONSTRAIN_WORK = 1 << 23,                         /* units of work that ways to the ends of the answers to a line may take:
+                                                       * about a second; after that their ends are not looked for */
     CONSTRAIN_STEP_WORK = 1 << 14,                    /* and those of a token that do not count: a millisecond or two */
-    CONSTRAIN_MASK_WORK = 1 << 25,                    /* the same of steps of the automaton for masks: half a second; after that the
-                                                       * answer fails. What other answers have found costs nothing. */
+    CONSTRAIN_MASK_WORK = 1 << 25,                    /* the same of steps of the automaton for masks: half a second; after that
+                                                       * the answer fails. What other answers have found costs nothing. */
     CONSTRAIN_MASK_STEP = 1 << 19,                    /* five milliseconds */
     CONSTRAIN_IDLE_MEM = 64 << 20,                    /* bytes of the automata that are kept while nobody uses them, about */
 };
@@ -313,7 +313,8 @@ static constrain *constrain__try(const constrain_spec *o, const tok_vocab *v, co
         err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
     const int32_t root = why.code ? 0 : constrain__build(c, o, &why);
     if (!why.code) gram_seal(c->g, root, &why);
-    if (!why.code && c->close && w && !gram_ways(c->g)) err_set(&why, EXIT_RESOURCE, "out of memory: ways to the end of a constraint");
+    if (!why.code && c->close && w && !gram_ways(c->g))
+        err_set(&why, EXIT_RESOURCE, "out of memory: ways to the end of a constraint");
     if (!why.code && w && !(c->m = mask_new(c->g, w)))
         err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
@@ -634,11 +635,11 @@ static bool constrain__find_bits(constrain_seq *s, int64_t left, uint64_t work) 
     const size_t    size = ((size_t)s->n_bits + 31) / 32 * sizeof *s->bits;
     uint64_t        units = 0;
     pthread_mutex_lock(&s->c->lock);
-    gram_work_begin(s->c->g, work);
+    gram_task_begin(s->c->g, work);
     const uint32_t *bits = closes ? mask_closing(s->c->m, s->at.set, s->strip, left, &units) : NULL;
     if (!bits || !constrain__any(bits, s->n_bits)) bits = mask_of(s->c->m, s->at.set, s->strip);
     constrain__spend(&s->budget, units, CONSTRAIN_STEP_WORK);
-    constrain__spend(&s->work, gram_work_end(s->c->g), CONSTRAIN_MASK_STEP);
+    constrain__spend(&s->work, gram_task_end(s->c->g), CONSTRAIN_MASK_STEP);
     if (bits) memcpy(s->bits, bits, size);
     const bool complete = gram_complete(s->c->g, s->at.set);
     pthread_mutex_unlock(&s->c->lock);

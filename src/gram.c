@@ -30,7 +30,8 @@
  * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
  * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_word, gram_collect, gram_hold, gram_full,
  * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
- * gram_has_tokens, gram_work_begin, gram_work_end, gram_bytes, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
+ * gram_has_tokens, gram_task_begin, gram_task_end, gram_bytes, gram_step, gram_step_token, gram_local, gram_join, gram_bare,
+ * gram_after, gram_track_open,
  * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
  * gram_unguarded, gram_ways, gram_meter, gram_spent, gram_metered, gram_least, gram_way, gram_note, gram_stats.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
@@ -1319,13 +1320,13 @@ static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_
 }
 
 /* From here on steps give GRAM_LIMIT after so many units of work, and after an interrupt. */
-static void gram_work_begin(gram *g, uint64_t units) {
+static void gram_task_begin(gram *g, uint64_t units) {
     g->stops = true;
     g->work_from = g->worked, g->work_most = gram__plus(g->worked, units);
 }
 
 /* Ends that. Returns how many units were used: fewer where steps were known before. */
-static uint64_t gram_work_end(gram *g) {
+static uint64_t gram_task_end(gram *g) {
     g->stops = false, g->work_most = UINT64_MAX;
     return g->worked - g->work_from;
 }
@@ -2240,7 +2241,7 @@ enum {
     GRAM__RULES_WORK = 1 << 21,
     GRAM__LEG_WORK = 4,                               /* units of a leg; an edge is one more */
     GRAM__WAY_WORK = 1 << 10,                         /* units of a set whose way is followed byte by byte */
-    GRAM__LOOK_WORK = 8,                              /* units of looking at a set: so 16 bytes of the arena are enough for a unit */
+    GRAM__LOOK_WORK = 8,                              /* units of looking at a set: 16 bytes of the arena are enough for each */
 };
 /* a leg's rule: the one of the query, or none: the state has no registers; its state: after the end of the rule */
 enum { GRAM__QUERY = -1, GRAM__PLAIN = -2, GRAM__OVER = -1 };
@@ -2519,7 +2520,8 @@ static size_t gram__ways_parts(const gram *g, uint8_t *p, gram__ways *w, gram__w
     struct { void *at; size_t bytes; } part[] = {
         {&x.heap, heap * sizeof *x.heap}, {&x.seen, seen * sizeof *x.seen}, {&x.slot, 4 * seen * sizeof *x.slot},
         {&x.known, all || x.known ? 0 : n * sizeof *x.known},
-        {&y.into, n * sizeof *y.into}, {&y.calls, n * sizeof *y.calls}, {&y.waits, n * sizeof *y.waits}, {&y.legs, n * sizeof *y.legs},
+        {&y.into, n * sizeof *y.into}, {&y.calls, n * sizeof *y.calls}, {&y.waits, n * sizeof *y.waits},
+        {&y.legs, n * sizeof *y.legs},
         {&y.from, edges * sizeof *y.from}, {&y.next_into, edges * sizeof *y.next_into},
         {&y.next_call, edges * sizeof *y.next_call}, {&y.call, (GRAM__RULES_WORK + 1) * sizeof *y.call},
     };
@@ -2635,7 +2637,9 @@ static gram__ask *gram__ask_of(gram *g, uint32_t *word) {
     return *word ? (gram__ask *)(void *)gram__at(g, (int32_t)*word)->w : NULL;
 }
 
-static gram__ask *gram__stack_ask(gram *g, uint32_t stack) { return gram__ask_of(g, &gram__at(g, (int32_t)stack)->w[GRAM__STACK_ASK]); }
+static gram__ask *gram__stack_ask(gram *g, uint32_t stack) {
+    return gram__ask_of(g, &gram__at(g, (int32_t)stack)->w[GRAM__STACK_ASK]);
+}
 
 /* The shortest of the ways on from the configurations or links of a blob, + 1. Stacks for which it is not known go to
  * g->pops from *n on. False: no room, too deep, or the meter has ended. */

@@ -324,15 +324,15 @@ enum {
     MASK_LOCALS = 1 << 12,                            /* entries of the table of these */
     MASK_LOOPS = 1 << 10,
     MASK_WAY = 4096,                                  /* bytes of a way to the end that is spelled with as few tokens as can be */
-    MASK_WORK = 1 << 19,                              /* units of work (see gram_meter) that ways to the end may take in one step: about
-                                                       * 50 ms */
+    MASK_WORK = 1 << 19,                              /* units of work (see gram_meter) that ways to the end may take in one
+                                                       * step: about 50 ms */
     MASK_MEASURE_WORK = MASK_WORK / 2,                /* the same, where it is only asked whether ends matter in this step, */
     MASK_LOCAL_WORK = MASK_WORK / 8,                  /* and of one state */
-    MASK_OWN_WORK = 64,                               /* units of a byte of the way of an answer itself, which are not counted: most
-                                                       * of that way is known since the token before */
+    MASK_OWN_WORK = 64,                               /* units of a byte of the answer's own way that are not counted: most of it is
+                                                       * known since the token before */
     MASK_NEAR_ROOM = 12 << 20,                        /* bytes of the arena for that work */
-    MASK_FAR = 32                                     /* where that takes too much work: so many tokens more than twice the bytes to
-                                                       * the end are enough */
+    MASK_FAR = 32                                     /* where that takes too much work: so many tokens more than twice the
+                                                       * bytes to the end are enough */
 };
 #define MASK_UNKNOWN UINT64_MAX
 
@@ -343,7 +343,7 @@ typedef struct {
     uint32_t  n, cap;
     bool      string;                                 /* the tokens of a string, or from none */
     bool      measured;
-    uint64_t  most;                                   /* bytes to the end after any of its tokens, at most; UINT64_MAX: not known */
+    uint64_t  most;                                   /* bytes to the end after any of its tokens, at most; or not known */
     uint64_t  units;                                  /* of work to measure that */
 } mask__slot;
 

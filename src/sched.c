@@ -342,7 +342,8 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->stream = sched__stream(sc, q);
     for (size_t i = 0; o->stop_ids && o->ends && i < o->ends->n; i++) tok_ids_add(&q->ends, o->ends->id[i]);
     for (size_t i = 0; o->stop_ids && i < o->stop_ids->n; i++) tok_ids_add(&q->ends, o->stop_ids->id[i]);
-    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->stop_ids ? &q->ends : o->ends, q->r.share);
+    if (q->r.constrain)
+        q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->stop_ids ? &q->ends : o->ends, q->r.share);
     q->thought = gen_thought_new(&o->think);
     q->thinks = o->think.inside;
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
