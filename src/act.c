@@ -809,7 +809,7 @@ static void act__mask_ids(act_job *r, const uint32_t *bits, bool complete, str *
 
 /* The first byte of the text that does not fit: as EXIT_NO, or the limit that was reached. */
 static bool act__mask_refused(const act_job *r, err_t *e) {
-    constrain_seq *s = constrain_seq_new(r->held, false, NULL);
+    constrain_seq *s = constrain_seq_new(r->held, false, NULL, 1);
     const bytes    text = str_bytes(&r->text);
     size_t         at = 0;
     while (at < text.n && constrain_feed(s, (bytes){text.p + at, 1})) at++;
@@ -825,7 +825,7 @@ static bool act__mask(act_job *r, err_t *e) {
         !tok_encode(r->vocab, str_bytes(&r->text), TOK_MIDDLE | (r->c->special == 1 ? TOK_SPECIAL : 0), &r->ids, e))
         return false;
     if (!act__hold(r, e) || !out_begin(&r->out, e)) return false;
-    constrain_seq  *s = constrain_seq_new(r->held, false, NULL);
+    constrain_seq  *s = constrain_seq_new(r->held, false, NULL, 1);
     const uint32_t *bits = NULL;
     bool            ok = true;
     if (strcmp(r->c->format, "csv") == 0) ok = act__mask_rows(r, s, &out);
