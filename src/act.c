@@ -423,9 +423,24 @@ static bool act__hold_answer(act_job *r, err_t *e) {
     return act__hold_begin(r, e) && (!r->chat || chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) && act__hold_end(r, e);
 }
 
+/* How the run speculates: with a draft head where the file has one. */
+static spec_opts act__spec(const act_job *r) {
+    spec_opts o = r->c->spec;
+    o.head = o.head && r->g && arch_has_head(r->g);
+    return o;
+}
+
+/* The plan of a run that speculates so. */
+static engine_plan act__with_head(engine_plan p, const spec_opts *o) {
+    p.head = o->head && spec_rows(o, 1) > 0;
+    return p;
+}
+
 /* The speculative decoder for n_seqs sequences; NULL: none, or it failed and e is set. */
-static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
-    return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
+static spec *act__guesser(const act_job *r, const engine *en, int n_seqs, err_t *e) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    return spec_rows(&o, n_seqs) ? spec_open(en, &o, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
 }
 
 static bool act__use_generate(act_job *r, engine *en, err_t *e) {
@@ -434,7 +449,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     gen_request     ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
     ask.constrain = r->held;
-    spec           *guesser = act__guesser(c, en, 1, e);
+    spec           *guesser = act__guesser(r, en, 1, e);
     text_opts       o = c->text;
     if (act__json(c)) o.json = str_base_name(r->g->path);
     if (c->echo) o.echo = str_bytes(&r->text);
@@ -485,7 +500,9 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) {
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
     const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict; /* tokens in the context; 0: no limit */
-    return act__hold_answer(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
+    const spec_opts o = act__spec(r);
+    return act__hold_answer(r, e) &&
+           act__with_engine(r, act__with_head(text_plan(&c->fwd, need, spec_rows(&o, 1)), &o), act__use_generate, e);
 }
 
 /* --- --render --- */
@@ -886,7 +903,7 @@ static bool act__talk_open(void *ctx, const char *path, out_t *out, err_t *e) {
 static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
-    spec         *guesser = act__guesser(c, en, 1, e);
+    spec         *guesser = act__guesser(r, en, 1, e);
     talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds,
                        .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
     act__talk_samp(&t);
@@ -907,7 +924,9 @@ static bool act__talk(act_job *r, err_t *e) {
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
         return false;
     if (((c->prompt || c->files.n) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
-    engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
+    const spec_opts   o = act__spec(r);
+    const engine_plan plan = act__with_head(talk_plan(&c->fwd, spec_rows(&o, 1)), &o);
+    engine           *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
     engine_close(en);
@@ -1365,8 +1384,11 @@ static bool act__embed(act_job *r, err_t *e) {
 /* --- lines --- */
 
 /* The engine for so many sequences of a batch. */
-static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_needs *beside) {
-    if (c->action != ACT_EMBED_LINES) return sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), beside);
+static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_needs *beside) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    if (c->action != ACT_EMBED_LINES)
+        return act__with_head(sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1392,8 +1414,8 @@ static bool act__batch(act_job *r, err_t *e) {
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
     if (act__batch_prepare(r, &job, &lines, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
-        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
-    if (en) guesser = act__guesser(c, en, n_seqs, e);
+        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
+    if (en) guesser = act__guesser(r, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
@@ -1701,7 +1723,7 @@ static bool act__check_embed(config *c, err_t *e) {
 /* Short texts fill a step many at a time. */
 static bool act__check_embed_lines(config *c, err_t *e) {
     if (!cli_given(c, "--parallel")) c->batch.n_parallel = c->fwd.n_batch;
-    c->spec.lookup = false;
+    c->spec.lookup = c->spec.head = false;
     c->seed = 0;                                      /* nothing is drawn */
     return act__check_batch(c, e);
 }

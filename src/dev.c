@@ -479,6 +479,7 @@ typedef struct {
         } norm;
         float length;                                 /* OPS_TEMPER: positions after which the temperature rises */
         int   to;                                     /* OPS_LEVEL: where its output begins */
+        const float *const *before;                   /* OPS_BEFORE: [sequences of the batch] what lies before the first row */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
         k_row_rope rope;

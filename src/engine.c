@@ -33,6 +33,7 @@ typedef struct engine {
     kv_cache *kv;
     store    *kept;                                   /* prompt cache on disk, NULL: none */
     fwd      *f;                                      /* steps and their scratch */
+    fwd      *head;                                   /* steps of the draft head; NULL: there is none, or it is not used */
     int       n_ctx;                                  /* positions of a sequence */
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
@@ -49,6 +50,7 @@ typedef struct engine {
 static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
+    fwd_free(eng->head);
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
@@ -160,7 +162,7 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
 /* --- what a run needs of memory, so that the cache gets the rest --- */
 
 enum {
-    ENGINE_NEEDS = 12,
+    ENGINE_NEEDS = 13,
     ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, */
     ENGINE_SHARE = 8,                                 /* at most 1 / 8 of memory; the cache takes at least as much */
 };
@@ -249,6 +251,7 @@ typedef struct {
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
+    bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
     engine_packing      pack;
     const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
@@ -291,6 +294,8 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
+    if (eng->m.hp.n_nextn)
+        engine_need(&t, "draft head's steps", fwd_bytes(&eng->m, n_threads, plan->n_seqs, plan->n_seqs, FWD_GUESS));
     for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
     t.token_bytes = beside ? beside->token_bytes : 0;
     return t;
@@ -509,9 +514,11 @@ static bool engine__tensor(const engine *eng, const engine_opts *fo) {
     return strcmp(fo->same, "auto") == 0 ? b.floats > b.file / 2 : strcmp(fo->same, "off") == 0;
 }
 
-/* Opens the GPUs that the options ask for. False: they cannot be used as they say. */
+/* Opens the GPUs that the options ask for. False: they cannot be used as they say. They run no draft head, and none is used. */
 static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
+    const int heads = eng->m.hp.n_nextn;
     if (!fo->n_gpu_layers || plan->host) return true;
+    model_use_head(&eng->m, false);
     engine_gpu_plan f = engine__gpu_new(eng, ko, plan, fo->n_gpu_layers);
     eng->m.gpus = dev_gpus_new();
     eng->m.gpus->tensor = engine__tensor(eng, fo);
@@ -519,6 +526,8 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
+    if (!eng->m.gpus) eng->m.hp.n_nextn = heads;
+    else if (heads) log_info("draft head  not used: a GPU runs layers");
     return ok;
 }
 
@@ -556,6 +565,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
                            engine_plan plan, double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
+    model_use_head(&eng->m, plan.head);
     engine__size(eng, fo, &plan);
     if (!engine__open_memory(eng, fo, ko, &plan, e)) {
         engine_close(eng);
@@ -566,6 +576,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
+    if (eng->m.hp.n_nextn) eng->head = fwd_new(&eng->m, eng->kv, eng->p, plan.n_seqs, plan.n_seqs, FWD_GUESS);
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     model_say_own_keys(&eng->m);

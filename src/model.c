@@ -2,7 +2,7 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_say_own_keys, model_close, model_check, model_writes, model_holds; model_sizes,
+ * Public: model_open, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds; model_sizes,
  * model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
@@ -23,7 +23,7 @@ typedef struct {
     const gguf_file *g;                               /* the file, which outlives the model */
     arch_hparams hp;                                  /* its sizes */
     model_tensors glob;                               /* tensors of the model, not of a layer */
-    model_tensors *layer;                             /* [n_layer] */
+    model_tensors *layer;                             /* [arch_layers] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
     const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
@@ -57,12 +57,12 @@ enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
 /* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
-    const int layers = m->hp.n_layer * ARCH_SLOTS;
+    const int layers = arch_layers(&m->hp) * ARCH_SLOTS;
     while (*at < layers + MODEL_PRODUCTS) {
         const int            i = (*at)++;
         const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
         const dev_mat       *w = &of->mat[i < layers ? i % ARCH_SLOTS : (int)model_products[i - layers]];
-        if (w->data) return (dev_mat *)w;
+        if (w->data && w != &of->mat[W_NEXTN_EMBD]) return (dev_mat *)w;
     }
     return NULL;
 }
@@ -220,8 +220,8 @@ static int model__layer_of(const gguf_tensor *t) {
     return i < t->name.n && t->name.p[i] == '.' ? il : -1;
 }
 
-/* A tensor that the step does not need: frequencies, which older converters wrote, layers that predict further tokens, and
- * types that are not weights. */
+/* A tensor that the step does not need: frequencies, which older converters wrote, more tensors of layers that predict further
+ * tokens, and types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd";
     const int         ahead = model__layer_of(t) - m->hp.n_layer;
@@ -260,7 +260,7 @@ static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int il = -1; ok && il < m->hp.n_layer; il++) {
+    for (int il = -1; ok && il < arch_layers(&m->hp); il++) {
         for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
         if (!ok || il < 0) continue;
         ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
@@ -396,17 +396,29 @@ static void model__slopes(model *m) {
         model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
 }
 
+/* A file may hold a draft head alone, with the sizes of the model that it belongs to. */
+static bool model__has_trunk(const model *m, err_t *e) {
+    return !m->hp.n_nextn || gguf_tensor_find(m->g, "blk.0.attn_norm.weight") ||
+           err_set(e, EXIT_INPUT,
+                   "%s: holds a draft head (nextn) without the model: it goes with -md to that model, expected a whole model",
+                   m->g->path);
+}
+
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
  * model_close() in both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
-    m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
-    if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
+    m->layer = mem_new((size_t)arch_layers(&m->hp), sizeof *m->layer);
+    if (!model__has_trunk(m, e) || !model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
     return true;
 }
+
+/* Whether the first draft head is used, if the model has one; after model_open() all are there. The others are never run: a head
+ * that reads its own output guesses further tokens. */
+static void model_use_head(model *m, bool use) { m->hp.n_nextn = use ? min_int(m->hp.n_nextn, 1) : 0; }
 
 /* A line on stderr for each key of the file that changes the text and that llama.cpp does not read for the architecture. */
 static void model_say_own_keys(const model *m) {
@@ -515,7 +527,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
             gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
-    return m->pack_at < m->hp.n_layer * ARCH_SLOTS + MODEL_PRODUCTS;
+    return m->pack_at < arch_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
 }
 
 /* Pages of the file whose weights lie on a GPU are released. */
@@ -543,7 +555,7 @@ static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, u
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++) n += model__position_bytes(&hp->layer[il], type_k, type_v);
+    for (int il = 0; il < arch_layers(hp); il++) n += model__position_bytes(&hp->layer[il], type_k, type_v);
     return n;
 }
 
