@@ -27,10 +27,11 @@ def quantised(kind):
 
 
 # nk, nv, d, taps: key heads, value heads, size of their heads, taps of the convolution. attn: the attention layers, in qwen files by
-# a list; every: or the last of so many. rot: rotated part of a head. mtp: a draft head behind the last layer; own: with a vocabulary of its own.
+# a list; every: or the last of so many. rot: rotated part of a head. mtp: a draft head behind the last layer; own: with a vocabulary of its own;
+# near: blocks add so little of what they would that the head, which reads the token, is often right.
 # old: `ssm_in` for two matrices. joint: gate and up of the experts in one tensor. dense: leading layers without experts.
 # The norm of the output hides the length of q but for its epsilon, which is large here: so a q that is not normed or not scaled is seen.
-COMMON = dict(type=float_types, metric="nmse", mtp=False, own=False, old=False, joint=False, ctx=256)
+COMMON = dict(type=float_types, metric="nmse", mtp=False, own=False, near=0, old=False, joint=False, ctx=256)
 DELTA = dict(COMMON, arch="qwen35", eps=2e-3, theta=10000.0, layers=2, every=2, attn=(), heads=2, kv=1, hd=16, rot=8, ff=40,
              nk=2, nv=4, d=8, taps=4)
 CONV = dict(COMMON, arch="lfm2", eps=1e-5, theta=1000000.0, layers=2, attn=(1,), heads=2, kv=1, hd=16, rot=16, ff=40, taps=3, dense=0)
@@ -48,6 +49,7 @@ MODELS = {
     "qwen35_even": dict(DELTA, nk=3, nv=3, d=12, attn=(0,)),
     "qwen35moe": dict(DELTA, arch="qwen35moe", moe=MOE, joint=True),
     "qwen35moe_mtp": dict(DELTA, arch="qwen35moe", moe=MOE, mtp=True, own=True, tied=False),
+    "qwen35_near": dict(DELTA, layers=3, every=3, mtp=True, near=0.06, tied=False, out=4.0),
     "qwen3next": dict(DELTA, arch="qwen3next", moe=MOE),
     "qwen3next_in": dict(DELTA, arch="qwen3next", moe=MOE, old=True),
     "lfm2": dict(CONV, layers=4, attn=(1, 3), greedy=True),
@@ -96,11 +98,26 @@ def draw_layer(w, s, i, b):
     draw_feed(w, s, i, b)
     if i >= s["layers"]:
         w.matrix(b + "nextn.eh_proj", D, 2 * D)
-        for name in ("enorm", "hnorm") if s["own"] else ("enorm", "hnorm", "shared_head_norm"):
+        for name in ("enorm", "hnorm") if s["own"] or s["near"] else ("enorm", "hnorm", "shared_head_norm"):
             w.vector(b + "nextn.%s.weight" % name, D, 1.0, 0.2)
+        if s["near"]:
+            quieten(w, s, b)
         if s["own"]:
             w.matrix(b + "nextn.embed_tokens", N_VOCAB, D, gain=np.sqrt(D))
             w.matrix(b + "nextn.shared_head_head", N_VOCAB, D, gain=s["out"])
+
+
+def quieten(w, s, b):
+    """The blocks of a model add less to the stream; its head, the last layer, begins with the token alone."""
+    for name in w.data:
+        if name.endswith(("attn_output.weight", "ssm_out.weight", "ffn_down.weight")):
+            data, raw = w.data[name]
+            w.data[name] = ((data.astype(np.float32) * s["near"]).astype(data.dtype), raw)
+            w.value[name] = w.data[name][0].astype(np.float32)
+    ones = np.ones(s["embd"], np.float32)
+    w.data[b + "nextn.enorm.weight"], w.value[b + "nextn.enorm.weight"] = (ones, None), ones
+    eye = np.concatenate([np.eye(s["embd"]), np.zeros((s["embd"], s["embd"]))], axis=1).astype(np.float32)
+    w.data[b + "nextn.eh_proj.weight"], w.value[b + "nextn.eh_proj.weight"] = (eye, None), eye
 
 
 def draw_attention(w, s, b):
