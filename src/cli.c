@@ -182,7 +182,7 @@ static const struct {
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
     [BESIDE_BASE] = {"--kl-divergence-base", ON(PERPLEXITY)},
     [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
-    [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
+    [BESIDE_DRAFTS] = {"--model-draft --lookup --head", ON_ALL},
     [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
     [BESIDE_DRY] = {"--dry-multiplier", ON_ALL},
     [BESIDE_DYNATEMP] = {"--dynatemp-range", ON_ALL},
