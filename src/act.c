@@ -592,7 +592,8 @@ static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
     engine_opts   fo = c->fwd;
     fo.n_ctx = chunk;
     fo.n_gpu_layers = 0;                              /* the inputs of products are read on the host */
-    engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
+    const engine_plan plan = {.n_need = chunk, .n_seqs = 1, .n_out = 1, .head = arch_has_head(r->g)};
+    engine           *en = engine_open(r->g, r->vocab, &fo, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->files.n ? c->files.v[0] : "", im, e);
     engine_close(en);

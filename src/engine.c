@@ -34,6 +34,7 @@ typedef struct engine {
     store    *kept;                                   /* prompt cache on disk, NULL: none */
     fwd      *f;                                      /* steps and their scratch */
     fwd      *head;                                   /* steps of the draft head; NULL: there is none, or it is not used */
+    float    *before;                                 /* [D] hidden values after the last row that engine_read() has read */
     int       n_ctx;                                  /* positions of a sequence */
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
@@ -51,6 +52,7 @@ static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
     fwd_free(eng->head);
+    mem_free(eng->before);
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
@@ -576,7 +578,10 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
-    if (eng->m.hp.n_nextn) eng->head = fwd_new(&eng->m, eng->kv, eng->p, plan.n_seqs, plan.n_seqs, FWD_GUESS);
+    if (eng->m.hp.n_nextn) {
+        eng->head = fwd_new(&eng->m, eng->kv, eng->p, plan.n_seqs, plan.n_seqs, FWD_GUESS);
+        eng->before = mem_aligned((size_t)eng->m.hp.n_embd, sizeof *eng->before);
+    }
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     model_say_own_keys(&eng->m);
@@ -677,9 +682,11 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
         if (r.meter) meter_step(r.meter, next - at);
         fwd_begin(eng->f);
         for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
+        if (at > from && eng->head) fwd_before(eng->f, eng->before);
         kv_publish(seq, ids);
         if (mark <= next) kv_snapshot(seq, mark, mark == kv_last_mark(kv, to) ? KV_KEPT : KV_WEAK);
         ok = engine_step(eng, next - 1, &logits, e);
+        if (eng->head) memcpy(eng->before, fwd_hidden(eng->f, next - 1 - at), (size_t)eng->m.hp.n_embd * sizeof *eng->before);
         kv_commit(eng->kv, ok);
         ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
     }

@@ -11,7 +11,7 @@
  *   text.
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
- *   every layer, shows the last product too and leaves that one uncomputed: it has no logits.
+ *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
  * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_before,
  * fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
@@ -701,24 +701,30 @@ static void fwd__keep_pairs(fwd_draft *d, const float *const *before) {
     fwd__kv_store(d, d->kv ? &d->kv->layer[d->il] : NULL);
 }
 
+/* The draft head from its pairs on. Only an output matrix of its own is watched. */
+static void fwd__guess(fwd_draft *d, int n_vocab, bool watched) {
+    const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d);
+    const bool           own = l->mat[W_NEXTN_OUTPUT].data != NULL;
+    d->past = DEV_ALL;
+    fwd__at_layer(d, d->m->hp.n_layer);
+    fwd__layer(d);
+    fwd__enter(d, l->vec[W_NEXTN_NORM] ? &l->vec[W_NEXTN_NORM] : &glob->vec[W_OUTPUT_NORM]);
+    if (own || !watched) fwd__head(d, own ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], n_vocab, watched);
+}
+
 /* The list of the draft head. */
 static void fwd__plan_guess(fwd *f, fwd_draft *d) {
-    const model_tensors *glob = &f->m->glob, *l = fwd__draft_head(d);
-    d->past = DEV_ALL;
     fwd__embed(d);
     fwd__pair_token(d);
     fwd__pair_hidden(d, 0, f->before);
-    fwd__at_layer(d, f->m->hp.n_layer);
-    fwd__layer(d);
-    fwd__enter(d, l->vec[W_NEXTN_NORM] ? &l->vec[W_NEXTN_NORM] : &glob->vec[W_OUTPUT_NORM]);
-    fwd__head(d, l->mat[W_NEXTN_OUTPUT].data ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], f->n_vocab, false);
+    fwd__guess(d, f->n_vocab, false);
     f->hidden = d->in;
 }
 
 /* The list of the model. */
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
-    const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS && !watched;
+    const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS;
     const int           keeper = fwd__last_keeper(hp);
     ASSERT(!watched || !f->m->gpus);
     fwd__embed(d);
@@ -733,9 +739,11 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (hp->n_stream) fwd__gather(d);
     fwd__enter(d, &f->m->glob.vec[W_OUTPUT_NORM]);
     f->hidden = d->in;
-    if (ahead) d->rows = DEV_OUT;
+    if (ahead && !watched) d->rows = DEV_OUT;
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
-    if (ahead) d->rows = DEV_ALL, fwd__keep_pairs(d, f->before);
+    d->rows = ahead ? DEV_ALL : d->rows;
+    if (ahead && watched) fwd__pair_hidden(d, d->xn, f->before), fwd__guess(d, f->n_vocab, true);
+    else if (ahead) fwd__keep_pairs(d, f->before);
 }
 
 /* Writes the list of f->m. */
