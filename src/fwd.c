@@ -99,6 +99,7 @@ typedef struct {
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
+    dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -631,7 +632,7 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
         FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
-        FWD_BUF(pair)};
+        FWD_BUF(pair), FWD_BUF(guess)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -742,8 +743,11 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (ahead && !watched) d->rows = DEV_OUT;
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
     d->rows = ahead ? DEV_ALL : d->rows;
-    if (ahead && watched) fwd__pair_hidden(d, d->xn, f->before), fwd__guess(d, f->n_vocab, true);
-    else if (ahead) fwd__keep_pairs(d, f->before);
+    if (ahead && watched) {
+        fwd__pair_hidden(d, d->xn, f->before);
+        d->xn = d->guess;
+        fwd__guess(d, f->n_vocab, true);
+    } else if (ahead) fwd__keep_pairs(d, f->before);
 }
 
 /* Writes the list of f->m. */
