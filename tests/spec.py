@@ -588,7 +588,7 @@ def heads_kept():
         held(want, lines, "head", *cache, k=3, model=NEAR)
     equal(unguessed(lines, *cache, model=NEAR), want, "a cache of a run with the head, without it")
     held(want, lines, "all", *cache, draft=NEAR, k=3, model=NEAR)
-    path, out = put("whole.jsonl", lines), tmp("out.jsonl")
+    path, out = put("heads.jsonl", lines), tmp("heads.out.jsonl")
     good("-m", NEAR, "--batch", path, "-o", out, "-q", *PLAIN)
     whole = read(out)
     for more in (*by("head"), *forced(3)), by("all", NEAR), PLAIN:
