@@ -59,8 +59,10 @@ SHAPES = {                                                      # family, what t
     "qwen35-2b": (tiny_recurrent, dict(DELTA, embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
     "qwen35moe-35b": (tiny_recurrent, dict(DELTA, arch="qwen35moe", embd=2048, layers=8, heads=16, kv=2, ff=512, nv=32, tied=False,
                                            moe=dict(experts=256, used=8, ff=512, shared=512, norm=True))),
-    # with draft heads whose guesses are accepted about as often as those of trained ones: 1.8, 2.4 and 2.9 tokens a step for 1, 2 and 3
+    # with draft heads whose guesses are accepted about as often as those of trained ones: 1.8, 2.4 and 2.9 tokens a step for 1, 2 and 3;
+    # of one never
     "qwen35-2b-head": (tiny_recurrent, dict(DELTA, **HEAD, embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
+    "qwen35-2b-never": (tiny_recurrent, dict(DELTA, **HEAD | dict(wrong=1), embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
     "qwen35-27b-head": (tiny_recurrent, dict(DELTA, **HEAD, embd=5120, layers=16, heads=24, kv=4, ff=17408, nv=48)),
     "qwen35moe-35b-head": (tiny_recurrent, dict(DELTA, **HEAD, arch="qwen35moe", embd=2048, layers=8, heads=16, kv=2, ff=512, nv=32,
                                                 moe=dict(experts=256, used=8, ff=512, shared=512, norm=True))),
