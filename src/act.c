@@ -247,6 +247,7 @@ typedef struct {
     constrain_cache *holds;                           /* NULL: the action has none */
     constrain    *held;                               /* the constraint of the one answer */
     out_t         out;
+    gguf_file     head;                               /* of the model's draft head; no path: it has none beside it */
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
 
@@ -426,13 +427,29 @@ static bool act__hold_answer(act_job *r, err_t *e) {
 /* How the run speculates: with a draft head where the file has one. */
 static spec_opts act__spec(const act_job *r) {
     spec_opts o = r->c->spec;
-    o.head = o.head && r->g && arch_has_head(r->g);
+    if (r->head.path) o.draft = NULL;                 /* it is the head */
+    o.head = o.head && (r->head.path || arch_has_head(r->g));
     return o;
 }
 
+/* Opens the file of --model-draft if it holds a draft head alone. */
+static bool act__open_head(act_job *r, err_t *e) {
+    const char *path = r->c->spec.draft;
+    if (!path) return true;
+    if (!gguf_open(&r->head, path, e)) {
+        r->head.path = NULL;
+        return false;
+    }
+    if (arch_is_head(&r->head)) return true;
+    gguf_close(&r->head);
+    r->head.path = NULL;
+    return true;
+}
+
 /* The plan of a run that speculates so. */
-static engine_plan act__with_head(engine_plan p, const spec_opts *o) {
+static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
     p.head = o->head && spec_rows(o, 1) > 0;
+    p.head_file = r->head.path ? &r->head : NULL;
     return p;
 }
 
@@ -500,9 +517,10 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) {
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
     const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict; /* tokens in the context; 0: no limit */
+    if (!act__open_head(r, e)) return false;
     const spec_opts o = act__spec(r);
     return act__hold_answer(r, e) &&
-           act__with_engine(r, act__with_head(text_plan(&c->fwd, need, spec_rows(&o, 1)), &o), act__use_generate, e);
+           act__with_engine(r, act__with_head(r, text_plan(&c->fwd, need, spec_rows(&o, 1)), &o), act__use_generate, e);
 }
 
 /* --- --render --- */
@@ -925,8 +943,9 @@ static bool act__talk(act_job *r, err_t *e) {
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
         return false;
     if (((c->prompt || c->files.n) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
+    if (!act__open_head(r, e)) return false;
     const spec_opts   o = act__spec(r);
-    const engine_plan plan = act__with_head(talk_plan(&c->fwd, spec_rows(&o, 1)), &o);
+    const engine_plan plan = act__with_head(r, talk_plan(&c->fwd, spec_rows(&o, 1)), &o);
     engine           *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
@@ -1389,7 +1408,7 @@ static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_ne
     const config   *c = r->c;
     const spec_opts o = act__spec(r);
     if (c->action != ACT_EMBED_LINES)
-        return act__with_head(sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
+        return act__with_head(r, sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1414,7 +1433,9 @@ static bool act__batch(act_job *r, err_t *e) {
     embed_opts    embeds;
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
-    if (act__batch_prepare(r, &job, &lines, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
+    const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
+    const spec_opts so = act__spec(r);
+    if (ready && spec_needs(&so, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(r, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
@@ -1902,6 +1923,7 @@ static bool act__work(act_job *r, const act_row *row, err_t *e) {
     constrain_cache_free(r->holds);
     str_drop(&r->hold_text);
     tok_free(r->vocab);
+    if (r->head.path) gguf_close(&r->head);
     return ok;
 }
 

@@ -21,8 +21,8 @@
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out.
- * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head, arch_dim,
- * arch_slot_of.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
+ * arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -882,7 +882,7 @@ static void arch__defaults(arch_hparams *hp) {
 }
 
 /* Whether layer il has the tensors of a draft head. */
-static bool arch__is_head(const gguf_file *g, int il) {
+static bool arch__nextn_at(const gguf_file *g, int il) {
     char name[64];
     snprintf(name, sizeof name, "blk.%d.nextn.eh_proj.weight", il);
     return gguf_tensor_find(g, name) != NULL;
@@ -895,11 +895,11 @@ static int arch_layers(const arch_hparams *hp) { return hp->n_layer + hp->n_next
 static bool arch__split(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->n_ahead >= hp->n_layer)
         return arch__bad(hp, g, "nextn_predict_layers", e, "%d, expected fewer than %d layers", hp->n_ahead, hp->n_layer);
-    if (!hp->n_ahead && arch__is_head(g, hp->n_layer - 1))
+    if (!hp->n_ahead && arch__nextn_at(g, hp->n_layer - 1))
         return arch__bad(hp, g, "nextn_predict_layers", e, "%d, but layer %d of %d is a draft head (nextn), expected at least 1",
                          hp->n_ahead, hp->n_layer - 1, hp->n_layer);
     hp->n_layer -= hp->n_ahead;
-    for (int i = 0; i < hp->n_ahead; i++) hp->n_nextn += arch__is_head(g, hp->n_layer + i);
+    for (int i = 0; i < hp->n_ahead; i++) hp->n_nextn += arch__nextn_at(g, hp->n_layer + i);
     return !hp->n_nextn || hp->n_nextn == hp->n_ahead ||
            arch__bad(hp, g, "nextn_predict_layers", e, "%d, and %d of the layers from %d on are draft heads (nextn), not all",
                      hp->n_ahead, hp->n_nextn, hp->n_layer);
@@ -932,6 +932,9 @@ static bool arch_has_head(const gguf_file *g) {
     arch_drop(&hp);
     return ok;
 }
+
+/* Whether it has a draft head alone, with the sizes of the model that it belongs to. */
+static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.0.attn_norm.weight") && arch_has_head(g); }
 
 /* --- tensors --- */
 

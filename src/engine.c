@@ -26,6 +26,7 @@ static const engine_opts engine_defaults = {
 
 typedef struct engine {
     const gguf_file *g;                               /* the model's file */
+    const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     const tok_vocab *v;                               /* its vocabulary; NULL where no text is read or written */
     model     m;
     pool     *p;                                      /* threads; those of another engine where shares_pool is set */
@@ -85,6 +86,7 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     str_fmt(&about, " %.9g %.9g", (double)r->yarn_fast, (double)r->yarn_slow);
     str_fmt(&about, "%s%s", ops_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
     if (*eng->m.rope_set) str_fmt(&about, " %s", eng->m.rope_set);
+    if (eng->head_g) str_fmt(&about, " head %016llx", GGUF_U(gguf_fingerprint(eng->head_g)));
     dev_gpus_order(eng->m.gpus, &about);
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), about.p, eng->m.hp.n_vocab);
@@ -254,6 +256,7 @@ typedef struct {
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
+    const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
     engine_packing      pack;
     const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
@@ -540,13 +543,14 @@ static void engine__open_threads(engine *eng, const engine_opts *fo, const engin
     else eng->p = pool_new(host ? 1 : engine_threads(fo));
 }
 
-/* A model without cache, threads and steps. */
-static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
+/* A model without cache, threads and steps. head: as in engine_plan.head_file. */
+static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_vocab *v, const engine_opts *fo, double t_start,
+                           err_t *e) {
     engine   *eng = mem_new(1, sizeof *eng);
     rope_opts rope = fo->rope;
-    *eng = (engine){.g = g, .v = v, .t_start = t_start};
+    *eng = (engine){.g = g, .head_g = head, .v = v, .t_start = t_start};
     rope.n_ctx = max_int(fo->n_ctx, 0);
-    if (!model_open(&eng->m, g, &rope, e)) {
+    if (!model_open(&eng->m, g, &rope, e) || (head && !model_add_head(&eng->m, head, e))) {
         engine_close(eng);
         return NULL;
     }
@@ -565,7 +569,7 @@ static bool engine__open_memory(engine *eng, const engine_opts *fo, const kv_opt
  * why not is in e. */
 static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko,
                            engine_plan plan, double t_start, err_t *e) {
-    engine *eng = engine__new(g, v, fo, t_start, e);
+    engine *eng = engine__new(g, plan.head ? plan.head_file : NULL, v, fo, t_start, e);
     if (!eng) return NULL;
     model_use_head(&eng->m, plan.head);
     engine__size(eng, fo, &plan);
@@ -638,7 +642,9 @@ static void meter_stop(engine_meter *m) {
 }
 
 /* A file that became shorter under the mapping reads as zeros up to the end of its last page: checked after every step. */
-static bool engine_alive(const engine *eng, err_t *e) { return gguf_alive(eng->g, e); }
+static bool engine_alive(const engine *eng, err_t *e) {
+    return gguf_alive(eng->g, e) && (!eng->head_g || gguf_alive(eng->head_g, e));
+}
 
 /* True when every one of n floats is finite. */
 static bool engine_finite(const float *x, size_t n) {

@@ -2,8 +2,8 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds; model_sizes,
- * model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
+ * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds;
+ * model_sizes, model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -398,7 +398,7 @@ static void model__slopes(model *m) {
 
 /* A file may hold a draft head alone, with the sizes of the model that it belongs to. */
 static bool model__has_trunk(const model *m, err_t *e) {
-    return !m->hp.n_nextn || gguf_tensor_find(m->g, "blk.0.attn_norm.weight") ||
+    return !m->hp.n_nextn || !arch_is_head(m->g) ||
            err_set(e, EXIT_INPUT,
                    "%s: holds a draft head (nextn) without the model: it goes with -md to that model, expected a whole model",
                    m->g->path);
@@ -414,6 +414,52 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     model__rope(m, o->n_ctx);
     model__slopes(m);
     return true;
+}
+
+/* Whether h, with the draft head of another file, has the sizes of m. */
+static bool model__head_fits(const model *m, const model *h, err_t *e) {
+    const arch_hparams *a = &m->hp, *b = &h->hp;
+    if (a->n_nextn)
+        return err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", h->g->path,
+                       m->g->path);
+    if (a->desc == b->desc && a->n_layer == b->n_layer && a->n_embd == b->n_embd && a->n_vocab == b->n_vocab) return true;
+    return err_set(e, EXIT_INPUT,
+                   "%s: the draft head of a %s of %d layers, %d wide, with %d tokens, expected that of a %s of %d, %d, %d",
+                   h->g->path, b->desc->name, b->n_layer, b->n_embd, b->n_vocab, a->desc->name, a->n_layer, a->n_embd,
+                   a->n_vocab);
+}
+
+/* The table of RoPE of m that the draft head's layer needs; -1: m has none like it. */
+static int model__head_rope(const model *m, const model *h) {
+    const arch_rope_hp *want = &h->hp.rope[h->hp.layer[h->hp.n_layer].rope];
+    int                 t = m->hp.n_rope - 1;
+    while (t >= 0 && (m->hp.rope[t].n_rot != want->n_rot || m->hp.rope[t].local != want->local)) t--;
+    return t;
+}
+
+/* The draft head of file g, which holds that alone and outlives m, becomes the model's. m is as it was where that fails and e is
+ * set. */
+static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
+    model     h = {.g = g};
+    bool     *used = mem_new(g->n_tensor, sizeof *used);
+    bool      ok = arch_load(&h.hp, g, e) && model__head_fits(m, &h, e);
+    const int il = m->hp.n_layer;
+    if (ok) h.layer = mem_new((size_t)arch_layers(&h.hp), sizeof *h.layer);
+    for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(&h, (arch_slot_id)id, il, used, e);
+    ok = ok && model__split(&h, &h.layer[il], il, e);
+    const int rope = ok ? model__head_rope(m, &h) : -1;
+    if (ok && rope < 0) ok = err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", g->path, m->g->path);
+    if (ok) {
+        m->hp.layer = mem_grow(m->hp.layer, (size_t)il + 1, sizeof *m->hp.layer);
+        m->layer = mem_grow(m->layer, (size_t)il + 1, sizeof *m->layer);
+        m->hp.layer[il] = h.hp.layer[il];
+        m->hp.layer[il].rope = rope;
+        m->layer[il] = h.layer[il];
+        m->hp.n_nextn = 1;
+    }
+    mem_free_all(h.layer, used);
+    arch_drop(&h.hp);
+    return ok;
 }
 
 /* Whether the first draft head is used, if the model has one; after model_open() all are there. The others are never run: a head

@@ -578,6 +578,45 @@ def heads_without_numbers():
             held(plain, lines, "all", *args, draft=model, k=2, model=broken, what=end)
 
 
+def head_beside(model):
+    """A model in two files: without its draft head, and the head alone."""
+    f, arch = inflate.File(model), stem(model).split("_")[0]
+    mine, paths = head_of(f)[0][0].rpartition("blk.")[2].split(".")[0], []
+    for alone in False, True:
+        keys = dict(f.keys)
+        if not alone:
+            f.set_number(arch + ".block_count", int(mine))
+            keys = dict(f.keys)
+            del keys[arch + ".nextn_predict_layers"]
+        kept = [x for x in f.tensors.items() if not x[0].startswith("blk.") or x[0].startswith("blk.%s." % mine) == alone]
+        paths.append(tmp("%s-%s.gguf" % (stem(model), "head" if alone else "trunk")))
+        inflate.write(paths[-1], keys, [(name, dims, kind, lambda name=name: f.data(name)) for name, (dims, kind, _) in kept], f.align())
+        f = inflate.File(model)
+    return paths
+
+
+@case
+def heads_beside():
+    """a draft head in a file of its own, given with -md, guesses as one inside; what does not fit is refused"""
+    for model in NEAR, NEVER:
+        trunk, head = head_beside(model)
+        lines = small_lines(random.Random(5), 6, 40)
+        want = unguessed(lines, model=trunk)
+        for k in 1, 4, 0:
+            got, s = told(lines, "-md", head, "--no-lookup", *forced(k), model=trunk)
+            equal(got, want, "a head beside the model, k = %d" % k)
+            c = counts_of(s)
+            guessed(c, "head", "a head beside the model", must=k > 0)
+            _, inside = told(lines, *by("head"), *forced(k), model=model)
+            same(not k or counts_of(inside).accepted, not k or c.accepted, "guesses accepted of a head inside and of one beside, k = %d" % k)
+        held(want, lines, "lookup", k=3, model=trunk)
+        cache = ("--prompt-cache", tmp(stem(model) + ".beside.cache"))
+        for args in ("-md", head), ("-md", head), ():
+            equal(told(lines, *args, *cache, model=trunk)[0], want, "a prompt cache beside " + " ".join(args))
+        for args in (("-m", model, "-md", head), ("-m", SMALL, "-md", head), ("-m", head), ("-m", trunk, "-md", head_beside(NEVER if model == NEAR else NEAR)[1])):
+            refused(run(*args, "--raw", "-p", "a", "-n", "2"), 2, "head", " ".join(args))
+
+
 @case
 def heads_kept():
     """a draft head beside --prompt-cache and --resume; a cache file of one kind is none of the other"""
