@@ -370,6 +370,7 @@ typedef struct {
     int       slots;                                  /* recurrent states of each layer that are counted */
     dev_gpu_needs needs;                              /* .layer with what the cache takes */
     bool     *begins;                                 /* [n_layer] whether a run of layers may begin there */
+    bool      head;                                   /* there are kernels for the draft head, which goes with the last layer */
     uint64_t  has[DEV_GPUS];                          /* bytes of memory of each GPU that are free */
 } engine_gpu_plan;
 
@@ -401,13 +402,16 @@ static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, con
     engine_gpu_plan    f = {.n_layer = all, .slots = engine__gpu_slots(eng, ko, plan)};
     f.needs.layer = mem_new((size_t)all, sizeof *f.needs.layer);
     f.begins = mem_new((size_t)all, sizeof *f.begins);
-    fwd_gpu_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
+    f.head = fwd_gpu_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
     for (int il = 0; il < all; il++) {
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
         f.needs.layer[il] += (uint64_t)plan->n_seqs *
                              model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, positions, eng->n_batch);
         f.begins[il] = !engine__shares(eng, il);
     }
+    if (eng->m.hp.n_nextn && f.head)
+        f.needs.layer[all - 1] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, all, ko->type_k, ko->type_v, positions,
+                                                                             eng->n_batch);
     f.first = n < 0 || n > all ? 0 : all - n;
     f.first = max_int(f.first, f.needs.first);
     while (f.first < all && !f.begins[f.first]) f.first++;
@@ -519,11 +523,10 @@ static bool engine__tensor(const engine *eng, const engine_opts *fo) {
     return strcmp(fo->same, "auto") == 0 ? b.floats > b.file / 2 : strcmp(fo->same, "off") == 0;
 }
 
-/* Opens the GPUs that the options ask for. False: they cannot be used as they say. They run no draft head, and none is used. */
+/* Opens the GPUs that the options ask for. False: they cannot be used as they say. The last one runs the draft head too; where it
+ * lacks a kernel for that, none is used. */
 static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    const int heads = eng->m.hp.n_nextn;
     if (!fo->n_gpu_layers || plan->host) return true;
-    model_use_head(&eng->m, false);
     engine_gpu_plan f = engine__gpu_new(eng, ko, plan, fo->n_gpu_layers);
     eng->m.gpus = dev_gpus_new();
     eng->m.gpus->tensor = engine__tensor(eng, fo);
@@ -531,8 +534,10 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
-    if (!eng->m.gpus) eng->m.hp.n_nextn = heads;
-    else if (heads) log_info("draft head  not used: a GPU runs layers");
+    if (eng->m.gpus && !f.head) {
+        log_info("draft head  not used: the GPU has no kernel for it");
+        model_use_head(&eng->m, false);
+    }
     return ok;
 }
 

@@ -21,7 +21,9 @@ typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD
 /* What a row asks for. A plan gives logits or hidden values; the id of the largest logit alone is available with logits. */
 enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
 
-enum { FWD_GUESS = 1 << 8 };                          /* as what a list gives: logits of the draft head */
+/* As what a list gives: logits of the draft head; its keys and values in the cache, which are a list of their own where GPUs run
+ * layers, since these run the end of a list. */
+enum { FWD_GUESS = 1 << 8, FWD_KEEP = 1 << 9 };
 
 #define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
 _Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
@@ -32,7 +34,7 @@ static const char *const fwd_part_names[FWD_PARTS] = {
 
 /* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the
  * sequences. */
-typedef struct {
+typedef struct fwd {
     const model *m;
     kv_cache    *kv;
     dev_plan     plan;
@@ -40,6 +42,9 @@ typedef struct {
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
     const float **before;                             /* [n_seq of the batch] hidden values [D] before its rows; NULL: zeros */
+    dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
+    struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
+    bool         apart;                               /* the list is written for that */
     size_t       table_cap;                           /* elements that batch.table has room for */
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
@@ -678,23 +683,22 @@ static void fwd__pair_token(fwd_draft *d) {
     fwd__norm(d, own->data ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
 }
 
-/* The stream of the draft head begins with the token and h, the hidden values of the position before; h 0: every row is the
- * first of its sequence. */
-static void fwd__pair_hidden(fwd_draft *d, dev_buf h, const float *const *before) {
+/* The draft head's layer begins: its stream with the token and h, the hidden values of the position before. h 0: `before` has
+ * those of all rows. */
+static void fwd__pair_hidden(fwd_draft *d, dev_buf h, const dev_before *before) {
     const model_tensors *l = fwd__draft_head(d);
     const int            n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .in = {h}, .out = {d->y}, .n = n, .before = before});
     fwd__norm(d, d->y, d->y, &l->vec[W_NEXTN_STATE_NORM], 1, n);
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
+    fwd__at_layer(d, d->m->hp.n_layer);
     fwd__product(d, FWD_EMBED, &l->mat[W_NEXTN_PROJ], d->pair, d->x);
 }
 
-/* The draft head keeps keys and values of all rows, whose hidden values are in xn and stay there. */
-static void fwd__keep_pairs(fwd_draft *d, const float *const *before) {
-    fwd__pair_hidden(d, d->xn, before);
-    fwd__at_layer(d, d->m->hp.n_layer);
-    d->xn = d->next;
+/* The draft head keeps keys and values of all rows. */
+static void fwd__keep_pairs(fwd_draft *d) {
+    d->xn = d->next;                                  /* what xn holds may be read after the step */
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
     fwd__kv_products(d);
@@ -707,7 +711,6 @@ static void fwd__guess(fwd_draft *d, int n_vocab, bool watched) {
     const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d);
     const bool           own = l->mat[W_NEXTN_OUTPUT].data != NULL;
     d->past = DEV_ALL;
-    fwd__at_layer(d, d->m->hp.n_layer);
     fwd__layer(d);
     fwd__enter(d, l->vec[W_NEXTN_NORM] ? &l->vec[W_NEXTN_NORM] : &glob->vec[W_OUTPUT_NORM]);
     if (own || !watched) fwd__head(d, own ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], n_vocab, watched);
@@ -717,19 +720,27 @@ static void fwd__guess(fwd_draft *d, int n_vocab, bool watched) {
 static void fwd__plan_guess(fwd *f, fwd_draft *d) {
     fwd__embed(d);
     fwd__pair_token(d);
-    fwd__pair_hidden(d, 0, f->before);
+    fwd__pair_hidden(d, 0, &f->prior);
     fwd__guess(d, f->n_vocab, false);
-    f->hidden = d->in;
+    f->hidden = f->plan.kept = d->in;
+}
+
+/* The list of its keys and values alone, for the rows of the model's step. */
+static void fwd__plan_keep(fwd *f, fwd_draft *d) {
+    fwd__embed(d);
+    fwd__pair_token(d);
+    fwd__pair_hidden(d, 0, &f->prior);
+    fwd__keep_pairs(d);
 }
 
 /* The list of the model. */
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
-    const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS;
+    const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
     const int           keeper = fwd__last_keeper(hp);
     ASSERT(!watched || !f->m->gpus);
     fwd__embed(d);
-    if (ahead) fwd__pair_token(d);
+    if (here) fwd__pair_token(d);
     fwd__draw_by_layer(d);
     if (hp->n_stream) fwd__spread(d);
     for (int il = 0; il < hp->n_layer; il++) {
@@ -744,10 +755,13 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
     d->rows = ahead ? DEV_ALL : d->rows;
     if (ahead && watched) {
-        fwd__pair_hidden(d, d->xn, f->before);
+        fwd__pair_hidden(d, d->xn, &f->prior);
         d->xn = d->guess;
         fwd__guess(d, f->n_vocab, true);
-    } else if (ahead) fwd__keep_pairs(d, f->before);
+    } else if (here) {
+        fwd__pair_hidden(d, d->xn, &f->prior);
+        fwd__keep_pairs(d);
+    } else if (ahead) f->plan.kept = f->hidden;
 }
 
 /* Writes the list of f->m. */
@@ -756,8 +770,8 @@ static void fwd__plan(fwd *f) {
     dev_plan_begin(&f->plan, ops_kinds);
     f->plan.on = f->m->gpus;
     fwd__buffers(&d);
-    (f->gives == FWD_GUESS ? fwd__plan_guess : fwd__plan_model)(f, &d);
-    f->plan.result = f->gives == FWD_HIDDEN ? f->hidden : d.logits;
+    (f->gives == FWD_GUESS ? fwd__plan_guess : f->gives == FWD_KEEP ? fwd__plan_keep : fwd__plan_model)(f, &d);
+    f->plan.result = f->gives == FWD_HIDDEN ? f->hidden : f->gives == FWD_KEEP ? 0 : d.logits;
 }
 
 /* --- a model's list with its memory --- */
@@ -783,22 +797,55 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
 
 /* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
 static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out, unsigned gives) {
-    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
+             .apart = m->hp.n_nextn && m->gpus};
     fwd__fill(&f, n_threads, true);
     fwd__drop(&f);
     return f.bytes;
 }
 
-/* What GPUs would take beside the cache. to->layer has space. */
-static void fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
-    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+static void fwd__gpu_needs_of(fwd f, dev_gpu_needs *to) {
     fwd__fill(&f, 1, true);
     dev_gpu_needs_of(&f.plan, to);
     fwd__drop(&f);
 }
 
+/* What GPUs would take beside the cache; to->layer has space for each layer. The draft head counts as a part of the last layer.
+ * False: they have no kernels for it, and it is left out. */
+static bool fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
+    const int     all = m->hp.n_layer;
+    const fwd     f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab, .apart = true};
+    fwd           guess = f, keep = f;
+    dev_gpu_needs head = {0}, kept = {0};
+    fwd__gpu_needs_of(f, to);
+    if (!m->hp.n_nextn) return true;
+    guess.gives = FWD_GUESS, guess.max_rows = guess.max_out = min_int(max_rows, max_out);
+    keep.gives = FWD_KEEP;
+    head.layer = mem_new((size_t)all + 1, sizeof *head.layer);
+    kept.layer = mem_new((size_t)all + 1, sizeof *kept.layer);
+    fwd__gpu_needs_of(guess, &head);
+    fwd__gpu_needs_of(keep, &kept);
+    const bool can = head.first == 0 && kept.first == 0;
+    if (can) {
+        to->each += head.each + kept.each;
+        to->layer[all - 1] += head.layer[all];
+        if (!m->layer[all].mat[W_NEXTN_OUTPUT].data) to->layer[all - 1] -= dev_gpu_mat_bytes(&m->glob.mat[W_OUTPUT]);
+    }
+    mem_free_all(head.layer, kept.layer);
+    return can;
+}
+
 /* Bytes for each row of a step. */
 static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_HIDDEN) - fwd_bytes(m, 1, 1, 1, FWD_HIDDEN); }
+
+/* The list that keeps keys and values of the draft head for the rows of f. */
+static fwd *fwd__keep_new(const fwd *f) {
+    fwd *k = mem_new(1, sizeof *k);
+    *k = (fwd){.m = f->m, .kv = f->kv, .max_rows = f->max_rows, .max_out = f->max_out, .gives = FWD_KEEP, .n_vocab = f->n_vocab,
+               .run = {.p = f->run.p, .plan = &k->plan, .batch = &f->batch}};
+    fwd__fill(k, f->run.p->n, false);
+    return k;
+}
 
 /* max_rows: most rows of a step; max_out: most of them that ask for what the list gives: FWD_LOGITS or FWD_HIDDEN, or FWD_GUESS,
  * logits of the draft head, which m then has. */
@@ -813,13 +860,17 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
+    f->prior.first = f->before;
+    f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
+    if (f->apart && gives == FWD_LOGITS) f->keep = fwd__keep_new(f);
     return f;
 }
 
 /* f may be NULL. */
 static void fwd_free(fwd *f) {
     if (!f) return;
+    fwd_free(f->keep);
     const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
@@ -893,6 +944,15 @@ static void fwd__write_states(fwd *f) {
     }
 }
 
+/* After a step of the model. False: an interrupt came. */
+static bool fwd__keep_step(fwd *f) {
+    const dev_acts *h = &f->plan.buf[f->hidden].a;
+    f->keep->prior = (dev_before){.first = f->before, .rows = h->x, .ld = h->ldx};
+    const bool ok = dev_step(&f->keep->run);
+    if (ok) dev_gpu_step(&f->keep->run);
+    return ok;
+}
+
 /* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in
  * their order, valid until the next step. False: an interrupt came. */
 static bool fwd_step(fwd *f) {
@@ -900,8 +960,9 @@ static bool fwd_step(fwd *f) {
     fwd__write_tables(f);
     fwd__write_states(f);
     kv_flush(f->kv);
-    const bool ok = dev_step(&f->run);
+    bool ok = dev_step(&f->run);
     if (ok) dev_gpu_step(&f->run);
+    if (ok && f->keep) ok = fwd__keep_step(f);
     for (int i = 0; !ok && f->gives != FWD_GUESS && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
     return ok;
 }

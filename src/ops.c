@@ -256,12 +256,14 @@ static void ops__pick(const dev *dv, const dev_op *op, int r) {
         memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
-/* out = row r - 1 of in[0], or for the first row of a sequence what lies before it, zeros without that. */
+/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. */
 static void ops__before(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = ops__which(dv, op, r);
     const bool       first = !row || b->seq[row] != b->seq[row - 1];
-    const float     *x = first ? op->before[b->seq[row]] : ops__row(dv, op->in[0], row - 1);
+    const dev_before *of = op->before;
+    const float     *x = first ? of->first[b->seq[row]] : of->rows ? of->rows + (size_t)(row - 1) * of->ld
+                                                        : ops__row(dv, op->in[0], row - 1);
     float           *y = ops__out(dv, op, 0, r);
     if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
     else memset(y, 0, (size_t)op->n * sizeof *y);
