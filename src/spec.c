@@ -28,6 +28,7 @@ enum {
     SPEC_LEAD = 8,                                    /* last tokens of its prompt kept with each of them */
     SPEC_KINDS = 8,                                   /* degrees of certainty of a guess */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
+    SPEC_FIRST = 4,                                   /* steps of the draft head before its cost counts */
     SPEC_PAD = 128,                                   /* padding tokens that one of two equal vocabularies may have more */
     SPEC_VERSION = 1,
 };
@@ -98,6 +99,8 @@ typedef struct spec {
     const engine    *eng;                             /* of the model that guesses are for */
     engine          *draft;                           /* NULL: none */
     bool             head;                            /* the model's draft head guesses */
+    int              head_steps;                      /* steps that it has made */
+    int              head_idle;                       /* steps of the model since the last of them */
     gguf_file        g;                               /* the draft's file */
     tok_vocab       *v;                               /* the draft's vocabulary */
     int              n_rows;                          /* most guesses in a step */
@@ -430,6 +433,14 @@ static void spec__head_keep(spec *sp) {
 
 /* --- draft and head --- */
 
+/* Seconds of a step of n rows of the draft or of the head. Until the head has made a few steps it counts as free, so that one
+ * that was slow, as the first is, decides nothing; and the longer it has made none, the less its cost is trusted. */
+static double spec__step_s(const spec *sp, spec_source from, int n) {
+    const double s = spec_cost_at(&sp->costs.of[from], n);
+    if (from != SPEC_HEAD) return s;
+    return sp->head_steps < SPEC_FIRST ? 0 : s * exp(-0.003 * sp->head_idle);
+}
+
 /* Runs on every thread: picks the next guess of some sequences. */
 static void spec__draft_pick(void *ctx, int ith) {
     spec     *sp = ctx;
@@ -479,7 +490,7 @@ static int spec__draft_rows(spec *sp) {
 static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double rate) {
     const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, sp->from);
     const double row = spec_cost_at(&sp->costs.target, rows + 1) - spec_cost_at(&sp->costs.target, rows);
-    const double each = spec_cost_at(&sp->costs.of[sp->from], sp->n_live) / sp->n_live;
+    const double each = spec__step_s(sp, sp->from, sp->n_live) / sp->n_live;
     const int    most = spec__most(sp, q);
     return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
 }
@@ -503,10 +514,14 @@ static bool spec__draft_step(spec *sp) {
     const bool   ok = step && fwd_step(sp->f);
     if (!head) kv_commit(sp->draft->kv, ok);
     if (!ok) return false;
-    if (head) spec__head_keep(sp);
+    if (head) {
+        spec__head_keep(sp);
+        sp->head_steps += sp->head_steps < SPEC_FIRST;
+        sp->head_idle = 0;
+    }
     sp->logits = sp->f->logits;
     pool_run(sp->p, spec__draft_pick, sp);
-    spec_cost_add(&sp->costs.of[sp->from], step, clock_now() - begun);
+    if (!head || sp->head_steps > 1) spec_cost_add(&sp->costs.of[sp->from], step, clock_now() - begun);
     spec_gain_round(&sp->gain, &sp->costs, sp->from, step);
     return true;
 }
@@ -562,7 +577,7 @@ static void spec__draft(spec *sp, spec_source from, spec_seq **q, int n, int row
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, spec_source from) {
     const bool   made = from != SPEC_DRAFT && from != SPEC_HEAD;
     const double base = spec_cost_at(&sp->costs.target, rows), mean = made ? 0 : spec__mean(sp, q, from);
-    const double each = made ? 0 : spec_cost_at(&sp->costs.of[from], 1);
+    const double each = made ? 0 : spec__step_s(sp, from, 1);
     double       best = 1 / share, sum = 1, p = 1;
     for (int k = 0; k < (made ? q->n : spec__most(sp, q)); k++) {
         sum += made ? q->p[k] : (p *= mean);
@@ -637,6 +652,7 @@ static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
 /* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
 static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     const double t0 = clock_now();
+    sp->head_idle += sp->head;
     spec_gain_begin(&sp->gain);
     spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
     spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
