@@ -272,6 +272,7 @@ typedef struct {
     constrain_cache *holds;                           /* NULL: the action has none */
     constrain    *held;                               /* the constraint of the one answer */
     out_t         out;
+    gguf_file     head;                               /* of the model's draft head; no path: it has none beside it */
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
 
@@ -448,9 +449,40 @@ static bool act__hold_answer(act_job *r, err_t *e) {
     return act__hold_begin(r, e) && (!r->chat || chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) && act__hold_end(r, e);
 }
 
+/* How the run speculates: with a draft head where the file has one. */
+static spec_opts act__spec(const act_job *r) {
+    spec_opts o = r->c->spec;
+    if (r->head.path) o.draft = NULL;                 /* it is the head */
+    o.head = o.head && (r->head.path || arch_has_head(r->g));
+    return o;
+}
+
+/* Opens the file of --model-draft if it holds a draft head alone. */
+static bool act__open_head(act_job *r, err_t *e) {
+    const char *path = r->c->spec.draft;
+    if (!path) return true;
+    if (!gguf_open(&r->head, path, e)) {
+        r->head.path = NULL;
+        return false;
+    }
+    if (arch_is_head(&r->head)) return true;
+    gguf_close(&r->head);
+    r->head.path = NULL;
+    return true;
+}
+
+/* The plan of a run that speculates so. */
+static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
+    p.head = o->head && spec_rows(o, 1) > 0;
+    p.head_file = r->head.path ? &r->head : NULL;
+    return p;
+}
+
 /* The speculative decoder for n_seqs sequences; NULL: none, or it failed and e is set. */
-static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
-    return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
+static spec *act__guesser(const act_job *r, const engine *en, int n_seqs, err_t *e) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    return spec_rows(&o, n_seqs) ? spec_open(en, &o, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
 }
 
 static bool act__use_generate(act_job *r, engine *en, err_t *e) {
@@ -459,7 +491,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     gen_request     ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
     ask.constrain = r->held;
-    spec           *guesser = act__guesser(c, en, 1, e);
+    spec           *guesser = act__guesser(r, en, 1, e);
     text_opts       o = c->text;
     if (act__json(c)) o.json = str_base_name(r->g->path);
     if (c->echo) o.echo = str_bytes(&r->text);
@@ -510,7 +542,10 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) {
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
     const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict; /* tokens in the context; 0: no limit */
-    return act__hold_answer(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
+    if (!act__open_head(r, e)) return false;
+    const spec_opts o = act__spec(r);
+    return act__hold_answer(r, e) &&
+           act__with_engine(r, act__with_head(r, text_plan(&c->fwd, need, spec_rows(&o, 1)), &o), act__use_generate, e);
 }
 
 /* --- --render --- */
@@ -600,7 +635,8 @@ static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
     engine_opts   fo = c->fwd;
     fo.n_ctx = chunk;
     fo.n_gpu_layers = 0;                              /* the inputs of products are read on the host */
-    engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
+    const engine_plan plan = {.n_need = chunk, .n_seqs = 1, .n_out = 1, .head = arch_has_head(r->g)};
+    engine           *en = engine_open(r->g, r->vocab, &fo, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->files.n ? c->files.v[0] : "", im, e);
     engine_close(en);
@@ -911,7 +947,7 @@ static bool act__talk_open(void *ctx, const char *path, out_t *out, err_t *e) {
 static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
-    spec         *guesser = act__guesser(c, en, 1, e);
+    spec         *guesser = act__guesser(r, en, 1, e);
     talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds,
                        .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
     act__talk_samp(&t);
@@ -932,7 +968,10 @@ static bool act__talk(act_job *r, err_t *e) {
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
         return false;
     if (((c->prompt || c->files.n) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
-    engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
+    if (!act__open_head(r, e)) return false;
+    const spec_opts   o = act__spec(r);
+    const engine_plan plan = act__with_head(r, talk_plan(&c->fwd, spec_rows(&o, 1)), &o);
+    engine           *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
     engine_close(en);
@@ -1376,8 +1415,11 @@ static bool act__embed(act_job *r, err_t *e) {
 /* --- lines --- */
 
 /* The engine for so many sequences of a batch. */
-static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_needs *beside) {
-    if (c->action != ACT_EMBED_LINES) return sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), beside);
+static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_needs *beside) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    if (c->action != ACT_EMBED_LINES)
+        return act__with_head(r, sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1402,9 +1444,11 @@ static bool act__batch(act_job *r, err_t *e) {
     embed_opts    embeds;
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
-    if (act__batch_prepare(r, &job, &lines, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
-        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
-    if (en) guesser = act__guesser(c, en, n_seqs, e);
+    const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
+    const spec_opts so = act__spec(r);
+    if (ready && spec_needs(&so, &c->fwd, &c->kv, n_seqs, &beside, e))
+        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
+    if (en) guesser = act__guesser(r, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
@@ -1744,7 +1788,7 @@ static bool act__check_embed(config *c, err_t *e) {
 /* Short texts fill a step many at a time. */
 static bool act__check_embed_lines(config *c, err_t *e) {
     if (!cli_given(c, "--parallel")) c->batch.n_parallel = c->fwd.n_batch;
-    c->spec.lookup = false;
+    c->spec.lookup = c->spec.head = false;
     c->seed = 0;                                      /* nothing is drawn */
     return act__check_batch(c, e);
 }
@@ -1967,6 +2011,7 @@ static bool act__work(act_job *r, const act_row *row, err_t *e) {
     constrain_cache_free(r->holds);
     str_drop(&r->hold_text);
     tok_free(r->vocab);
+    if (r->head.path) gguf_close(&r->head);
     return ok;
 }
 

@@ -1029,6 +1029,7 @@ static void batch__summary_json(const batch_work *b, const batch_totals *t, str 
         {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", t->unused},
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
         {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
+        {"head_guessed", (double)spec_guessed(sp, SPEC_HEAD)}, {"head_accepted", (double)spec_accepted(sp, SPEC_HEAD)},
         {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)},
         {"lookup_accepted", (double)spec_accepted(sp, SPEC_LOOKUP)},
         {"forced_guessed", (double)spec_guessed(sp, SPEC_FORCED)},

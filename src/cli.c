@@ -170,7 +170,7 @@ static const struct {
 
 /* Some options have an effect only beside another one: a note names those that are given without it. */
 typedef enum {
-    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
+    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFTER, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
     BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, N_PARTNERS
 } cli_partner;
@@ -182,8 +182,8 @@ static const struct {
     [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
     [BESIDE_BASE] = {"--kl-divergence-base", ON(PERPLEXITY)},
-    [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
-    [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
+    [BESIDE_DRAFTER] = {"--model-draft --head", ON_ALL},
+    [BESIDE_DRAFTS] = {"--model-draft --lookup --head", ON_ALL},
     [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
     [BESIDE_DRY] = {"--dry-multiplier", ON_ALL},
     [BESIDE_DYNATEMP] = {"--dynatemp-range", ON_ALL},
@@ -496,15 +496,19 @@ static const cli_opt cli_opts[] = {
      GROUP_SPEC, ON_ANSWER,
      .help = "tokens that are drafted in every step, even where that is slower", .beside = BESIDE_DRAFTS},
     {"--draft-p-min --spec-draft-p-min", "P",          OPT_FLT,  AT(spec.p_min),      0, 1, GROUP_SPEC, ON_ANSWER,
-     .help = "the draft ends before a token of lower probability", .beside = BESIDE_DRAFT},
+     .help = "the draft ends before a token of lower probability", .beside = BESIDE_DRAFTER},
     {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0, CLI_BIG, GROUP_SPEC, ON_ANSWER,
-     .help = "the draft model proposes among the first N tokens of the vocabulary only, which is faster where "
-             "these are the common ones; 0 is all", .beside = BESIDE_DRAFT},
+     .help = "the draft model or head proposes among the first N tokens of the vocabulary only, which is faster where "
+             "these are the common ones; 0 is all", .beside = BESIDE_DRAFTER},
     {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "draft tokens from what followed the last words earlier in the text (n-gram lookup; in a batch also "
              "in finished answers); on by default"},
     {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "no n-gram lookup"},
+    {"--head",                          NULL,         OPT_ON,   AT(spec.head),       0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "draft tokens with the draft head of the model, where its file has one (NextN, MTP); on by default"},
+    {"--no-head",                       NULL,         OPT_OFF,  AT(spec.head),       0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "the draft head of the model is not used"},
     {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE",       OPT_STR,  AT(spec.cache),      0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "keep answers in FILE, which is created if missing, and draft from it in later runs", .beside = BESIDE_LOOKUP},
 
@@ -639,8 +643,10 @@ static const cli_opt cli_opts[] = {
     {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(bench.draft),     0, 0, GROUP_BENCH, ON_BENCH,
      .help = "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as "
              "those of --lookup"},
+    {"--head",                          NULL,         OPT_ON,   AT(bench.head),      0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "the draft head of the model proposes in the tests with --draft-max, and its time counts"},
     {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH,
-     .help = "the draft model proposes among the first N tokens of the vocabulary; 0 is all", .beside = BESIDE_DRAFT},
+     .help = "the draft model or head proposes among the first N tokens of the vocabulary; 0 is all", .beside = BESIDE_DRAFTER},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N",        OPT_NUMS, AT(bench.guess),     0, SPEC_MOST,
      GROUP_BENCH, ON_BENCH,
      .help = "repeat each decode test with up to N drafted tokens a step; 0 is none"},

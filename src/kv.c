@@ -133,7 +133,7 @@ typedef struct {
     kv_opts   opts;                                   /* as the run asks for */
     dev_kv   *layer;                                  /* [n_layer] where its keys and values lie */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
-    int       n_layer;                                /* layers of the model */
+    int       n_layer;                                /* layers of the model, draft heads among them */
     kv_group *group;                                  /* [n_group] */
     int       n_group;                                /* groups of layers */
     int       states;                                 /* the group of recurrent states, -1: none */
@@ -319,11 +319,11 @@ static bool kv__bound_states(kv_cache *kv, err_t *e) {
 /* An empty cache for a model of these sizes. NULL: the bounds hold not even one block of each group; e is set. */
 static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
-    *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = hp->n_layer};
-    kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
-    kv->state = mem_new((size_t)hp->n_layer, sizeof *kv->state);
-    kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
-    for (int il = 0; il < hp->n_layer; il++) {
+    *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = arch_layers(hp)};
+    kv->layer = mem_new((size_t)kv->n_layer, sizeof *kv->layer);
+    kv->state = mem_new((size_t)kv->n_layer, sizeof *kv->state);
+    kv->group = mem_new((size_t)kv->n_layer, sizeof *kv->group);
+    for (int il = 0; il < kv->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
         const int     on_gpu = dev_gpus_of(load.gpus, il);
         kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], on_gpu);

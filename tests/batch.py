@@ -264,7 +264,7 @@ def invariance_models():
         equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
 
 
-KINDS = ("gemma3", "gpt-oss", "qwen35", "lfm2moe")   # windows, sinks, gated delta nets, short convolutions
+KINDS = ("gemma3", "gpt-oss", "qwen35", "qwen35_near", "lfm2moe")   # windows, sinks, gated delta nets, a draft head, short convolutions
 
 
 def kinds_lines():
@@ -285,7 +285,7 @@ def invariance_kinds():
         model, cache = os.path.join(TINY, name + ".gguf"), fresh(name + ".cache")
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
         for config in ("-b 1", "-b 7 -np 8 -t 2", "-np 8 --kv-block-size 4 --kv-blocks 45",
-                       "-np 8 --kv-block-size 4 --state-mem 64K", "-np 3 --lookup --draft-max 5",
+                       "-np 8 --kv-block-size 4 --state-mem 64K", "-np 3 --lookup --draft-max 5", "-np 2 --no-head --no-lookup",
                        "-np 4 -md %s --draft-min 3" % model, "-b 20 --kv-block-size 8 --prompt-cache %s" % cache,
                        "--kv-block-size 8 -np 2 --prompt-cache %s" % cache):
             equal(batch(lines, *SEED, *config.split(), model=model), want, "%s, %s" % (name, config))

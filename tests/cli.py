@@ -2402,6 +2402,32 @@ def imatrix_of_stacks():
 
 
 @case
+def draft_head_tools():
+    """a draft head in --imatrix-out, whose sums are those of normed inputs, in --calibrate, which says that it leaves it, and in --inspect"""
+    for name in "qwen35_mtp", "qwen35moe_mtp":
+        m, text, a, b, out = os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), calibration(), tmp("head.im"), tmp("head2.im"), tmp("head.gguf")
+        head, floats = "blk.2.nextn.eh_proj.weight", lambda *args: array.array("f", good(*args))
+        good("-m", m, "-f", text, "--imatrix-out", a, "-c", "64", "--chunks", "3", "-q")
+        good("-m", m, "-f", text, "--imatrix-out", b, "-c", "64", "--chunks", "3", "-q", "-b", "10", "-t", "3")
+        same(open(a, "rb").read() == open(b, "rb").read(), True, "equal files for steps of 64 and of 10 rows")
+        sums, n = floats("-m", a, "--dump-tensor", head + ".in_sum2"), floats("-m", a, "--dump-tensor", head + ".counts")[0]
+        same((len(sums), n), (64, 3 * 64), "channels and rows of " + head)
+        for half, norm, rows in (0, "enorm", n), (1, "hnorm", n - 3):               # the first row of a text has no state before it
+            gain = floats("-m", m, "--dump-tensor", "blk.2.nextn.%s.weight" % norm)
+            mean = sum(x / g / g for x, g in zip(sums[32 * half:], gain)) / 32 / rows
+            check(0.9 < mean <= 1, "%s: a mean square of %g, expected 1 but for the epsilon" % (norm, mean))
+        r = run("-m", m, "--quantize", "Q8_0", "--calibrate", text, "-c", "64", "--chunks", "1", "-o", out)
+        check(r.rc == 0 and b"matrices of the draft head are rounded plainly" in r.err, repr(r))
+        same(good("-m", out, "--inspect").decode().count("draft head       layer 2 (NextN)"), 1, "the head in --inspect")
+        plain = tmp("plain.gguf")
+        good("-m", m, "--quantize", "Q8_0", "-o", plain, "-q")
+        for t in "eh_proj", "enorm":
+            same(*(good("-m", x, "--dump-tensor", "blk.2.nextn.%s.weight" % t) for x in (out, plain)), t + " with --calibrate and without")
+        args = ("--raw", "-p", "Once", "-n", "30", "--temp", "0", "--ids", "-q")
+        same(good("-m", out, *args), good("-m", out, *args, "--no-head"), "the text with a quantised head and without it")
+
+
+@case
 def output_matrix_of_tied_embeddings():
     """--output-tensor-type and --leave-output-tensor count for embeddings that are the output matrix too, in a mixture and without one"""
     f16, out = os.path.join(HERE, "models", "pip-f16.gguf"), tmp("tied.gguf")

@@ -333,6 +333,22 @@ def states():
 
 
 @case
+def heads():
+    """a draft head runs on the GPU with the last layers: it guesses what it guesses on the CPU, for one text and for several"""
+    said = lambda r: re.findall(rb"head +(\d+ guessed, \d+ accepted)", r.err)
+    for name in "qwen35_near", "qwen35moe_mtp":
+        path = os.path.join(TINY, name + ".gguf")
+        args = "-m", path, "--raw", "-p", TEXT, "-n", "30", "--temp", "0", "--ignore-eos", "--no-lookup", "--draft-max", "3", "--draft-min", "3", "-v"
+        want = run(*args, "--ids", "-ngl", "0", "-t", "1", "-b", "17")
+        check(want.rc == 0 and said(want), repr(want))
+        for n, fake in ("all", {}), ("1", {}), ("all", dict(devices=2, memory=least(*args[:6], "1") - 4096)):
+            got = run(*args, "--ids", "-ngl", n, "-t", "1", "-b", "17", "--same", "on", **fake)
+            same((got.rc, got.out, said(got)), (0, want.out, said(want)), "%s -ngl %s %r" % (name, n, fake))
+            check(got.calls > 0, "%s -ngl %s: no call of the driver" % (name, n))
+        alike_lines(LINES, "-np", "6", "--kv-block-size", "4", "--draft-max", "4", "--draft-min", "4", model=path)
+
+
+@case
 def conversation():
     """a conversation whose messages are taken back and asked again"""
     lines = b"Hello there\n/regen\nWhat is that?\nAnd what is this?\n/regen\n"
