@@ -26,7 +26,7 @@ static const char *cli_build(void) {
     return text;
 }
 
-enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
+enum { CLI_OPTS_MAX = 208 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
