@@ -97,7 +97,7 @@ class Bench:
             outliers.plant(plain, o.model + ".part", off_grid=True)
             os.replace(o.model + ".part", o.model)
             os.unlink(plain)
-        o.text, o.train_text = o.text or fidelity.write_text(text, 24000), o.train_text or fidelity.write_text(train, 24000, 60000)
+        o.text, o.train_text = o.text or fidelity.write_text(text, 24000), o.train_text or fidelity.write_text(train, 24000, 36000)
         o.tasks = 0
 
     @staticmethod
