@@ -328,8 +328,8 @@ enum {
                                                        * step: about 50 ms */
     MASK_MEASURE_WORK = MASK_WORK / 2,                /* the same, where it is only asked whether ends matter in this step, */
     MASK_LOCAL_WORK = MASK_WORK / 8,                  /* and of one state */
-    MASK_OWN_WORK = 64,                               /* units of a byte of the answer's own way that are not counted: most of it is
-                                                       * known since the token before */
+    MASK_OWN_WORK = 64,                               /* units of a byte of the answer's own way that are not counted: most of it
+                                                       * is known since the token before */
     MASK_NEAR_ROOM = 12 << 20,                        /* bytes of the arena for that work */
     MASK_FAR = 32                                     /* where that takes too much work: so many tokens more than twice the
                                                        * bytes to the end are enough */
