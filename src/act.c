@@ -4,7 +4,8 @@
  * Invariants: stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0; no file
  * is written that the run reads; after an interrupt one line names a result that is missing or not complete.
  * To add an action: 1 its name in cli_act; 2 a row of cli_opts of kind OPT_ACT, and its bit in the rows of the options that it
- * takes; 3 a function here; 4 a row of act_table.
+ * takes; 3 a function here; 4 a row of act_table, of act_needs where it may do more than others,
+ * and of act_files for a new option that names a file.
  * Public: act_finish, act_run, act_signals, act_streams, act_lost. */
 
 enum { ACT_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt from -p, -f and standard input together */
@@ -128,7 +129,7 @@ static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e)
 /* --- streams and signals --- */
 
 static volatile sig_atomic_t act__graceful;           /* the run checks g_interrupt */
-static char                  act_lost[1024];         /* printed after an interrupt: which result is not complete; "": none */
+static char                  act_lost[4096];         /* printed after an interrupt: which result is not complete; "": none */
 
 /* The first signal asks a run to stop at the next token. The second one ends the program at once, and so does the first where
  * no run checks for it. */
@@ -147,9 +148,10 @@ static void act__on_signal(int sig) {
 static void act__may_lose(const char *file, const char *state) {
     if (g_log_level < LOG_NORMAL) return;
     const bool named = file && strcmp(file, "-") != 0;
-    snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: %.900s is %s", named ? file : "the output", state);
-    log_sanitize(act_lost, strlen(act_lost));
-    strcat(act_lost, "\n");
+    char line[1024];
+    snprintf(line, sizeof line, "llmrun: interrupted: %.900s is %s", named ? file : "the output", state);
+    const size_t n = utf8_visible((const uint8_t *)line, strlen(line), true, act_lost, sizeof act_lost - 2);
+    strcpy(act_lost + n, "\n");
 }
 
 static void act__kept(void) { act_lost[0] = 0; }
@@ -188,29 +190,52 @@ static bool act__apart(const char *path, const char *from, const char *what, err
     return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
 }
 
+/* The files that options name, by the field of config with the name. */
+static const struct act_file {
+    size_t      at;
+    bool        list;                                 /* a cli_list, else one name */
+    uint32_t    read, written;                        /* the actions, as ON(...) bits; written: created or replaced too */
+    const char *what;                                 /* in errors, of one that is read */
+} act_files[] = {
+    {AT(model),              false, ON_ALL,         0,                         "model"},
+    {AT(models),             true,  ON_ALL,         0,                         "model"},
+    {AT(spec.draft),         false, ON_ALL,         0,                         "model"},
+    {AT(bench.draft),        false, ON_ALL,         0,                         "model"},
+    {AT(files),              true,  ON_ALL,         0,                         "prompt"},
+    {AT(inputs),             true,  ON(MERGE),      0,                         "input"},
+    {AT(batch_files),        true,  ON_ALL,         0,                         "batch file"},
+    {AT(kv.cache),           false, ON_ALL,         ON_ANSWER,                 "prompt cache"},
+    {AT(spec.cache),         false, ON_ALL,         ON_ANSWER,                 "lookup cache"},
+    {AT(imatrix),            false, ON_ALL,         0,                         "importance matrix"},
+    {AT(in_files),           true,  ON_ALL,         0,                         "importance matrix"},
+    {AT(calibrate),          false, ON_ALL,         0,                         "text"},
+    {AT(chat.messages),      false, ON_ALL,         0,                         "messages"},
+    {AT(chat.tools),         false, ON_ALL,         0,                         "tools"},
+    {AT(chat.template_file), false, ON_ALL,         0,                         "template"},
+    {AT(hold.grammar_file),  false, ON_ALL,         0,                         "grammar"},
+    {AT(hold.schema_file),   false, ON_ALL,         0,                         "schema"},
+    {AT(system_file),        false, ON_ALL,         0,                         "system message"},
+    {AT(what),               false, ON(DIVERGENCE), ON(LOGITS) | ON(IMATRIX),  "base"},
+    {AT(output),             false, 0,              ON_ALL,                    NULL},
+    {AT(plot),               false, 0,              ON_BENCH | ON(QUALITY),    NULL},
+    {AT(eval.base),          false, 0,              ON(PERPLEXITY),            NULL},
+};
+enum { ACT_FILES = sizeof act_files / sizeof *act_files };
+
+/* The names in the field of a row; *n: how many, of which some may be NULL. */
+static const char *const *act__names(const config *c, const struct act_file *f, int *n) {
+    const void     *field = (const char *)c + f->at;
+    const cli_list *list = field;
+    *n = f->list ? list->n : 1;
+    return f->list ? list->v : field;
+}
+
 /* Whether it is none of the files that the options name as input. */
 static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) {
-    static const struct {
-        size_t      at;
-        bool        list;                             /* a cli_list, else one name */
-        const char *what;
-    } inputs[] = {
-        {AT(model),       false, "model"},             {AT(models),   true,  "model"},
-        {AT(spec.draft),  false, "model"},             {AT(bench.draft), false, "model"},
-        {AT(files),       true,  "prompt"},            {AT(inputs),   true,  "input"},
-        {AT(kv.cache),    false, "prompt cache"},      {AT(spec.cache), false, "lookup cache"},
-        {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
-        {AT(calibrate),   false, "text"},              {AT(chat.messages), false, "messages"},
-        {AT(chat.tools),  false, "tools"},             {AT(chat.template_file), false, "template"},
-        {AT(hold.grammar_file), false, "grammar"},     {AT(hold.schema_file), false, "schema"},
-        {AT(system_file), false, "system message"},
-    };
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        const void       *field = (const char *)c + inputs[i].at;
-        const cli_list   *list = field;
-        const char *const *name = inputs[i].list ? list->v : field;
-        for (int k = 0; k < (inputs[i].list ? list->n : 1); k++)
-            if (!act__apart(path, name[k], inputs[i].what, e)) return false;
+    for (int i = 0, n; i < ACT_FILES; i++) {
+        const char *const *name = act__names(c, &act_files[i], &n);
+        for (int k = 0; k < n && act_files[i].read >> c->action & 1; k++)
+            if (!act__apart(path, name[k], act_files[i].what, e)) return false;
     }
     return true;
 }
@@ -247,6 +272,7 @@ typedef struct {
     constrain_cache *holds;                           /* NULL: the action has none */
     constrain    *held;                               /* the constraint of the one answer */
     out_t         out;
+    gguf_file     head;                               /* of the model's draft head; no path: it has none beside it */
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
 
@@ -423,9 +449,40 @@ static bool act__hold_answer(act_job *r, err_t *e) {
     return act__hold_begin(r, e) && (!r->chat || chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) && act__hold_end(r, e);
 }
 
+/* How the run speculates: with a draft head where the file has one. */
+static spec_opts act__spec(const act_job *r) {
+    spec_opts o = r->c->spec;
+    if (r->head.path) o.draft = NULL;                 /* it is the head */
+    o.head = o.head && (r->head.path || arch_has_head(r->g));
+    return o;
+}
+
+/* Opens the file of --model-draft if it holds a draft head alone. */
+static bool act__open_head(act_job *r, err_t *e) {
+    const char *path = r->c->spec.draft;
+    if (!path) return true;
+    if (!gguf_open(&r->head, path, e)) {
+        r->head.path = NULL;
+        return false;
+    }
+    if (arch_is_head(&r->head)) return true;
+    gguf_close(&r->head);
+    r->head.path = NULL;
+    return true;
+}
+
+/* The plan of a run that speculates so. */
+static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
+    p.head = o->head && spec_rows(o, 1) > 0;
+    p.head_file = r->head.path ? &r->head : NULL;
+    return p;
+}
+
 /* The speculative decoder for n_seqs sequences; NULL: none, or it failed and e is set. */
-static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
-    return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
+static spec *act__guesser(const act_job *r, const engine *en, int n_seqs, err_t *e) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    return spec_rows(&o, n_seqs) ? spec_open(en, &o, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
 }
 
 static bool act__use_generate(act_job *r, engine *en, err_t *e) {
@@ -434,7 +491,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     gen_request     ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
     ask.constrain = r->held;
-    spec           *guesser = act__guesser(c, en, 1, e);
+    spec           *guesser = act__guesser(r, en, 1, e);
     text_opts       o = c->text;
     if (act__json(c)) o.json = str_base_name(r->g->path);
     if (c->echo) o.echo = str_bytes(&r->text);
@@ -485,7 +542,10 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) {
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
     const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict; /* tokens in the context; 0: no limit */
-    return act__hold_answer(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
+    if (!act__open_head(r, e)) return false;
+    const spec_opts o = act__spec(r);
+    return act__hold_answer(r, e) &&
+           act__with_engine(r, act__with_head(r, text_plan(&c->fwd, need, spec_rows(&o, 1)), &o), act__use_generate, e);
 }
 
 /* --- --render --- */
@@ -557,7 +617,7 @@ static bool act__divergence(act_job *r, err_t *e) {
     engine_opts      fo = c->fwd;
     eval_base     b;
     eval_plan     plan;
-    if ((c->output && !act__apart(c->output, c->what, "base", e)) || !eval_base_open(&b, c->what, e)) return false;
+    if (!eval_base_open(&b, c->what, e)) return false;
     fo.n_ctx = b.n_ctx;
     engine *en = NULL;
     bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
@@ -575,7 +635,8 @@ static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
     engine_opts   fo = c->fwd;
     fo.n_ctx = chunk;
     fo.n_gpu_layers = 0;                              /* the inputs of products are read on the host */
-    engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
+    const engine_plan plan = {.n_need = chunk, .n_seqs = 1, .n_out = 1, .head = arch_has_head(r->g)};
+    engine           *en = engine_open(r->g, r->vocab, &fo, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->files.n ? c->files.v[0] : "", im, e);
     engine_close(en);
@@ -599,9 +660,9 @@ static bool act__imatrix(act_job *r, err_t *e) {
     mem_free(more);
     im.chunk = (uint32_t)(r->ids.n || !n || c->fwd.n_ctx > 0 ? chunk : common);
     ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
-    if (ok && g_log_level >= LOG_NORMAL)
-        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %u tokens, %.1f s\n", c->what, im.n, im.n_chunk, im.chunk,
-                clock_now() - r->t_start);
+    if (ok)
+        log_warn("%s: %zu tensors, %u chunks of %u tokens, %.1f s", c->what, im.n, im.n_chunk, im.chunk,
+                 clock_now() - r->t_start);
     calib_imatrix_drop(&im);
     return ok;
 }
@@ -886,7 +947,7 @@ static bool act__talk_open(void *ctx, const char *path, out_t *out, err_t *e) {
 static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
-    spec         *guesser = act__guesser(c, en, 1, e);
+    spec         *guesser = act__guesser(r, en, 1, e);
     talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds,
                        .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
     act__talk_samp(&t);
@@ -907,7 +968,10 @@ static bool act__talk(act_job *r, err_t *e) {
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
         return false;
     if (((c->prompt || c->files.n) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
-    engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
+    if (!act__open_head(r, e)) return false;
+    const spec_opts   o = act__spec(r);
+    const engine_plan plan = act__with_head(r, talk_plan(&c->fwd, spec_rows(&o, 1)), &o);
+    engine           *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, plan, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
     engine_close(en);
@@ -1005,13 +1069,18 @@ static bool act__quantize(act_job *r, err_t *e) {
     return (r->c->quant.dry_run || act__apart_from_inputs(r->c, r->c->output, e)) && act__guided(r, act__use_quantize, e);
 }
 
+/* The folder of temporary files of --quality. */
+static const char *act__folder(void) {
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
 static bool act__use_quality(act_job *r, const quant_opts *o, err_t *e) {
     const config *c = r->c;
-    const char   *folder = getenv("TMPDIR");
     engine_opts   fo = c->fwd;
     out_t         svg = {stdout, "stdout", 0, false};
     str           source = {0};
-    quality_job   j = {.g = r->g, .v = r->vocab, .ids = &r->ids, .types = c->what, .folder = folder && *folder ? folder : "/tmp",
+    quality_job   j = {.g = r->g, .v = r->vocab, .ids = &r->ids, .types = c->what, .folder = act__folder(),
                        .fo = &fo, .ko = &c->kv, .eval = &c->eval, .quant = o};
     if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
     j.bos = tok_start(r->vocab, c->bos);
@@ -1045,22 +1114,34 @@ static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* The value of an option as a setting: texts as JSON, switches as words. */
+/* The value of an option as a setting: texts as plain JSON, which earlier runs have written too; switches as words. */
 static void act__setting(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
     const char *text = o->kind == OPT_STR ? *(const char *const *)field : NULL;
     if (o->kind == OPT_LIST) {
         const cli_list *l = field;
-        for (int k = 0; k < l->n; k++) str_json(out, bytes_of(l->v[k]));
+        for (int k = 0; k < l->n; k++) str_json_plain(out, bytes_of(l->v[k]));
     } else if (o->kind == OPT_ON) str_put(out, *(const bool *)field ? "on" : "off");
     else if (o->kind == OPT_SET) str_fmt(out, "%d", *(const int *)field);
-    else if (o->kind == OPT_STR) str_json(out, bytes_of(text ? text : ""));
+    else if (o->kind == OPT_STR) str_json_plain(out, bytes_of(text ? text : ""));
     else cli_value(o, c, out);
 }
 
+/* A setting that stands for a file: its digest; the hash that earlier versions wrote, where --resume continues their records.
+ * resumed: the file of these; NULL: there is none. */
+static void act__put_digest(const char *resumed, const char *name, digest d, uint64_t was, str *out) {
+    str        text = {0};
+    err_t      none = {0};
+    const bool there = resumed && results_setting(resumed, name, &text, &none);
+    const bool old = there ? text.n == 16 : resumed && results_is_old(resumed);
+    if (old) str_fmt(out, "%s=%016llx\n", name, (unsigned long long)was);
+    else str_fmt(out, "%s=%016llx%016llx\n", name, (unsigned long long)d.a, (unsigned long long)d.b);
+    str_drop(&text);
+}
+
 /* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a
- * chat those that are given; a template of the model is part of its fingerprint. */
-static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, str *out) {
+ * chat those that are given; a template of the model is part of its fingerprint. resumed: as for act__put_digest(). */
+static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, const char *resumed, str *out) {
     static const char *const more[] = {"-n",           "-ctk",      "-ctv",  "--pre",  "--stop",
                                        "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     const config            *c = r->c;
@@ -1081,8 +1162,10 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
-    if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
-    if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
+    if (c->chat.template_file) act__put_digest(resumed, "chat-template", chat_digest(r->chat), chat_fingerprint(r->chat), out);
+    if (r->hold_text.n)
+        act__put_digest(resumed, "constraint-file", bytes_digest((bytes){0}, str_bytes(&r->hold_text)),
+                        bytes_hash(0, str_bytes(&r->hold_text)), out);
     if (c->action == ACT_EMBED_LINES)
         str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
 }
@@ -1099,38 +1182,6 @@ static bool act__batch_seed(const config *c, const char *records, uint64_t *seed
         *seed = strtoull(text->p + sizeof mark - 2, NULL, 10);
     str_clear(text);
     str_fmt(text, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
-    return !e->code;
-}
-
-static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-/* Appends the files whose names match, in sorted order. The caller frees the names. */
-static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
-    glob_t    found = {0};
-    const int got = glob(pattern, 0, NULL, &found);
-    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, str_dup(found.gl_pathv[i]));
-    globfree(&found);
-    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file name matches", pattern);
-    return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
-}
-
-/* The files of --batch; a name of no file is tried as a pattern. */
-static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
-    for (int i = 0; !e->code && i < c->inputs.n; i++) {
-        const char *name = c->inputs.v[i];
-        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, str_dup(name));
-        else act__match_files(name, files, e);
-    }
-    for (int i = 0; !e->code && c->output && i < files->n; i++) act__apart(c->output, files->v[i], "batch file", e);
-    files->n_own = files->n;
-    if (e->code) return false;
-    const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
-    memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
-    qsort(sorted, (size_t)files->n, sizeof *sorted, act__by_text);
-    for (int i = 1; i < files->n; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
-    mem_free(sorted);
     return !e->code;
 }
 
@@ -1166,7 +1217,7 @@ static bool act__batch_form(const config *c, batch_job *job, forms_spec *f, err_
                       {"text", BATCH_NUMBERS}};
     const bool  by_name = !cli_given(c, "--format") || act__json(c), vectors = c->action == ACT_EMBED_LINES;
     const char *name = by_name ? act__extension(c) : c->format, *numbers = NULL;
-    forms_kind  kind;
+    forms_kind  kind = FORMS_LIST;
     batch_form  form = BATCH_FORMS;
     struct stat st;
     const bool  file = c->output && strcmp(c->output, "-") != 0 && (stat(c->output, &st) != 0 || S_ISREG(st.st_mode));
@@ -1233,7 +1284,6 @@ static bool act__batch_template(const config *c, batch_job *job, err_t *e) {
 
 /* What a batch needs beside its job. */
 typedef struct {
-    cli_list files;
     str      seed;                                    /* as a setting */
     str      records;                                 /* the file of the records; empty: stdout */
     str      report;                                  /* of a dry run */
@@ -1242,7 +1292,6 @@ typedef struct {
 
 static void act__lines_drop(act_lines *l, batch_job *job) {
     table_template_drop(&job->prompt);
-    cli_list_drop(&l->files);
     forms_drop(&l->forms);
     str_drop_all(&l->seed, &l->records, &l->report);
 }
@@ -1257,9 +1306,9 @@ static bool act__batch_prepare(act_job *r, batch_job *job, act_lines *l, err_t *
         return err_set(e, EXIT_INPUT, "--resume: vectors without records cannot go on, expected -o FILE.jsonl or FILE.json");
     r->vocab = tok_load(r->g, c->pre, e);
     bool ok = r->vocab && act__hold(r, e) && batch_fields(&c->batch, job, e) && act__batch_template(c, job, e) &&
-              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, &l->files, e);
-    job->path = l->files.v;
-    job->n_paths = l->files.n;
+              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e));
+    job->path = c->batch_files.v;
+    job->n_paths = c->batch_files.n;
     ok = ok && batch_check(job, &c->batch, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
          act__batch_file(r, job, &l->records, e) && act__batch_seed(c, l->records.p, &job->seed, &job->own_seeds, &l->seed, e);
     job->hold = &r->hold;
@@ -1278,7 +1327,8 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train,
+                  c->resume ? l->records.p : NULL, &settings);
     results *out = results_open(l->records.p, c->resume, job->form >= BATCH_NUMBERS ? (bytes){0} : str_bytes(&settings), e);
     if (out && (!c->retry_errors || results_forget_failed(out, e))) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
@@ -1365,8 +1415,11 @@ static bool act__embed(act_job *r, err_t *e) {
 /* --- lines --- */
 
 /* The engine for so many sequences of a batch. */
-static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_needs *beside) {
-    if (c->action != ACT_EMBED_LINES) return sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), beside);
+static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_needs *beside) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    if (c->action != ACT_EMBED_LINES)
+        return act__with_head(r, sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1391,9 +1444,11 @@ static bool act__batch(act_job *r, err_t *e) {
     embed_opts    embeds;
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
-    if (act__batch_prepare(r, &job, &lines, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
-        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
-    if (en) guesser = act__guesser(c, en, n_seqs, e);
+    const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
+    const spec_opts so = act__spec(r);
+    if (ready && spec_needs(&so, &c->fwd, &c->kv, n_seqs, &beside, e))
+        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
+    if (en) guesser = act__guesser(r, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
@@ -1401,8 +1456,8 @@ static bool act__batch(act_job *r, err_t *e) {
     if (!e->code) bad = act__batch_answer(r, en, guesser, &job, &lines, &cut, e);
     if (lines.report.n) out_put(&r->out, lines.report.p, lines.report.n), out_flush(&r->out);
     if (bad > 0 && c->batch.dry) err_set(e, EXIT_NO, "%s%s: %lld line%s wrong", c->inputs.v[0],
-                                         lines.files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
-    else if (bad >= 0) act__batch_negative(c->inputs.v[0], lines.files.n > 1, bad, cut, e);
+                                         c->batch_files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+    else if (bad >= 0) act__batch_negative(c->inputs.v[0], c->batch_files.n > 1, bad, cut, e);
     if (job.file) out_end(job.file, e);
     act__lines_drop(&lines, &job);
     spec_close(guesser);
@@ -1681,6 +1736,38 @@ static bool act__check_shard(config *c, err_t *e) {
     return true;
 }
 
+static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Appends the files whose names match, in sorted order. The caller frees the names. */
+static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
+    glob_t    found = {0};
+    const int got = glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, str_dup(found.gl_pathv[i]));
+    globfree(&found);
+    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file name matches", pattern);
+    return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
+}
+
+/* The files of --batch; a name of no file is tried as a pattern. */
+static bool act__batch_files(config *c, err_t *e) {
+    cli_list *files = &c->batch_files;
+    for (int i = 0; !e->code && i < c->inputs.n; i++) {
+        const char *name = c->inputs.v[i];
+        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, str_dup(name));
+        else act__match_files(name, files, e);
+    }
+    files->n_own = files->n;
+    if (e->code) return false;
+    const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
+    memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
+    qsort(sorted, (size_t)files->n, sizeof *sorted, act__by_text);
+    for (int i = 1; i < files->n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
+    mem_free(sorted);
+    return !e->code;
+}
+
 static bool act__check_batch(config *c, err_t *e) {
     enum { BLOCK = LLMRUN_STRESS ? 2 : 8 };           /* tokens: half of a sequence's last block is empty, and a batch has many */
     for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
@@ -1688,7 +1775,7 @@ static bool act__check_batch(config *c, err_t *e) {
     if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
     c->batch.dry = c->quant.dry_run;
     if (c->batch.dry && c->resume) return err_set(e, EXIT_INPUT, "--dry-run and --resume disagree: a dry run reads all lines");
-    return act__check_shard(c, e);
+    return act__check_shard(c, e) && act__batch_files(c, e);
 }
 
 /* A vector goes to a file as floats, unless a form is asked for. */
@@ -1701,7 +1788,7 @@ static bool act__check_embed(config *c, err_t *e) {
 /* Short texts fill a step many at a time. */
 static bool act__check_embed_lines(config *c, err_t *e) {
     if (!cli_given(c, "--parallel")) c->batch.n_parallel = c->fwd.n_batch;
-    c->spec.lookup = false;
+    c->spec.lookup = c->spec.head = false;
     c->seed = 0;                                      /* nothing is drawn */
     return act__check_batch(c, e);
 }
@@ -1858,6 +1945,51 @@ static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *
     return false;
 }
 
+/* A model may be in several files. */
+static void act__confine_input(sandbox *s, const char *path) {
+    str part = {0};
+    sandbox_read(s, path);
+    for (uint64_t i = 1; gguf_other_part(path, i, &part); i++) sandbox_read(s, part.p);
+    str_drop(&part);
+}
+
+/* What an action may do in the sandbox beside using the files of act_files, as bits of sandbox_need; most need nothing. */
+static const uint8_t act_needs[N_ACTS] = {
+    [ACT_TALK] = SANDBOX_FILES,                       /* /read, /load and /save name files */
+};
+
+/* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
+ * names its files. Libraries and the driver of a GPU are opened before, and the process that runs editors is begun. */
+static void act__confine(const config *c) {
+    const bool talks = c->action == ACT_TALK || act__may_talk(c);
+    unsigned   needs = act_needs[talks ? ACT_TALK : c->action];
+    sandbox    s;
+    err_t      none = {0};
+    str        more = {0};
+    if (c->no_sandbox) needs |= SANDBOX_ALL;
+    if ((c->action == ACT_DEVICES || (ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers)) && gpu_count(&none) > 0)
+        needs |= SANDBOX_DEVICES;
+    if (c->action == ACT_VERSION) term_edits(), ops_blas_open(&none);          /* what it reports is found before */
+    if (talks) talk_start_editor();
+    sandbox_begin(&s, needs);
+    for (int i = 0, n; i < ACT_FILES; i++) {
+        const struct act_file *f = &act_files[i];
+        const char *const     *name = act__names(c, f, &n);
+        const bool             keeps = f->written >> c->action & 1 && !(f->at == AT(kv.cache) && c->kv.cache_ro);
+        for (int k = 0; k < n; k++) {
+            if (!name[k] || strcmp(name[k], "-") == 0) continue;
+            if (f->read >> c->action & 1) act__confine_input(&s, name[k]);
+            if (keeps) sandbox_write(&s, name[k]);
+        }
+    }
+    if (ON_LINES >> c->action & 1 && c->output) str_fmt(&more, "%s.jsonl", c->output);     /* records of a table or a list */
+    if (c->action == ACT_QUALITY) str_fmt(&more, "%s/", act__folder());
+    if (more.n) sandbox_write(&s, more.p);
+    sandbox_enter(&s);
+    log_info("sandbox     %s", sandbox_holds());
+    str_drop(&more);
+}
+
 /* The output, the prompt and the action, in this order. */
 static bool act__work(act_job *r, const act_row *row, err_t *e) {
     const config *c = r->c;
@@ -1879,6 +2011,7 @@ static bool act__work(act_job *r, const act_row *row, err_t *e) {
     constrain_cache_free(r->holds);
     str_drop(&r->hold_text);
     tok_free(r->vocab);
+    if (r->head.path) gguf_close(&r->head);
     return ok;
 }
 
@@ -1888,6 +2021,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
     const bool     opens = (row->has & WITH_MODEL) == WITH_MODEL;
     gguf_file      g;
     act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {.f = stdout, .name = "stdout"}, .t_start = t_start};
+    act__confine(c);
     if (!opens) return act__work(&r, row, e);
     if (!act__open_model(c, row, &g, e)) return false;
     act__note_escapes(c);

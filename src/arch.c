@@ -19,7 +19,10 @@
  *      of its own is named in t_model_keys() of tests/t_model.c. Then `build/test/tests fwd model tok` and tests/tiny_check.py.
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
- * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_dim, arch_slot_of.
+ * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
+ * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
+ * arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -254,7 +257,8 @@ typedef struct arch_hparams {
     int    n_embd;                                    /* width of the stream */
     int    n_layer;                                   /* layers that a step runs */
     int    n_ctx_train;                               /* positions that the model was trained for */
-    int    n_ahead;                                   /* layers after the last, which predict further tokens and are not run */
+    int    n_ahead;                                   /* layers after the last, which predict further tokens */
+    int    n_nextn;                                   /* of these, draft heads: their tensors are there, and used */
     int    n_dense;                                   /* the first layers, which have no experts */
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
@@ -283,7 +287,7 @@ typedef struct arch_hparams {
     uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
     int    n_rope;                                    /* tables of RoPE */
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
-    arch_layer_hp *layer;                             /* [n_layer] */
+    arch_layer_hp *layer;                             /* [n_layer + n_nextn] */
 } arch_hparams;
 
 enum {
@@ -803,6 +807,7 @@ static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r,
 /* The mixer of a layer. A recurrent one has no keys and values. */
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     const uint64_t traits = hp->desc->traits;
+    l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
     l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
     l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
     if (l->mixer == MIX_ATTN) {
@@ -835,7 +840,7 @@ static void arch__pattern(const arch_hparams *hp, int il) {
 static bool arch__share(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     arch_layer_hp *l = &hp->layer[il];
     int            from = hp->n_layer - hp->n_shared - 1;
-    if (il <= from) return true;
+    if (il <= from || il >= hp->n_layer) return true;
     while (from >= 0 && hp->layer[from].window != l->window) from--;
     if (from < 0)
         return arch__bad(hp, g, "attention.shared_kv_layers", e,
@@ -876,20 +881,41 @@ static void arch__defaults(arch_hparams *hp) {
     if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
 }
 
+/* Whether layer il has the tensors of a draft head. */
+static bool arch__nextn_at(const gguf_file *g, int il) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.nextn.eh_proj.weight", il);
+    return gguf_tensor_find(g, name) != NULL;
+}
+
+/* Layers with weights, draft heads among them: these are the last. */
+static int arch_layers(const arch_hparams *hp) { return hp->n_layer + hp->n_nextn; }
+
+/* Tells the layers behind the last, which are not run with the others, from the others, and draft heads among them. */
+static bool arch__split(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    if (hp->n_ahead >= hp->n_layer)
+        return arch__bad(hp, g, "nextn_predict_layers", e, "%d, expected fewer than %d layers", hp->n_ahead, hp->n_layer);
+    if (!hp->n_ahead && arch__nextn_at(g, hp->n_layer - 1))
+        return arch__bad(hp, g, "nextn_predict_layers", e, "%d, but layer %d of %d is a draft head (nextn), expected at least 1",
+                         hp->n_ahead, hp->n_layer - 1, hp->n_layer);
+    hp->n_layer -= hp->n_ahead;
+    for (int i = 0; i < hp->n_ahead; i++) hp->n_nextn += arch__nextn_at(g, hp->n_layer + i);
+    return !hp->n_nextn || hp->n_nextn == hp->n_ahead ||
+           arch__bad(hp, g, "nextn_predict_layers", e, "%d, and %d of the layers from %d on are draft heads (nextn), not all",
+                     hp->n_ahead, hp->n_nextn, hp->n_layer);
+}
+
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
-    if (ok && hp->n_ahead >= hp->n_layer)
-        ok = arch__bad(hp, g, "nextn_predict_layers", e, "%d, expected fewer than %d layers", hp->n_ahead, hp->n_layer);
-    if (!ok) return false;
-    hp->n_layer -= hp->n_ahead;
+    if (!ok || !arch__split(hp, g, e)) return false;
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
     const arch_rope_hp file = hp->rope[0];
-    for (int il = 0; ok && il < hp->n_layer; il++) {
+    for (int il = 0; ok && il < arch_layers(hp); il++) {
         arch_layer_hp *l = &hp->layer[il];
         arch__pattern(hp, il);
         ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, l, e) &&
@@ -898,11 +924,23 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return ok;
 }
 
+/* Whether a file, which need not be sound, has a draft head. */
+static bool arch_has_head(const gguf_file *g) {
+    arch_hparams hp = {0};
+    err_t        none = {0};
+    const bool   ok = arch_load(&hp, g, &none) && hp.n_nextn > 0;
+    arch_drop(&hp);
+    return ok;
+}
+
+/* Whether it has a draft head alone, with the sizes of the model that it belongs to. */
+static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.0.attn_norm.weight") && arch_has_head(g); }
+
 /* --- tensors --- */
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
-    D_1, D_EMBD, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
+    D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
     D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
@@ -922,6 +960,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     switch (d) {
     case D_1: return 1;
     case D_EMBD: return hp->n_embd;
+    case D_EMBD_PAIR: return 2 * (int64_t)hp->n_embd;
     case D_VOCAB: return hp->n_vocab;
     case D_CTX: return hp->n_ctx_train;
     case D_Q: return (int64_t)l->n_head * l->hd_k;
@@ -977,6 +1016,8 @@ typedef enum {
     W_DENSE_POST_NORM, B_DENSE_POST_NORM,
     W_STREAM_IN, W_STREAM_OUT, W_ALT_ROUTER, W_ALT_NORM, B_ALT_NORM, W_ALT_PREDICT, W_ALT_CORRECT, W_ALT_SCALE,
     W_LAUREL_IN, W_LAUREL_OUT, W_LAUREL_NORM, B_LAUREL_NORM,
+    W_NEXTN_EMBD, W_NEXTN_TOKEN_NORM, B_NEXTN_TOKEN_NORM, W_NEXTN_STATE_NORM, B_NEXTN_STATE_NORM, W_NEXTN_PROJ,
+    W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_OUTPUT,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -996,6 +1037,7 @@ enum {                                                /* who has the tensor: the
     ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
     ON_FFNS = ON_DENSE | ON_EXPERTS,
+    ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
 };
 
 typedef struct {
@@ -1131,6 +1173,12 @@ static const arch_slot arch_slots[] = {
     {W_LAUREL_IN,      "blk.%d.laurel_l.weight",           D_FILE,      D_EMBD,      0,         ON_MIXERS,  D_1, A_ALTUP},
     {W_LAUREL_OUT,     "blk.%d.laurel_r.weight",           D_EMBD,      D_FILE,      0,         ON_MIXERS,  D_1, A_ALTUP},
     {W_LAUREL_NORM,    "blk.%d.laurel_post_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_ALTUP},
+    {W_NEXTN_EMBD,     "blk.%d.nextn.embed_tokens.weight", D_VOCAB,     D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
+    {W_NEXTN_TOKEN_NORM, "blk.%d.nextn.enorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},
+    {W_NEXTN_STATE_NORM, "blk.%d.nextn.hnorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},
+    {W_NEXTN_PROJ,     "blk.%d.nextn.eh_proj.weight",      D_EMBD,      D_EMBD_PAIR, 0,         ON_NEXTN,   D_1, 0},
+    {W_NEXTN_NORM,     "blk.%d.nextn.shared_head_norm.weight", D_1,     D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, 0},
+    {W_NEXTN_OUTPUT,   "blk.%d.nextn.shared_head_head.weight", D_VOCAB, D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
 };
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 
@@ -1138,7 +1186,8 @@ enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
     const unsigned       both = il >= 0 && l->ffn == FFN_BESIDE ? ON_DENSE | ON_EXPERTS : 0;
-    const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn | both;
+    const unsigned       head = il >= hp->n_layer ? ON_NEXTN : 0;
+    const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn | both | head;
     for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {
         if (s->id != id || !(s->on & what) || (s->flags & S_FIRST && il)) continue;
         if (s->traits && !(hp->desc->traits & s->traits)) continue;

@@ -50,6 +50,7 @@ typedef struct {
     bench_list chance;                                /* acceptance rate of a guess, per cent */
     const char *draft;                                /* model file; NULL: guesses cost nothing */
     int        draft_vocab;                           /* tokens that the draft may guess; 0: all */
+    bool       head;                                  /* the model's draft head guesses; NULL draft */
     int        reps;
     bool       no_warmup;
 } bench_opts;
@@ -809,7 +810,7 @@ static int bench__rows(const bench_job *j, const bench_test *t, int64_t step) {
 
 /* The state of a repetition with guesses. Tokens are counted from the test's first one. */
 typedef struct {
-    engine *eng;                                      /* the engine of the next step */
+    fwd    *f;                                        /* of the next step: the model's, the draft's, the draft head's */
     int     guesses, made;                            /* of this round; made by the draft so far */
     int     there, read;                              /* accepted tokens; tokens that the draft has read */
     int64_t steps;                                    /* of the model */
@@ -823,22 +824,27 @@ static bool bench__accepted(const bench_test *t, int place) {
     return rng_unit(rng_at(BENCH_GUESS_SEED, 0, (uint64_t)place, 0)) * 100 < t->chance;
 }
 
-/* Fills the batch of the next step of g->eng: the draft reads new tokens and makes one guess, or the model runs the next row and
- * those of the guesses. Returns its rows; 0: past the last. */
+/* Fills the batch of the next step, of g->f: the draft reads new tokens and makes one guess, the draft head makes one, or the
+ * model runs the next row and those of the guesses. Returns its rows; 0: past the last. */
 static int bench__round_rows(const bench_job *j, const bench_test *t, bench_round *g) {
-    const bool drafts = j->draft && g->made < g->guesses;
+    const bool head = j->eng->head && g->made < g->guesses, drafts = j->draft && g->made < g->guesses;
     const int  from = drafts ? g->read : g->there, to = g->there + (drafts ? g->made : g->guesses);
-    kv_seq    *seq = drafts ? j->draft_seq : j->seq[0];
-    g->eng = drafts ? j->draft : j->eng;
+    g->f = head ? j->eng->head : drafts ? j->draft->f : j->eng->f;
     if (g->there >= t->n_gen) return 0;
-    fwd_begin(g->eng->f);
-    for (int p = from; p <= to; p++) bench__row(g->eng, seq, 0, t->n_depth + p, !drafts || p == to);
+    fwd_begin(g->f);
+    if (head) {
+        const int pos = t->n_depth + g->there + g->made;
+        fwd_add(g->f, j->seq[0], bench__token(j->eng, 0, pos), pos, FWD_LOGITS);
+        return 1;
+    }
+    for (int p = from; p <= to; p++)
+        bench__row(drafts ? j->draft : j->eng, drafts ? j->draft_seq : j->seq[0], 0, t->n_depth + p, !drafts || p == to);
     return to + 1 - from;
 }
 
 /* Advances after a step. After one of the model the accepted guesses stay. */
 static void bench__round_advance(const bench_job *j, const bench_test *t, bench_round *g) {
-    if (g->eng == j->draft) {
+    if (g->f != j->eng->f) {
         g->read = g->there + ++g->made;
         return;
     }
@@ -856,7 +862,7 @@ static void bench__round_advance(const bench_job *j, const bench_test *t, bench_
 static bench_work bench__work_rounds(const bench_job *j, const bench_test *t) {
     bench_work  w = {0};
     bench_round g = bench__first_round(t);
-    for (; bench__round_rows(j, t, &g) > 0; bench__round_advance(j, t, &g)) fwd_cost(g.eng->f, &w.cost);
+    for (; bench__round_rows(j, t, &g) > 0; bench__round_advance(j, t, &g)) fwd_cost(g.f, &w.cost);
     w.steps = (double)g.steps;
     return w;
 }
@@ -926,7 +932,7 @@ static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
  * otherwise. */
 static bool bench__round_reserve(const bench_job *j, const bench_test *t, const bench_round *g, err_t *e) {
     const int to = t->n_depth + g->there + g->guesses;
-    return g->eng == j->draft ? kv_require(j->draft_seq, to, e) : kv_require(j->seq[0], to + 1, e);
+    return j->draft && g->f == j->draft->f ? kv_require(j->draft_seq, to, e) : kv_require(j->seq[0], to + 1, e);
 }
 
 static void bench__round_cut(const bench_job *j, const bench_test *t, const bench_round *g) {
@@ -940,7 +946,10 @@ static bool bench__warm_round(bench_job *j, const bench_test *t, err_t *e) {
     while (!g.steps) {
         float    *logits;
         const int n = bench__round_rows(j, t, &g);
-        if (!bench__round_reserve(j, t, &g, e) || !engine_step(g.eng, g.eng->f->batch.pos[n - 1], &logits, e)) return false;
+        if (!bench__round_reserve(j, t, &g, e)) return false;
+        if (g.f == j->eng->head ? !fwd_step(g.f)
+                                : !engine_step(g.f == j->eng->f ? j->eng : j->draft, g.f->batch.pos[n - 1], &logits, e))
+            return false;
         bench__round_advance(j, t, &g);
     }
     bench__round_cut(j, t, &g);
@@ -980,9 +989,9 @@ static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, er
     bench_round  g = bench__first_round(t);
     const double t0 = clock_now();
     while (bench__round_rows(j, t, &g) > 0) {
-        if (!bench__round_reserve(j, t, &g, e) || !fwd_step(g.eng->f)) return false;
+        if (!bench__round_reserve(j, t, &g, e) || !fwd_step(g.f)) return false;
         bench__round_advance(j, t, &g);
-        if (g.eng == j->draft) continue;
+        if (g.f != j->eng->f) continue;
         bench__round_cut(j, t, &g);
         if (g.steps == 1) s->first = clock_now() - t0;
     }
@@ -1013,6 +1022,7 @@ static bench_rate bench__between(bench_rate a, bench_rate b) {
 static void bench__time_stages(bench_job *j, bool on) {
     j->eng->f->run.times = on ? &j->times : NULL;
     if (j->draft) j->draft->f->run.times = on ? &j->draft_times : NULL;
+    if (j->eng->head) j->eng->head->run.times = on ? &j->draft_times : NULL;
 }
 
 /* Runs all repetitions and probes the machine between them: a sample gets the mean of before and after. */
@@ -1075,16 +1085,17 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     if (!f->steps) return;
     for (int i = 0; i < FWD_PARTS; i++) all += f->all[i], wait += f->wait[i];
     all += f->gpu;
+    str_put(&s, "llmrun: ");
     bench__label(t, &s);
-    fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share",
-            "waiting");
+    str_fmt(&s, ": %lld steps%s\n  %-12s %9s %7s %9s\n", f->steps, whose, "stage", "ms/step", "share", "waiting");
     for (int i = 0; i <= FWD_PARTS + 1; i++) {
         const bool   sum = i == FWD_PARTS + 1, on_gpu = i == FWD_PARTS;
         const double a = sum ? all : on_gpu ? f->gpu : f->all[i], b = sum ? wait : on_gpu ? 0 : f->wait[i];
         if (a == 0) continue;
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i],
+        str_fmt(&s, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i],
                 a * 1e3 / (double)f->steps, 100 * a / all, 100 * b / all);
     }
+    log_text(str_bytes(&s));
     str_drop(&s);
 }
 
@@ -1113,6 +1124,9 @@ static void bench__now(char *out, size_t n) {
     if (!gmtime_r(&now, &tm) || !strftime(out, n, "%Y-%m-%dT%H:%M:%SZ", &tm)) *out = 0;
 }
 
+/* What guesses: a file, the draft head, or nothing that takes time. */
+static const char *bench__drafts(const bench_job *j) { return j->draft ? j->draft_g.path : j->eng->head ? "draft head" : ""; }
+
 static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
     const bench_work w = bench__work(j, t);
     bench_row        r = {
@@ -1123,7 +1137,7 @@ static bench_row bench__result(bench_job *j, const bench_test *t, double others)
                .n_batch = j->set.batch, .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n,
                .n_gpu_layers = engine_gpu_layers(j->eng),
                .n_prompt = t->n_prompt, .n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = t->n_seq,
-               .n_guess = t->n_guess, .chance = t->chance / 100.0, .draft_file = t->n_guess && j->draft ? j->draft_g.path : "",
+               .n_guess = t->n_guess, .chance = t->chance / 100.0, .draft_file = t->n_guess ? bench__drafts(j) : "",
                .peak_bytes = bench__peak_bytes(&j->machine)};
     bench__figures(&r, t, &w, j->sample, j->o->reps, j->ns, j->ts);
     return r;
@@ -1201,7 +1215,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     ko.type_v = j->set.type_v;
     bench__peak_reset();
     const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = max_int(2 * x->n_seq + 2, x->rows),
-                              .pack = ENGINE_PACK_NOW};
+                              .head = j->o->head, .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
         return err_set(e, EXIT_RESOURCE, "%s: the KV cache cannot hold %d sequences of %d tokens (--kv-mem, --kv-blocks)",
@@ -1214,6 +1228,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
     for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
+    if (j->eng->head && j->o->draft_vocab) fwd_trim(j->eng->head, j->o->draft_vocab);
     return !j->o->draft || bench__open_draft(j, &fo, &ko, e);
 }
 
@@ -1303,6 +1318,8 @@ static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     model              m = {0};
     if (!gguf_open(&j->g, path, e)) return false;
     bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && model_writes(&m, e) && bench__fits(j, &m.hp, &x, e);
+    if (ok && j->o->head && !m.hp.n_nextn)
+        ok = err_set(e, EXIT_INPUT, "%s: --head: the file has no draft head (nextn), expected one", path);
     const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
     if (ok && len > bound)
         ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);

@@ -6,7 +6,7 @@
  * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs); 3 its name in act__settings, if
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_or,
- * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name,
+ * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_unescape, cli_act_name,
  * cli_effective, cli_lacks, cli_instead, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
@@ -26,7 +26,7 @@ static const char *cli_build(void) {
     return text;
 }
 
-enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
+enum { CLI_OPTS_MAX = 208 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
@@ -73,7 +73,7 @@ typedef struct {
     str         own_output;                           /* output, {shard} replaced */
     const char *system_file;                          /* NULL: not given */
     str         own_system;                           /* its text */
-    bool        json, escape, blas, no_stdin;
+    bool        json, escape, blas, no_stdin, no_sandbox;
     int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
@@ -92,6 +92,7 @@ typedef struct {
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
+    cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
     samp_opts   samp;
     spec_opts   spec;
     eval_opts   eval;
@@ -169,7 +170,7 @@ static const struct {
 
 /* Some options have an effect only beside another one: a note names those that are given without it. */
 typedef enum {
-    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
+    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFTER, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
     BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, N_PARTNERS
 } cli_partner;
@@ -181,8 +182,8 @@ static const struct {
     [BESIDE_CACHE] = {"--prompt-cache", ON_ALL},
     [BESIDE_SHIFT] = {"--context-shift", ON_ALL},
     [BESIDE_BASE] = {"--kl-divergence-base", ON(PERPLEXITY)},
-    [BESIDE_DRAFT] = {"--model-draft", ON_ALL},
-    [BESIDE_DRAFTS] = {"--model-draft --lookup", ON_ALL},
+    [BESIDE_DRAFTER] = {"--model-draft --head", ON_ALL},
+    [BESIDE_DRAFTS] = {"--model-draft --lookup --head", ON_ALL},
     [BESIDE_LOOKUP] = {"--lookup", ON_ALL},
     [BESIDE_DRY] = {"--dry-multiplier", ON_ALL},
     [BESIDE_DYNATEMP] = {"--dynatemp-range", ON_ALL},
@@ -403,6 +404,9 @@ static const cli_opt cli_opts[] = {
              "processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0, 0, GROUP_RUN, ON_STEPS,
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
+    {"--no-sandbox",                    NULL,         OPT_ON,   AT(no_sandbox),      0, 0, GROUP_RUN, ON_ALL,
+     .help = "keep access to other files than those of the command line, to programs and the network, which a run gives up "
+             "before it reads a file (Landlock, seccomp); --version and -v say what holds"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
     {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,
@@ -492,15 +496,19 @@ static const cli_opt cli_opts[] = {
      GROUP_SPEC, ON_ANSWER,
      .help = "tokens that are drafted in every step, even where that is slower", .beside = BESIDE_DRAFTS},
     {"--draft-p-min --spec-draft-p-min", "P",          OPT_FLT,  AT(spec.p_min),      0, 1, GROUP_SPEC, ON_ANSWER,
-     .help = "the draft ends before a token of lower probability", .beside = BESIDE_DRAFT},
+     .help = "the draft ends before a token of lower probability", .beside = BESIDE_DRAFTER},
     {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0, CLI_BIG, GROUP_SPEC, ON_ANSWER,
-     .help = "the draft model proposes among the first N tokens of the vocabulary only, which is faster where "
-             "these are the common ones; 0 is all", .beside = BESIDE_DRAFT},
+     .help = "the draft model or head proposes among the first N tokens of the vocabulary only, which is faster where "
+             "these are the common ones; 0 is all", .beside = BESIDE_DRAFTER},
     {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "draft tokens from what followed the last words earlier in the text (n-gram lookup; in a batch also "
              "in finished answers); on by default"},
     {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "no n-gram lookup"},
+    {"--head",                          NULL,         OPT_ON,   AT(spec.head),       0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "draft tokens with the draft head of the model, where its file has one (NextN, MTP); on by default"},
+    {"--no-head",                       NULL,         OPT_OFF,  AT(spec.head),       0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "the draft head of the model is not used"},
     {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE",       OPT_STR,  AT(spec.cache),      0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "keep answers in FILE, which is created if missing, and draft from it in later runs", .beside = BESIDE_LOOKUP},
 
@@ -635,8 +643,10 @@ static const cli_opt cli_opts[] = {
     {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(bench.draft),     0, 0, GROUP_BENCH, ON_BENCH,
      .help = "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as "
              "those of --lookup"},
+    {"--head",                          NULL,         OPT_ON,   AT(bench.head),      0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "the draft head of the model proposes in the tests with --draft-max, and its time counts"},
     {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH,
-     .help = "the draft model proposes among the first N tokens of the vocabulary; 0 is all", .beside = BESIDE_DRAFT},
+     .help = "the draft model or head proposes among the first N tokens of the vocabulary; 0 is all", .beside = BESIDE_DRAFTER},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N",        OPT_NUMS, AT(bench.guess),     0, SPEC_MOST,
      GROUP_BENCH, ON_BENCH,
      .help = "repeat each decode test with up to N drafted tokens a step; 0 is none"},
@@ -1562,7 +1572,7 @@ static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
 }
 
 /* Frees the list and those of its texts that it owns. */
-static void cli_list_drop(cli_list *l) {
+static void cli__list_drop(cli_list *l) {
     for (int i = 0; i < l->n_own; i++) mem_free((void *)(uintptr_t)l->v[i]);
     mem_free(l->v);
     *l = (cli_list){0};
@@ -1666,16 +1676,17 @@ static bool cli_finish(config *c, err_t *e) {
 
 /* Frees the lists of a config. */
 static void cli_drop(config *c) {
-    cli_list_drop(&c->stop);
-    cli_list_drop(&c->bias);
-    cli_list_drop(&c->breakers);
-    cli_list_drop(&c->in_files);
-    cli_list_drop(&c->inputs);
-    cli_list_drop(&c->files);
-    cli_list_drop(&c->tensor_types);
-    cli_list_drop(&c->models);
-    cli_list_drop(&c->idle);
-    cli_list_drop(&c->again);
+    cli__list_drop(&c->stop);
+    cli__list_drop(&c->bias);
+    cli__list_drop(&c->breakers);
+    cli__list_drop(&c->in_files);
+    cli__list_drop(&c->inputs);
+    cli__list_drop(&c->batch_files);
+    cli__list_drop(&c->files);
+    cli__list_drop(&c->tensor_types);
+    cli__list_drop(&c->models);
+    cli__list_drop(&c->idle);
+    cli__list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
     str_drop_all(&c->own_output, &c->own_system);
 }

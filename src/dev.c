@@ -29,7 +29,7 @@
  * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
  * dev_plan_gpu, dev_stride; dev_step, dev_run_free.
- * Opens: dev, dev_acts, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
+ * Opens: dev, dev_acts, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
  * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_thread, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
@@ -450,6 +450,13 @@ typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* positions t
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 
+/* Rows that lie before others, as OPS_BEFORE takes them. */
+typedef struct dev_before {
+    const float *const *first;                        /* [sequences of the batch] what lies before the first row, NULL: zeros */
+    const float *rows;                                /* [rows of the batch, ld]; NULL: the operation's input holds them */
+    size_t       ld;                                  /* values between two of them */
+} dev_before;
+
 /* One operation of a step, for every row of a set. What each kind reads and writes is at its function in [ops]. */
 typedef struct {
     int         kind;                                 /* its row in the plan's table */
@@ -479,6 +486,7 @@ typedef struct {
         } norm;
         float length;                                 /* OPS_TEMPER: positions after which the temperature rises */
         int   to;                                     /* OPS_LEVEL: where its output begins */
+        const struct dev_before *before;              /* OPS_BEFORE */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
         k_row_rope rope;
@@ -568,7 +576,8 @@ typedef struct {
     void       **own;                                 /* [n_own] that memory */
     int          n_own;
     const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
-    dev_buf      result;                              /* what steps are for */
+    dev_buf      result;                              /* what steps are for; 0: for what they store */
+    dev_buf      kept;                                /* all rows of it are read after a step, too; 0: none */
     int          gpu_op;                              /* first operation of the GPUs; n_op: none */
     int          gpu_phase;                           /* first phase of the GPUs; n_phase: none */
     struct dev_gpu_share *share;                      /* [n_share] launches and memory of each GPU */

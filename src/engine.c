@@ -26,6 +26,7 @@ static const engine_opts engine_defaults = {
 
 typedef struct engine {
     const gguf_file *g;                               /* the model's file */
+    const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     const tok_vocab *v;                               /* its vocabulary; NULL where no text is read or written */
     model     m;
     pool     *p;                                      /* threads; those of another engine where shares_pool is set */
@@ -33,6 +34,8 @@ typedef struct engine {
     kv_cache *kv;
     store    *kept;                                   /* prompt cache on disk, NULL: none */
     fwd      *f;                                      /* steps and their scratch */
+    fwd      *head;                                   /* steps of the draft head; NULL: there is none, or it is not used */
+    float    *before;                                 /* [D] hidden values after the last row that engine_read() has read */
     int       n_ctx;                                  /* positions of a sequence */
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
@@ -49,6 +52,8 @@ typedef struct engine {
 static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
+    fwd_free(eng->head);
+    mem_free(eng->before);
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
@@ -81,6 +86,7 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     str_fmt(&about, " %.9g %.9g", (double)r->yarn_fast, (double)r->yarn_slow);
     str_fmt(&about, "%s%s", ops_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
     if (*eng->m.rope_set) str_fmt(&about, " %s", eng->m.rope_set);
+    if (eng->head_g) str_fmt(&about, " head %016llx", GGUF_U(gguf_fingerprint(eng->head_g)));
     dev_gpus_order(eng->m.gpus, &about);
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), about.p, eng->m.hp.n_vocab);
@@ -160,7 +166,7 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
 /* --- what a run needs of memory, so that the cache gets the rest --- */
 
 enum {
-    ENGINE_NEEDS = 12,
+    ENGINE_NEEDS = 13,
     ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, */
     ENGINE_SHARE = 8,                                 /* at most 1 / 8 of memory; the cache takes at least as much */
 };
@@ -229,7 +235,7 @@ static void engine__log_needs(const engine *eng, const engine_needs *t, uint64_t
     for (int i = 0; i < t->n; i++)
         if (t->row[i].bytes) str_fmt(&s, ", %s %.1f", t->row[i].what, (double)t->row[i].bytes / 1048576);
     str_fmt(&s, ", cache up to %.1f\n", (double)kv_bytes_most(eng->kv) / 1048576);
-    fputs(s.p, stderr);
+    log_text(str_bytes(&s));
     str_drop(&s);
 }
 
@@ -249,6 +255,8 @@ typedef struct {
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
+    bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
+    const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
     engine_packing      pack;
     const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
@@ -291,6 +299,8 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
+    if (eng->m.hp.n_nextn)
+        engine_need(&t, "draft head's steps", fwd_bytes(&eng->m, n_threads, plan->n_seqs, plan->n_seqs, FWD_GUESS));
     for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
     t.token_bytes = beside ? beside->token_bytes : 0;
     return t;
@@ -360,6 +370,7 @@ typedef struct {
     int       slots;                                  /* recurrent states of each layer that are counted */
     dev_gpu_needs needs;                              /* .layer with what the cache takes */
     bool     *begins;                                 /* [n_layer] whether a run of layers may begin there */
+    bool      head;                                   /* there are kernels for the draft head, which goes with the last layer */
     uint64_t  has[DEV_GPUS];                          /* bytes of memory of each GPU that are free */
 } engine_gpu_plan;
 
@@ -391,13 +402,16 @@ static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, con
     engine_gpu_plan    f = {.n_layer = all, .slots = engine__gpu_slots(eng, ko, plan)};
     f.needs.layer = mem_new((size_t)all, sizeof *f.needs.layer);
     f.begins = mem_new((size_t)all, sizeof *f.begins);
-    fwd_gpu_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
+    f.head = fwd_gpu_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
     for (int il = 0; il < all; il++) {
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
         f.needs.layer[il] += (uint64_t)plan->n_seqs *
                              model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, positions, eng->n_batch);
         f.begins[il] = !engine__shares(eng, il);
     }
+    if (eng->m.hp.n_nextn && f.head)
+        f.needs.layer[all - 1] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, all, ko->type_k, ko->type_v, positions,
+                                                                             eng->n_batch);
     f.first = n < 0 || n > all ? 0 : all - n;
     f.first = max_int(f.first, f.needs.first);
     while (f.first < all && !f.begins[f.first]) f.first++;
@@ -509,7 +523,8 @@ static bool engine__tensor(const engine *eng, const engine_opts *fo) {
     return strcmp(fo->same, "auto") == 0 ? b.floats > b.file / 2 : strcmp(fo->same, "off") == 0;
 }
 
-/* Opens the GPUs that the options ask for. False: they cannot be used as they say. */
+/* Opens the GPUs that the options ask for. False: they cannot be used as they say. The last one runs the draft head too; where it
+ * lacks a kernel for that, none is used. */
 static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     if (!fo->n_gpu_layers || plan->host) return true;
     engine_gpu_plan f = engine__gpu_new(eng, ko, plan, fo->n_gpu_layers);
@@ -519,6 +534,10 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
+    if (eng->m.gpus && !f.head) {
+        log_info("draft head  not used: the GPU has no kernel for it");
+        model_use_head(&eng->m, false);
+    }
     return ok;
 }
 
@@ -529,13 +548,14 @@ static void engine__open_threads(engine *eng, const engine_opts *fo, const engin
     else eng->p = pool_new(host ? 1 : engine_threads(fo));
 }
 
-/* A model without cache, threads and steps. */
-static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
+/* A model without cache, threads and steps. head: as in engine_plan.head_file. */
+static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_vocab *v, const engine_opts *fo, double t_start,
+                           err_t *e) {
     engine   *eng = mem_new(1, sizeof *eng);
     rope_opts rope = fo->rope;
-    *eng = (engine){.g = g, .v = v, .t_start = t_start};
+    *eng = (engine){.g = g, .head_g = head, .v = v, .t_start = t_start};
     rope.n_ctx = max_int(fo->n_ctx, 0);
-    if (!model_open(&eng->m, g, &rope, e)) {
+    if (!model_open(&eng->m, g, &rope, e) || (head && !model_add_head(&eng->m, head, e))) {
         engine_close(eng);
         return NULL;
     }
@@ -554,8 +574,9 @@ static bool engine__open_memory(engine *eng, const engine_opts *fo, const kv_opt
  * why not is in e. */
 static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko,
                            engine_plan plan, double t_start, err_t *e) {
-    engine *eng = engine__new(g, v, fo, t_start, e);
+    engine *eng = engine__new(g, plan.head ? plan.head_file : NULL, v, fo, t_start, e);
     if (!eng) return NULL;
+    model_use_head(&eng->m, plan.head);
     engine__size(eng, fo, &plan);
     if (!engine__open_memory(eng, fo, ko, &plan, e)) {
         engine_close(eng);
@@ -566,6 +587,10 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
+    if (eng->m.hp.n_nextn) {
+        eng->head = fwd_new(&eng->m, eng->kv, eng->p, plan.n_seqs, plan.n_seqs, FWD_GUESS);
+        eng->before = mem_aligned((size_t)eng->m.hp.n_embd, sizeof *eng->before);
+    }
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     model_say_own_keys(&eng->m);
@@ -622,7 +647,9 @@ static void meter_stop(engine_meter *m) {
 }
 
 /* A file that became shorter under the mapping reads as zeros up to the end of its last page: checked after every step. */
-static bool engine_alive(const engine *eng, err_t *e) { return gguf_alive(eng->g, e); }
+static bool engine_alive(const engine *eng, err_t *e) {
+    return gguf_alive(eng->g, e) && (!eng->head_g || gguf_alive(eng->head_g, e));
+}
 
 /* True when every one of n floats is finite. */
 static bool engine_finite(const float *x, size_t n) {
@@ -666,9 +693,11 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
         if (r.meter) meter_step(r.meter, next - at);
         fwd_begin(eng->f);
         for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
+        if (at > from && eng->head) fwd_before(eng->f, eng->before);
         kv_publish(seq, ids);
         if (mark <= next) kv_snapshot(seq, mark, mark == kv_last_mark(kv, to) ? KV_KEPT : KV_WEAK);
         ok = engine_step(eng, next - 1, &logits, e);
+        if (eng->head) memcpy(eng->before, fwd_hidden(eng->f, next - 1 - at), (size_t)eng->m.hp.n_embd * sizeof *eng->before);
         kv_commit(eng->kv, ok);
         ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
     }

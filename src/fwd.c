@@ -5,17 +5,25 @@
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom
  *   below, by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step()
  *   writes down the block tables of its sequences and runs the list.
+ *   A draft head (NextN) guesses the next token but one: its row of a position reads the token there and the hidden values of the
+ *   position before, after the last norm (zeros before a text, and where they are not known). It is a list of its own, with one
+ *   row for each sequence. The list of the model keeps the head's keys and values of all its rows, so that a guess reads a whole
+ *   text.
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
- *   there, for their hidden values after the last norm. A watched step takes every row through every layer, shows the last
- *   product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost,
- * fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
+ *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
+ *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
+ * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_before,
+ * fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
 
 /* What a row asks for. A plan gives logits or hidden values; the id of the largest logit alone is available with logits. */
 enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
+
+/* As what a list gives: logits of the draft head; its keys and values in the cache, which are a list of their own where GPUs run
+ * layers, since these run the end of a list. */
+enum { FWD_GUESS = 1 << 8, FWD_KEEP = 1 << 9 };
 
 #define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
 _Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
@@ -26,21 +34,25 @@ static const char *const fwd_part_names[FWD_PARTS] = {
 
 /* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the
  * sequences. */
-typedef struct {
+typedef struct fwd {
     const model *m;
     kv_cache    *kv;
     dev_plan     plan;
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
+    const float **before;                             /* [n_seq of the batch] hidden values [D] before its rows; NULL: zeros */
+    dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
+    struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
+    bool         apart;                               /* the list is written for that */
     size_t       table_cap;                           /* elements that batch.table has room for */
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, rows that ask for something */
-    unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends */
+    unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
-    dev_buf      hidden;                              /* [n_out, D] what the head reads */
+    dev_buf      hidden;                              /* [n_out, D] what the head reads; or [n, D] */
     size_t       bytes;                               /* of the memory that is allocated once */
 } fwd;
 
@@ -91,6 +103,8 @@ typedef struct {
     dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
+    dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
+    dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -244,22 +258,30 @@ static void fwd__values(fwd_draft *d) {
                             .n_head = lh->n_head_kv});
 }
 
+/* The products of keys and values. */
+static void fwd__kv_products(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
+    if (w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
+}
+
+/* Keys and values go to the cache. */
+static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
+    const float *const *vec = d->l->vec;
+    fwd__values(d);
+    fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], d->lh->n_head_kv);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+}
+
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
 static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
-    const dev_mat       *w = d->l->mat;
-    const float *const  *vec = d->l->vec;
     const bool           own = !lh->kv_back;
     fwd__matmul(d, FWD_QKV);
-    dev_plan_product(d->to, &w[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
-    if (own) dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
-    if (own && w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
+    dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
+    if (own) fwd__kv_products(d);
     d->part = FWD_CACHE;
-    if (own) {
-        fwd__values(d);
-        fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], lh->n_head_kv);
-        fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
-    }
+    if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
     d->beside = own;
     fwd__queries(d);
@@ -614,18 +636,19 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
-        FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef)};
+        FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
+        FWD_BUF(pair), FWD_BUF(guess)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
 }
 
-/* Logits of the first n tokens. A watched product is not computed. */
-static void fwd__head(fwd_draft *d, int n, bool watched) {
+/* Logits of the first n tokens, of the rows that ask for them. A watched product is not computed. */
+static void fwd__head(fwd_draft *d, const dev_mat *w, int n, bool watched) {
     const arch_hparams *hp = &d->m->hp;
     d->part = FWD_HEAD;
     fwd__op(d, (dev_op){.kind = watched ? OPS_WATCH : OPS_MATMUL});
-    dev_plan_rows(d->to, &d->m->glob.mat[W_OUTPUT], n, d->rows, d->in, watched ? 0 : d->logits);
+    dev_plan_rows(d->to, w, n, d->rows, d->in, watched ? 0 : d->logits);
     if (watched) return;
     if (hp->logit_scale != 0) fwd__scale(d, d->logits, n, hp->logit_scale);
     if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
@@ -638,35 +661,123 @@ static int fwd__last_keeper(const arch_hparams *hp) {
     return il;
 }
 
+/* --- draft heads (NextN; DeepSeek-AI 2024, multi-token prediction): layer hp.n_layer; those after it are not run --- */
+
+static void fwd__at_layer(fwd_draft *d, int il) {
+    d->il = il;
+    d->l = &d->m->layer[il];
+    d->lh = &d->m->hp.layer[il];
+}
+
+/* The tensors of the draft head. */
+static const model_tensors *fwd__draft_head(const fwd_draft *d) { return &d->m->layer[d->m->hp.n_layer]; }
+
+/* pair = the normed embedding of the token, and space after it. The stream holds no more than the embedding yet. */
+static void fwd__pair_token(fwd_draft *d) {
+    const model_tensors *l = fwd__draft_head(d);
+    const dev_mat       *own = &l->mat[W_NEXTN_EMBD];
+    const int            n = d->m->hp.n_embd;
+    d->part = FWD_EMBED;
+    if (own->data)
+        fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->next}, .embed = {own, false}, .n = n, .scale = d->m->hp.embd_scale});
+    fwd__norm(d, own->data ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
+}
+
+/* The draft head's layer begins: its stream with the token and h, the hidden values of the position before. h 0: `before` has
+ * those of all rows. */
+static void fwd__pair_hidden(fwd_draft *d, dev_buf h, const dev_before *before) {
+    const model_tensors *l = fwd__draft_head(d);
+    const int            n = d->m->hp.n_embd;
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = OPS_BEFORE, .in = {h}, .out = {d->y}, .n = n, .before = before});
+    fwd__norm(d, d->y, d->y, &l->vec[W_NEXTN_STATE_NORM], 1, n);
+    fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
+    fwd__at_layer(d, d->m->hp.n_layer);
+    fwd__product(d, FWD_EMBED, &l->mat[W_NEXTN_PROJ], d->pair, d->x);
+}
+
+/* The draft head keeps keys and values of all rows. */
+static void fwd__keep_pairs(fwd_draft *d) {
+    d->xn = d->next;                                  /* what xn holds may be read after the step */
+    fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
+    fwd__matmul(d, FWD_QKV);
+    fwd__kv_products(d);
+    d->part = FWD_CACHE;
+    fwd__kv_store(d, d->kv ? &d->kv->layer[d->il] : NULL);
+}
+
+/* The draft head from its pairs on. Only an output matrix of its own is watched. */
+static void fwd__guess(fwd_draft *d, int n_vocab, bool watched) {
+    const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d);
+    const bool           own = l->mat[W_NEXTN_OUTPUT].data != NULL;
+    d->past = DEV_ALL;
+    fwd__layer(d);
+    fwd__enter(d, l->vec[W_NEXTN_NORM] ? &l->vec[W_NEXTN_NORM] : &glob->vec[W_OUTPUT_NORM]);
+    if (own || !watched) fwd__head(d, own ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], n_vocab, watched);
+}
+
+/* The list of the draft head. */
+static void fwd__plan_guess(fwd *f, fwd_draft *d) {
+    fwd__embed(d);
+    fwd__pair_token(d);
+    fwd__pair_hidden(d, 0, &f->prior);
+    fwd__guess(d, f->n_vocab, false);
+    f->hidden = f->plan.kept = d->in;
+}
+
+/* The list of its keys and values alone, for the rows of the model's step. */
+static void fwd__plan_keep(fwd *f, fwd_draft *d) {
+    fwd__embed(d);
+    fwd__pair_token(d);
+    fwd__pair_hidden(d, 0, &f->prior);
+    fwd__keep_pairs(d);
+}
+
+/* The list of the model. */
+static void fwd__plan_model(fwd *f, fwd_draft *d) {
+    const arch_hparams *hp = &f->m->hp;
+    const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
+    const int           keeper = fwd__last_keeper(hp);
+    ASSERT(!watched || !f->m->gpus);
+    fwd__embed(d);
+    if (here) fwd__pair_token(d);
+    fwd__draw_by_layer(d);
+    if (hp->n_stream) fwd__spread(d);
+    for (int il = 0; il < hp->n_layer; il++) {
+        fwd__at_layer(d, il);
+        d->past = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
+        (hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
+    }
+    if (hp->n_stream) fwd__gather(d);
+    fwd__enter(d, &f->m->glob.vec[W_OUTPUT_NORM]);
+    f->hidden = d->in;
+    if (ahead && !watched) d->rows = DEV_OUT;
+    if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
+    d->rows = ahead ? DEV_ALL : d->rows;
+    if (ahead && watched) {
+        fwd__pair_hidden(d, d->xn, &f->prior);
+        d->xn = d->guess;
+        fwd__guess(d, f->n_vocab, true);
+    } else if (here) {
+        fwd__pair_hidden(d, d->xn, &f->prior);
+        fwd__keep_pairs(d);
+    } else if (ahead) f->plan.kept = f->hidden;
+}
+
 /* Writes the list of f->m. */
 static void fwd__plan(fwd *f) {
-    fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
-    const bool watched = f->run.tap != NULL;
-    const int  keeper = fwd__last_keeper(&f->m->hp);
+    fwd_draft d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
     dev_plan_begin(&f->plan, ops_kinds);
     f->plan.on = f->m->gpus;
-    ASSERT(!watched || !f->m->gpus);
     fwd__buffers(&d);
-    fwd__embed(&d);
-    fwd__draw_by_layer(&d);
-    if (f->m->hp.n_stream) fwd__spread(&d);
-    for (d.il = 0; d.il < f->m->hp.n_layer; d.il++) {
-        d.l = &f->m->layer[d.il];
-        d.lh = &f->m->hp.layer[d.il];
-        d.past = d.il >= keeper && !watched ? DEV_OUT : DEV_ALL;
-        (f->m->hp.n_stream ? fwd__altup_layer : fwd__layer)(&d);
-    }
-    d.il--;
-    if (f->m->hp.n_stream) fwd__gather(&d);
-    fwd__enter(&d, &f->m->glob.vec[W_OUTPUT_NORM]);
-    f->hidden = d.in;
-    if (f->gives == FWD_LOGITS) fwd__head(&d, f->n_vocab, watched);
-    f->plan.result = f->gives == FWD_LOGITS ? d.logits : d.in;
+    (f->gives == FWD_GUESS ? fwd__plan_guess : f->gives == FWD_KEEP ? fwd__plan_keep : fwd__plan_model)(f, &d);
+    f->plan.result = f->gives == FWD_HIDDEN ? f->hidden : f->gives == FWD_KEEP ? 0 : d.logits;
 }
 
 /* --- a model's list with its memory --- */
 
-enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
+/* Of a row in a batch. */
+enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + sizeof(kv_seq *) + sizeof(float *) };
 
 /* The list and its memory go. */
 static void fwd__drop(fwd *f) {
@@ -686,24 +797,58 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
 
 /* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
 static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out, unsigned gives) {
-    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
+             .apart = m->hp.n_nextn && m->gpus};
     fwd__fill(&f, n_threads, true);
     fwd__drop(&f);
     return f.bytes;
 }
 
-/* What GPUs would take beside the cache. to->layer has space. */
-static void fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
-    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+static void fwd__gpu_needs_of(fwd f, dev_gpu_needs *to) {
     fwd__fill(&f, 1, true);
     dev_gpu_needs_of(&f.plan, to);
     fwd__drop(&f);
 }
 
+/* What GPUs would take beside the cache; to->layer has space for each layer. The draft head counts as a part of the last layer.
+ * False: they have no kernels for it, and it is left out. */
+static bool fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
+    const int     all = m->hp.n_layer;
+    const fwd     f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab, .apart = true};
+    fwd           guess = f, keep = f;
+    dev_gpu_needs head = {0}, kept = {0};
+    fwd__gpu_needs_of(f, to);
+    if (!m->hp.n_nextn) return true;
+    guess.gives = FWD_GUESS, guess.max_rows = guess.max_out = min_int(max_rows, max_out);
+    keep.gives = FWD_KEEP;
+    head.layer = mem_new((size_t)all + 1, sizeof *head.layer);
+    kept.layer = mem_new((size_t)all + 1, sizeof *kept.layer);
+    fwd__gpu_needs_of(guess, &head);
+    fwd__gpu_needs_of(keep, &kept);
+    const bool can = head.first == 0 && kept.first == 0;
+    if (can) {
+        to->each += head.each + kept.each;
+        to->layer[all - 1] += head.layer[all];
+        if (!m->layer[all].mat[W_NEXTN_OUTPUT].data) to->layer[all - 1] -= dev_gpu_mat_bytes(&m->glob.mat[W_OUTPUT]);
+    }
+    mem_free_all(head.layer, kept.layer);
+    return can;
+}
+
 /* Bytes for each row of a step. */
 static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_HIDDEN) - fwd_bytes(m, 1, 1, 1, FWD_HIDDEN); }
 
-/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
+/* The list that keeps keys and values of the draft head for the rows of f. */
+static fwd *fwd__keep_new(const fwd *f) {
+    fwd *k = mem_new(1, sizeof *k);
+    *k = (fwd){.m = f->m, .kv = f->kv, .max_rows = f->max_rows, .max_out = f->max_out, .gives = FWD_KEEP, .n_vocab = f->n_vocab,
+               .run = {.p = f->run.p, .plan = &k->plan, .batch = &f->batch}};
+    fwd__fill(k, f->run.p->n, false);
+    return k;
+}
+
+/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives: FWD_LOGITS or FWD_HIDDEN, or FWD_GUESS,
+ * logits of the draft head, which m then has. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
     fwd *f = mem_new(1, sizeof *f);
     *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
@@ -714,17 +859,22 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
+    f->before = mem_new((size_t)max_rows, sizeof *f->before);
+    f->prior.first = f->before;
+    f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
+    if (f->apart && gives == FWD_LOGITS) f->keep = fwd__keep_new(f);
     return f;
 }
 
 /* f may be NULL. */
 static void fwd_free(fwd *f) {
     if (!f) return;
+    fwd_free(f->keep);
     const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
-    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f);
+    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f->before, f);
 }
 
 /* From now on only the first n tokens have logits. */
@@ -749,15 +899,19 @@ static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0
  * its positions up to pos are reserved by then. */
 static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) {
     dev_batch     *b = &f->batch;
-    const unsigned gives = f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
+    const unsigned gives = f->gives == FWD_GUESS ? FWD_LOGITS : f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
-    if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->from[b->n_seq++] = seq;
+    if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->before[b->n_seq] = NULL, f->from[b->n_seq++] = seq;
     b->token[b->n] = token;
     b->pos[b->n] = pos;
     b->seq[b->n] = b->n_seq - 1;
     b->want[b->n++] = (uint8_t)want;
     b->n_out += want != 0;
 }
+
+/* Where a draft head is used: h [D], which stays until the step has run, are the hidden values of the position before the first
+ * row of the sequence that was added last. Without them its row is guessed with zeros. */
+static void fwd_before(fwd *f, const float *h) { f->before[f->batch.n_seq - 1] = h; }
 
 /* Adds what a step with this batch costs. */
 static void fwd_cost(const fwd *f, dev_cost *c) { dev_plan_cost(&f->plan, &f->batch, c); }
@@ -783,11 +937,20 @@ static void fwd__write_tables(fwd *f) {
 /* Which states the step reads and writes. */
 static void fwd__write_states(fwd *f) {
     dev_batch *b = &f->batch;
-    for (int i = 0, r = 0; kv_has_states(f->kv) && i < b->n_seq; i++) {
+    for (int i = 0, r = 0; kv_has_states(f->kv) && f->gives != FWD_GUESS && i < b->n_seq; i++) {
         const int first = r;
         for (; r < b->n && b->seq[r] == i; r++) ASSERT(b->pos[r] == b->pos[first] + r - first);
         b->turn[i] = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
     }
+}
+
+/* After a step of the model. False: an interrupt came. */
+static bool fwd__keep_step(fwd *f) {
+    const dev_acts *h = &f->plan.buf[f->hidden].a;
+    f->keep->prior = (dev_before){.first = f->before, .rows = h->x, .ld = h->ldx};
+    const bool ok = dev_step(&f->keep->run);
+    if (ok) dev_gpu_step(&f->keep->run);
+    return ok;
 }
 
 /* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in
@@ -797,9 +960,10 @@ static bool fwd_step(fwd *f) {
     fwd__write_tables(f);
     fwd__write_states(f);
     kv_flush(f->kv);
-    const bool ok = dev_step(&f->run);
+    bool ok = dev_step(&f->run);
     if (ok) dev_gpu_step(&f->run);
-    for (int i = 0; !ok && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
+    if (ok && f->keep) ok = fwd__keep_step(f);
+    for (int i = 0; !ok && f->gives != FWD_GUESS && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
     return ok;
 }
 
@@ -810,7 +974,7 @@ static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
 /* After a step that gave numbers alone: f->logits now hold theirs. */
 static void fwd_fetch(fwd *f) { dev_gpu_fetch(&f->run); }
 
-/* The hidden values [D] of the row that was number i among those that asked. */
+/* The hidden values [D] of the row that was number i among those that asked; where a draft head is used, of row i of the step. */
 static const float *fwd_hidden(const fwd *f, int i) {
     return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx;
 }

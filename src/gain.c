@@ -5,7 +5,8 @@
  *   Counts report: tokens, steps and guesses. No decision depends on them. The speed-up over plain decoding is made of costs and
  * of the number of steps.
  * Public: spec_cost_near, spec_cost_at, spec_cost_add, spec_gain_open, spec_gain_begin, spec_gain_prepare, spec_gain_round,
- * spec_gain_none, spec_gain_record, spec_gain_time, spec_gain_between, spec_gain_forget, spec_gain_speedup, spec_gain_report.
+ * spec_gain_drafted, spec_gain_none, spec_gain_record,
+ * spec_gain_time, spec_gain_between, spec_gain_forget, spec_gain_speedup, spec_gain_report.
  * Opens: spec_costs, spec_gain.step, spec_gain.guessed, spec_gain.right, spec_gain_step.looking, spec_gain_step.drafting. */
 
 enum {
@@ -22,9 +23,9 @@ enum {
 #define SPEC_WAITED 0.05                              /* share of the time waiting for a CPU from which CPUs count as shared */
 #define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, for the same */
 
-typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_FORCED, SPEC_SOURCES } spec_source;
+typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_HEAD, SPEC_FORCED, SPEC_SOURCES } spec_source;
 
-static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft", "forced"};
+static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft", "head", "forced"};
 
 /* --- what a step costs --- */
 
@@ -46,7 +47,7 @@ typedef struct {                                      /* seconds of steps of n r
 
 typedef struct {
     spec_cost target;                                 /* steps of the model */
-    spec_cost draft;                                  /* steps of the draft, if there is one */
+    spec_cost of[SPEC_SOURCES];                       /* steps of the draft, and of the draft head, if there is one */
 } spec_costs;
 
 static void spec_cost__take(spec_times *t, double v) { t->v[t->n++ % SPEC_KEEP] = (float)v; }
@@ -150,8 +151,8 @@ typedef struct {                                      /* number of steps of each
 
 typedef struct {                                      /* of the coming step alone */
     double looking;                                   /* seconds of the search for guesses before it */
-    double drafting;                                  /* seconds of the draft among these, by the clock */
-    double drafting_usual;                            /* the same by the draft's costs */
+    double drafting;                                  /* seconds of the draft and the head among these, by the clock */
+    double drafting_usual;                            /* the same by their costs */
     int    turns[SPEC_SOURCES];                       /* sequences with guesses of each source */
     int    won[SPEC_SOURCES];                         /* tokens that these sequences got */
 } spec_gain_step;
@@ -170,12 +171,12 @@ typedef struct {
     long long      chosen[SPEC_MOST + 1];             /* how often so many were taken for a sequence */
     double         wall_s;                            /* seconds of all timed steps by the clock */
     double         usual_s;                           /* the same by their costs */
-    double         draft_s;                           /* seconds of drafting by the clock */
+    double         draft_s[SPEC_SOURCES];             /* seconds of drafting by the clock */
 
     /* since costs were last forgotten */
     spec_tally     all;                               /* all steps */
     spec_tally     of[SPEC_SOURCES];                  /* those with guesses of each source */
-    double         draft_rounds[SPEC_COST + 1];       /* steps of the draft, by their rows */
+    double         rounds[SPEC_SOURCES][SPEC_COST + 1];   /* steps of the draft and of the head, by their rows */
     double         n_looks;                           /* steps before which guesses were searched */
     spec_times     look;                              /* seconds of that without drafting */
 
@@ -202,10 +203,16 @@ static void spec_gain_prepare(spec_gain *g, double seconds) {
     g->real_s += seconds;
 }
 
-/* The draft has made a step of n rows. */
-static void spec_gain_round(spec_gain *g, const spec_costs *c, int n) {
-    spec_gain__tally(g->draft_rounds, n, 1);
-    g->step.drafting_usual += spec_cost_at(&c->draft, n);
+/* The draft or the head has made a step of n rows. */
+static void spec_gain_round(spec_gain *g, const spec_costs *c, spec_source from, int n) {
+    spec_gain__tally(g->rounds[from], n, 1);
+    g->step.drafting_usual += spec_cost_at(&c->of[from], n);
+}
+
+/* It has made its guesses of this step, in so many seconds. */
+static void spec_gain_drafted(spec_gain *g, spec_source from, double seconds) {
+    g->step.drafting += seconds;
+    g->draft_s[from] += seconds;
 }
 
 /* A sequence has no guess in this step. */
@@ -237,15 +244,15 @@ static void spec_gain_time(spec_gain *g, const spec_costs *c, int n, int rows, i
     }
     g->wall_s += seconds;
     g->usual_s += spec_cost_at(&c->target, rows) + g->step.drafting_usual + spec_cost__low(&g->look);
-    g->draft_s += g->step.drafting;
     g->tokens += tokens;
     g->turns += n;
 }
 
 /* Seconds of all decoding by its costs, with guesses. */
 static double spec_gain__real_s(const spec_gain *g, const spec_costs *c) {
-    return g->real_s + spec_cost__sum(&c->target, g->all.real) + spec_cost__sum(&c->draft, g->draft_rounds) +
-           g->n_looks * spec_cost__low(&g->look);
+    double drafts = 0;
+    for (int from = 0; from < SPEC_SOURCES; from++) drafts += spec_cost__sum(&c->of[from], g->rounds[from]);
+    return g->real_s + spec_cost__sum(&c->target, g->all.real) + drafts + g->n_looks * spec_cost__low(&g->look);
 }
 
 /* The same without guesses. */
@@ -267,7 +274,7 @@ static void spec_gain_forget(spec_gain *g, spec_costs *c) {
     c->target = (spec_cost){0};
     g->all = (spec_tally){0};
     memset(g->of, 0, sizeof g->of);
-    memset(g->draft_rounds, 0, sizeof g->draft_rounds);
+    memset(g->rounds, 0, sizeof g->rounds);
 }
 
 /* --- report --- */
@@ -314,7 +321,7 @@ static double spec_gain__over_plain(const spec_gain *g, const spec_costs *c, dou
 /* The same for the steps in which one source guessed; at most its tokens per step. */
 static double spec_gain__of_source(const spec_gain *g, const spec_costs *c, spec_source from) {
     const spec_tally *t = &g->of[from];
-    const double      drafts = from == SPEC_DRAFT ? spec_cost__sum(&c->draft, g->draft_rounds) : 0;
+    const double      drafts = spec_cost__sum(&c->of[from], g->rounds[from]);
     const double      with = spec_cost__sum(&c->target, t->real) + drafts, without = spec_cost__sum(&c->target, t->plain);
     double            steps = 0, plain = 0;
     for (int n = 1; n <= SPEC_COST; n++) {
@@ -338,7 +345,7 @@ static void spec_gain__put_source(const spec_gain *g, spec_source from, double o
     for (int i = 0; i < SPEC_MOST && g->depth_tried[from][i]; i++)
         str_fmt(s, " %.0f", 100.0 * (double)g->depth_right[from][i] / (double)g->depth_tried[from][i]);
     str_put(s, " %");
-    if (from == SPEC_DRAFT) str_fmt(s, "; %.3f s of drafting", g->draft_s);
+    if (from == SPEC_DRAFT || from == SPEC_HEAD) str_fmt(s, "; %.3f s of drafting", g->draft_s[from]);
     if (!isnan(own)) str_fmt(s, "; %.2fx where it guessed", own);
     str_put(s, "\n");
 }
@@ -352,7 +359,8 @@ static void spec_gain__put_costs(const spec_gain *g, const spec_costs *c, str *s
     str_put(s, " steps\nllmrun: ms by rows ");
     for (int i = 1, any = 0; i <= SPEC_COST; i++)
         if (c->target.took[i].n) str_fmt(s, "%s%d: %.2f", any++ ? ", " : "", i, spec_cost__measured(&c->target, i) * 1e3);
-    if (g->drafts) str_fmt(s, "; of the draft 1: %.2f", spec_cost_at(&c->draft, 1) * 1e3);
+    if (g->drafts) str_fmt(s, "; of the draft 1: %.2f", spec_cost_at(&c->of[SPEC_DRAFT], 1) * 1e3);
+    if (c->of[SPEC_HEAD].now) str_fmt(s, "; of the head 1: %.2f", spec_cost_at(&c->of[SPEC_HEAD], 1) * 1e3);
     str_fmt(s, "; %.1f %% of the time waiting for a CPU; steps %.2f times as long as their costs\n", 100 * spec_gain__waited(g),
             g->wall_s / fmax(g->usual_s, 1e-9));
 }

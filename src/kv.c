@@ -85,6 +85,7 @@ typedef struct {
     int32_t   *spare;                                 /* [blocks mapped] free block numbers, a stack of n_spare */
     int32_t    oldest;                                /* the idle block that is evicted first, -1: none */
     int32_t    newest;                                /* the one that is evicted last, -1: none */
+    bool       starved;                               /* the system has no memory for more blocks */
     int        n_spare;                               /* blocks that nobody holds */
     int        n_used;                                /* held by sequences or the tree, idle ones among them */
     int        n_idle;                                /* held by the tree alone */
@@ -132,7 +133,7 @@ typedef struct {
     kv_opts   opts;                                   /* as the run asks for */
     dev_kv   *layer;                                  /* [n_layer] where its keys and values lie */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
-    int       n_layer;                                /* layers of the model */
+    int       n_layer;                                /* layers of the model, draft heads among them */
     kv_group *group;                                  /* [n_group] */
     int       n_group;                                /* groups of layers */
     int       states;                                 /* the group of recurrent states, -1: none */
@@ -318,11 +319,11 @@ static bool kv__bound_states(kv_cache *kv, err_t *e) {
 /* An empty cache for a model of these sizes. NULL: the bounds hold not even one block of each group; e is set. */
 static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
-    *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = hp->n_layer};
-    kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
-    kv->state = mem_new((size_t)hp->n_layer, sizeof *kv->state);
-    kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
-    for (int il = 0; il < hp->n_layer; il++) {
+    *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = arch_layers(hp)};
+    kv->layer = mem_new((size_t)kv->n_layer, sizeof *kv->layer);
+    kv->state = mem_new((size_t)kv->n_layer, sizeof *kv->state);
+    kv->group = mem_new((size_t)kv->n_layer, sizeof *kv->group);
+    for (int il = 0; il < kv->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
         const int     on_gpu = dev_gpus_of(load.gpus, il);
         kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], on_gpu);
@@ -545,7 +546,8 @@ static void kv_flush(kv_cache *kv) {
 static bool kv__more(kv_group *gr) {
     const int32_t first = dev_blocks_mapped(&gr->mem);
     if (!dev_blocks_more(&gr->mem)) {
-        gr->mem.max_blocks = first;                   /* out of memory: no sequence may wait for blocks beyond these */
+        gr->starved = gr->starved || first < gr->mem.max_blocks;
+        gr->mem.max_blocks = first;                   /* no sequence may wait for blocks beyond these */
         return false;
     }
     const int32_t end = dev_blocks_mapped(&gr->mem);
@@ -935,6 +937,7 @@ static bool kv_full(const kv_cache *kv, int n, err_t *e) {
     if (kv->group[kv->lacking].rule == KV_STATE)
         return err_set(e, EXIT_RESOURCE, "no memory for the recurrent state of one more sequence, %zu bytes (--state-mem)",
                        kv->group[kv->lacking].mem.block_bytes);
+    if (kv->group[kv->lacking].starved) return err_set(e, EXIT_RESOURCE, "out of memory: the KV cache of %d tokens", n);
     return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
 }
 

@@ -2,8 +2,8 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_say_own_keys, model_close, model_check, model_writes, model_holds; model_sizes,
- * model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
+ * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds;
+ * model_sizes, model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -23,7 +23,7 @@ typedef struct {
     const gguf_file *g;                               /* the file, which outlives the model */
     arch_hparams hp;                                  /* its sizes */
     model_tensors glob;                               /* tensors of the model, not of a layer */
-    model_tensors *layer;                             /* [n_layer] */
+    model_tensors *layer;                             /* [arch_layers] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
     const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
@@ -57,12 +57,12 @@ enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
 /* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
-    const int layers = m->hp.n_layer * ARCH_SLOTS;
+    const int layers = arch_layers(&m->hp) * ARCH_SLOTS;
     while (*at < layers + MODEL_PRODUCTS) {
         const int            i = (*at)++;
         const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
         const dev_mat       *w = &of->mat[i < layers ? i % ARCH_SLOTS : (int)model_products[i - layers]];
-        if (w->data) return (dev_mat *)w;
+        if (w->data && w != &of->mat[W_NEXTN_EMBD]) return (dev_mat *)w;
     }
     return NULL;
 }
@@ -220,8 +220,8 @@ static int model__layer_of(const gguf_tensor *t) {
     return i < t->name.n && t->name.p[i] == '.' ? il : -1;
 }
 
-/* A tensor that the step does not need: frequencies, which older converters wrote, layers that predict further tokens, and
- * types that are not weights. */
+/* A tensor that the step does not need: frequencies, which older converters wrote, more tensors of layers that predict further
+ * tokens, and types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd";
     const int         ahead = model__layer_of(t) - m->hp.n_layer;
@@ -260,7 +260,7 @@ static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int il = -1; ok && il < m->hp.n_layer; il++) {
+    for (int il = -1; ok && il < arch_layers(&m->hp); il++) {
         for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
         if (!ok || il < 0) continue;
         ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
@@ -396,17 +396,75 @@ static void model__slopes(model *m) {
         model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
 }
 
+/* A file may hold a draft head alone, with the sizes of the model that it belongs to. */
+static bool model__has_trunk(const model *m, err_t *e) {
+    return !m->hp.n_nextn || !arch_is_head(m->g) ||
+           err_set(e, EXIT_INPUT,
+                   "%s: holds a draft head (nextn) without the model: it goes with -md to that model, expected a whole model",
+                   m->g->path);
+}
+
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
  * model_close() in both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
-    m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
-    if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
+    m->layer = mem_new((size_t)arch_layers(&m->hp), sizeof *m->layer);
+    if (!model__has_trunk(m, e) || !model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
     return true;
 }
+
+/* Whether h, with the draft head of another file, has the sizes of m. */
+static bool model__head_fits(const model *m, const model *h, err_t *e) {
+    const arch_hparams *a = &m->hp, *b = &h->hp;
+    if (a->n_nextn)
+        return err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", h->g->path,
+                       m->g->path);
+    if (a->desc == b->desc && a->n_layer == b->n_layer && a->n_embd == b->n_embd && a->n_vocab == b->n_vocab) return true;
+    return err_set(e, EXIT_INPUT,
+                   "%s: the draft head of a %s of %d layers, %d wide, with %d tokens, expected that of a %s of %d, %d, %d",
+                   h->g->path, b->desc->name, b->n_layer, b->n_embd, b->n_vocab, a->desc->name, a->n_layer, a->n_embd,
+                   a->n_vocab);
+}
+
+/* The table of RoPE of m that the draft head's layer needs; -1: m has none like it. */
+static int model__head_rope(const model *m, const model *h) {
+    const arch_rope_hp *want = &h->hp.rope[h->hp.layer[h->hp.n_layer].rope];
+    int                 t = m->hp.n_rope - 1;
+    while (t >= 0 && (m->hp.rope[t].n_rot != want->n_rot || m->hp.rope[t].local != want->local)) t--;
+    return t;
+}
+
+/* The draft head of file g, which holds that alone and outlives m, becomes the model's. m is as it was where that fails and e is
+ * set. */
+static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
+    model     h = {.g = g};
+    bool     *used = mem_new(g->n_tensor, sizeof *used);
+    bool      ok = arch_load(&h.hp, g, e) && model__head_fits(m, &h, e);
+    const int il = m->hp.n_layer;
+    if (ok) h.layer = mem_new((size_t)arch_layers(&h.hp), sizeof *h.layer);
+    for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(&h, (arch_slot_id)id, il, used, e);
+    ok = ok && model__split(&h, &h.layer[il], il, e);
+    const int rope = ok ? model__head_rope(m, &h) : -1;
+    if (ok && rope < 0) ok = err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", g->path, m->g->path);
+    if (ok) {
+        m->hp.layer = mem_grow(m->hp.layer, (size_t)il + 1, sizeof *m->hp.layer);
+        m->layer = mem_grow(m->layer, (size_t)il + 1, sizeof *m->layer);
+        m->hp.layer[il] = h.hp.layer[il];
+        m->hp.layer[il].rope = rope;
+        m->layer[il] = h.layer[il];
+        m->hp.n_nextn = 1;
+    }
+    mem_free_all(h.layer, used);
+    arch_drop(&h.hp);
+    return ok;
+}
+
+/* Whether the first draft head is used, if the model has one; after model_open() all are there. The others are never run: a head
+ * that reads its own output guesses further tokens. */
+static void model_use_head(model *m, bool use) { m->hp.n_nextn = use ? min_int(m->hp.n_nextn, 1) : 0; }
 
 /* A line on stderr for each key of the file that changes the text and that llama.cpp does not read for the architecture. */
 static void model_say_own_keys(const model *m) {
@@ -515,7 +573,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
             gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
-    return m->pack_at < m->hp.n_layer * ARCH_SLOTS + MODEL_PRODUCTS;
+    return m->pack_at < arch_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
 }
 
 /* Pages of the file whose weights lie on a GPU are released. */
@@ -543,7 +601,7 @@ static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, u
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++) n += model__position_bytes(&hp->layer[il], type_k, type_v);
+    for (int il = 0; il < arch_layers(hp); il++) n += model__position_bytes(&hp->layer[il], type_k, type_v);
     return n;
 }
 

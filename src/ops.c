@@ -23,7 +23,7 @@ static bool ops_blas_open(err_t *e) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     for (int i = 0; i < 2 && !g_sgemm; i++) {
-        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        void *lib = sandbox_library(names[i]);
         if (lib) *(void **)&g_sgemm = dlsym(lib, "cblas_sgemm");
     }
     return g_sgemm || err_set(e, EXIT_INPUT, "--blas: no libopenblas.so.0 on this machine (Debian: libopenblas0)");
@@ -254,6 +254,19 @@ static void ops__pick(const dev *dv, const dev_op *op, int r) {
     float       *y = ops__out(dv, op, 0, r) + op->pick.to;
     for (int h = 0; h < op->n_head; h++)
         memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
+}
+
+/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. */
+static void ops__before(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const int        row = ops__which(dv, op, r);
+    const bool       first = !row || b->seq[row] != b->seq[row - 1];
+    const dev_before *of = op->before;
+    const float     *x = first ? of->first[b->seq[row]] : of->rows ? of->rows + (size_t)(row - 1) * of->ld
+                                                        : ops__row(dv, op->in[0], row - 1);
+    float           *y = ops__out(dv, op, 0, r);
+    if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
+    else memset(y, 0, (size_t)op->n * sizeof *y);
 }
 
 /* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of
@@ -1238,6 +1251,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_KINDS(X) \
     X(EMBED, "embed", DEV_WRITES, ops__all_heads(op), op->n, 0, 0, 0,                                                           \
       ops__embed_cost, OPS_ROW(ops__embed), OPS_HOST)                                                                           \
+    X(BEFORE, "before", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
+      ops__no_cost, OPS_ROW(ops__before), OPS_HOST)                                                                             \
     X(ANGLES, "angles", DEV_WRITES, op->angles.at + 2 * op->n, 0, 0, 0, 0,                                                      \
       ops__no_cost, OPS_ROW(ops__angles), OPS_HOST)                                                                             \
     X(NORM, "norm", DEV_WRITES, ops__all_heads(op), ops__all_heads(op), 0, 0, op->n,                                            \

@@ -1,20 +1,25 @@
 /* ===== [results] files of results =====
  * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
- *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex
- * digits: the beginning of a record says what it answers. `file` is there where the input is several files. An answer has
+ *     {"id":"batch_req_LINE_DIGEST","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
+ * without blanks. LINE is the number of its line in the input (1 is the first), DIGEST is bytes_digest() of that line in 32 hex
+ * digits: the beginning of a record says what it answers. Nobody who writes lines of the input can make one that gets the answer
+ * of another: a digest stands for one text. It has no secret key, since --merge compares records of shards, which are separate
+ * runs, and of pipes, which have no header to keep a key in. Earlier versions wrote bytes_hash(0, line) in 16 digits; such a
+ * record is read and answers the line that has this hash. `file` is there where the input is several files. An answer has
  * the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a
  * line, written before the first record.
- *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own
+ *   A record answers the line of the input that has its digest: at any number where the line has a custom_id, else at its own
  * number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line
  * has another number gets that number.
  *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file
  * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
  * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
- * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
- * results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed, results_close,
- * results_merge.
- * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
+ *   The header is on disk before the first record, and every record when the run has ended. After a loss of power what was not
+ * on disk may be missing or read as zeros; --resume removes the lines that do.
+ * Public: results_open, results_setting, results_is_old, results_seed, results_file, results_add_id, results_reset_ids,
+ * results_use_old, results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed,
+ * results_close, results_merge.
+ * Opens: results_line, results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
     RESULTS_IDS = 4 << 20,                            /* custom_ids that are compared for duplicates */
@@ -24,9 +29,16 @@ enum {
 
 /* --- the beginning of a record --- */
 
+/* Which line of the input it is. */
+typedef struct {
+    digest   is;                                      /* by records of this version */
+    uint64_t was;                                     /* by those of earlier versions: bytes_hash() */
+} results_line;
+
 typedef struct {
     uint64_t line;                                    /* the line of the input that it answers, from 1 */
-    uint64_t hash;                                    /* of that line: bytes_hash(0, line) */
+    digest   digest;                                  /* of that line; old: its hash and 0 */
+    bool     old;                                     /* the record is of an earlier version */
     uint64_t file;                                    /* results_file() of its input's name; 0: none */
     bool     has_id;                                  /* it has a custom_id */
     bool     failed;                                  /* it is an error */
@@ -70,10 +82,11 @@ static bool results__hex(bytes *b, int n, uint64_t *out) {
 /* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
 static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && str_unquote(s, bytes_cut_json(b), true); }
 
-/* The key of an input's name, never 0; 0 for NULL. */
+/* The key of an input's name, never 0; 0 for NULL. It is of this run: nobody can choose names that have the same one. */
 static uint64_t results_file(const char *name) {
-    const uint64_t key = name ? bytes_hash(0, bytes_of(name)) : 0;
-    return name && !key ? 1 : key;
+    static uint64_t secret[2];
+    while (!secret[0]) secret[0] = rng_secret(), secret[1] = rng_secret();
+    return name ? max_u64(bytes_digest((bytes){(const uint8_t *)secret, sizeof secret}, bytes_of(name)).a, 1) : 0;
 }
 
 /* Reads ,"line":N and ,"file":NAME, if they are there. */
@@ -104,16 +117,20 @@ static bytes results__read_fingerprint(bytes *b) {
     return value.n > 2 && value.p[0] == '"' ? (bytes){value.p + 1, value.n - 2} : (bytes){0};
 }
 
+/* Whether a part of a line was not on disk when the machine lost power: it reads as zeros, which no record holds. */
+static bool results__damaged(bytes line) { return line.n && memchr(line.p, 0, line.n) != NULL; }
+
 /* Reads a record without its newline; id gets its custom_id, if any. False: not a record of llmrun. */
 static bool results__read(bytes b, results__record *h, str *id) {
     str name = {0};
     *h = (results__record){0};
     str_clear(id);
-    if (!b.n || b.p[b.n - 1] != '}') return false;
+    if (!b.n || b.p[b.n - 1] != '}' || results__damaged(b)) return false;
     if (!results__skip(&b, results__begin) || !results__read_number(&b, &h->line) ||
-        !results__skip(&b, "_") || !results__hex(&b, 16, &h->hash) ||
-        !results__skip(&b, "\",\"custom_id\":"))
+        !results__skip(&b, "_") || !results__hex(&b, 16, &h->digest.a))
         return false;
+    h->old = !results__hex(&b, 16, &h->digest.b);
+    if (!results__skip(&b, "\",\"custom_id\":")) return false;
     h->has_id = !results__skip(&b, "null");
     if (h->has_id && !results__string(&b, id)) return false;
     const bool placed = results__read_place(&b, h, &name);
@@ -210,11 +227,10 @@ static bool results__same_settings(const char *file, bytes was, bytes now, err_t
 }
 
 /* Appends the header's name: beside the file itself, with links resolved. */
-static void results__header_name(const char *path, str *out) {
-    char *real = realpath(path, NULL);
-    str_put(out, real ? real : path);
+static bool results__header_name(const char *path, str *out, err_t *e) {
+    const bool ok = str_real(out, path, e);
     str_put(out, ".llmrun");
-    mem_free(real);
+    return ok;
 }
 
 /* Reads a header and its settings, a part of its text; no text: there is none. On failure e is set. */
@@ -278,7 +294,7 @@ static void results__fingerprint(bytes settings, str *out) {
 
 typedef struct {                                      /* a record of a file that is resumed */
     uint64_t line;                                    /* of the input, when it was written */
-    uint64_t hash;                                    /* of that line */
+    digest   digest;                                  /* of that line, as in results__record */
     uint64_t file;                                    /* results_file() of the input; 0: none */
     uint64_t at;                                      /* offset in the file */
     uint64_t n;                                       /* bytes without the newline */
@@ -287,6 +303,7 @@ typedef struct {                                      /* a record of a file that
     bool     by_id;                                   /* found by its custom_id */
     bool     fits;                                    /* it is of this run's settings */
     bool     failed;                                  /* it is an error */
+    bool     old;                                     /* of an earlier version */
     bool     bad_utf8;                                /* it is not UTF-8 */
     bool     dropped;                                 /* it leaves the file and is kept nowhere */
 } results__old;
@@ -303,7 +320,7 @@ typedef struct {
     str           fingerprint;                        /* of this run */
     bool          resumable;                          /* a file that --resume can continue */
     bool          strict;                             /* no header: every answer must have that fingerprint */
-    uint64_t      key[2];                             /* seeds of hashes */
+    uint64_t      seed;                               /* of hashes */
     results__old *old;                                /* [n_old] in the order of the file */
     uint64_t      old_end;                            /* where they end */
     hmap          by_key;                             /* key of a record -> its index in old, from 1 */
@@ -321,26 +338,32 @@ static void results__free(results *r) {
     mem_free(r);
 }
 
-static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
-    const uint64_t what[3] = {file, hash, by_id ? 0 : line};
-    const uint64_t k = bytes_hash(r->key[0], (bytes){(const uint8_t *)what, sizeof what});
-    return k ? k : 1;
+static uint64_t results__key(const results *r, uint64_t file, uint64_t line, digest d, bool by_id) {
+    const uint64_t what[4] = {file, d.a, d.b, by_id ? 0 : line};
+    return max_u64(bytes_hash(r->seed, (bytes){(const uint8_t *)what, sizeof what}), 1);
 }
 
-/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a
- * custom_id that no line before it has. */
-static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
-    hmap_entry *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
+static bool results__use(results *r, uint64_t file, uint64_t line, digest d, bool old, bool by_id) {
+    hmap_entry   *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, d, by_id), 0) : NULL;
     results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
-    if (!o || o->hash != hash || o->file != file || o->by_id != by_id || (!by_id && o->line != line)) return false;
+    if (!o || !digest_eq(o->digest, d) || o->old != old || o->file != file || o->by_id != by_id || (!by_id && o->line != line))
+        return false;
     en->b = o->next;
     o->now = line;
     return true;
 }
 
+/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a
+ * custom_id that no line before it has. */
+static bool results_use_old(results *r, uint64_t file, uint64_t line, results_line which, bool by_id) {
+    return results__use(r, file, line, which.is, false, by_id) ||
+           results__use(r, file, line, (digest){which.was, 0}, true, by_id);
+}
+
 /* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
 static bool results_add_id(results *r, uint64_t file, bytes id) {
-    const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
+    const digest   d = bytes_digest((bytes){(const uint8_t *)&file, sizeof file}, id);
+    const uint64_t a = max_u64(d.a, 1), b = d.b;
     if (hmap_find(&r->ids, a, b)->a) return false;
     if (r->n_ids == RESULTS_IDS) {
         if (!r->warned) log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
@@ -369,7 +392,7 @@ static void results__index(results *r) {
         o->now = 0;
         r->n_old_failed += o->failed;
         if (!o->fits) continue;
-        hmap_entry *en = hmap_add(&r->by_key, results__key(r, o->file, o->line, o->hash, o->by_id), 0);
+        hmap_entry *en = hmap_add(&r->by_key, results__key(r, o->file, o->line, o->digest, o->by_id), 0);
         o->next = (uint32_t)en->b;
         en->b = i + 1;
     }
@@ -388,7 +411,7 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
                        r->name, (unsigned long long)in->no, results__shown(has), (const char *)has.p, r->fingerprint.p);
     }
     MEM_PUSH(r->old, r->n_old,
-             (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
+             (results__old){.line = h.line, .digest = h.digest, .old = h.old, .file = h.file, .at = in->at, .n = record.n,
                             .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed,
                             .bad_utf8 = !utf8_whole(record)});
     return true;
@@ -396,39 +419,55 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
 
 /* Cuts the file to n bytes: the rest is an incomplete record. On failure e is set. */
 static bool results__truncate(const results *r, uint64_t n, uint64_t torn, err_t *e) {
-    while (ftruncate(r->fd, (off_t)n))
-        if (errno != EINTR)
-            return err_set(e, err_code_of(errno), "%s: cannot remove an incomplete last line: %s", r->name,
-                           strerror(errno));
+    if (!out_cut(r->fd, (off_t)n))
+        return err_set(e, err_code_of(errno), "%s: cannot remove an incomplete last line: %s", r->name, strerror(errno));
     log_warn("%s: %llu bytes of an incomplete last line are removed", r->name, (unsigned long long)torn);
     return true;
+}
+
+/* Reads n bytes of a file, fewer at its end. -1: see errno. */
+static ssize_t results__pread(int fd, void *p, size_t n, off_t at) {
+    size_t  has = 0;
+    ssize_t got = 1;
+    while (has < n && got) {
+        got = pread(fd, (uint8_t *)p + has, n - has, at + (off_t)has);
+        if (got < 0 && errno != EINTR) return -1;
+        if (got > 0) has += (size_t)got;
+    }
+    return (ssize_t)has;
 }
 
 /* Whether the line at this place of a file begins as a record; a run may have been killed after any of its bytes. */
 static bool results__begins(int fd, off_t at) {
     char          head[sizeof results__begin - 1];
-    const ssize_t got = at < 0 ? -1 : pread(fd, head, sizeof head, at);
+    const ssize_t got = at < 0 ? -1 : results__pread(fd, head, sizeof head, at);
     return got >= 0 && memcmp(head, results__begin, (size_t)got) == 0;
 }
 
-/* Stores the records of a resumed file. False: e is set, or a signal asks to stop. */
+static bool results__forget_damaged(results *r, uint64_t damaged, err_t *e);   /* which reads the new file by this one */
+
+/* Stores the records of a resumed file. Lines that are damaged are removed where the header shows that the file is of llmrun.
+ * False: e is set, or a signal asks to stop. */
 static bool results__resume(results *r, err_t *e) {
     lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
     str       id = {0};
     bytes     line;
-    uint64_t  no;
+    uint64_t  no, damaged = 0;
     lines_got got;
     if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
-    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->complete)
-        if (!results__store(r, in, line, &id, e)) break;
-    if (got == LINES_LINE && !in->complete && results__begins(r->fd, (off_t)in->at))
-        results__truncate(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LONG || (got == LINES_LINE && !in->complete)) results__foreign(in, e);
-    r->old_end = in->complete ? in->next : in->at;
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE) {
+        const bool bad = !r->strict && results__damaged(line);
+        damaged += bad;
+        if (!bad && (!in->complete || !results__store(r, in, line, &id, e))) break;
+    }
+    const bool torn = got == LINES_LINE && !in->complete && !e->code;
+    if (torn && results__begins(r->fd, (off_t)in->at)) results__truncate(r, in->at, in->next - in->at, e);
+    else if (torn || got == LINES_LONG) results__foreign(in, e);
+    r->old_end = torn ? in->at : in->next;
     results__index(r);
     lines_close(in);
     str_drop(&id);
-    return got != LINES_LATER && !e->code;
+    return got != LINES_LATER && !e->code && (!damaged || results__forget_damaged(r, damaged, e));
 }
 
 /* Locks the file: one run writes it. The lock ends with the process. On failure e is set. */
@@ -448,13 +487,12 @@ static bool results__lock(const results *r, err_t *e) {
 static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
     str   name = {0}, text = {0};
     bytes was;
-    bool  ok;
-    results__header_name(r->name, &name);
-    if (!size) ok = !r->resumable || results__header_save(name.p, r->fd, settings, e);
-    else if (!resume)
+    bool  ok = results__header_name(r->name, &name, e);
+    if (ok && !size) ok = !r->resumable || results__header_save(name.p, r->fd, settings, e);
+    else if (ok && !resume)
         ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
                      r->resumable ? " (--resume continues this one)" : "");
-    else {
+    else if (ok) {
         ok = results__header_load(name.p, &text, &was, e);
         r->strict = !text.n;
         ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
@@ -487,7 +525,7 @@ static bool results__open_file(results *r, const char *path, bool resume, bytes 
 static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
-    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {rng_secret(), rng_secret()}};
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .seed = rng_secret()};
     hmap_init(&r->ids, ~(uint64_t)0);
     results__fingerprint(settings, &r->fingerprint);
     if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
@@ -500,8 +538,7 @@ static results *results_open(const char *path, bool resume, bytes settings, err_
 static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
     str   file = {0}, text = {0};
     bytes settings, v;
-    results__header_name(path, &file);
-    bool found = results__header_load(file.p, &text, &settings, e) && text.n &&
+    bool found = results__header_name(path, &file, e) && results__header_load(file.p, &text, &settings, e) && text.n &&
                  results__find(settings, bytes_of(name), &v);
     str_clear(value);
     if (found) str_add(value, v.p, v.n);
@@ -529,24 +566,48 @@ static bool results_seed(const char *path, str *value) {
     return value->n > 0;
 }
 
+/* Whether a file begins with a record of an earlier version. */
+static bool results_is_old(const char *path) {
+    err_t           e = {0};
+    lines_in       *in = lines_open(path, RESULTS_RECORD, &e);
+    results__record h = {0};
+    str             id = {0};
+    bytes           line;
+    uint64_t        no;
+    const bool      old = in && !in->stream && lines_next(in, true, &line, &no, &e) == LINES_LINE && results__read(line, &h, &id);
+    lines_close(in);
+    str_drop(&id);
+    return old && h.old;
+}
+
 /* Removes the `done` bytes of a record whose rest could not be written, if they are the file's last. */
 static void results__undo_write(const results *r, size_t done) {
     struct stat st;
     off_t       end = lseek(r->fd, 0, SEEK_CUR);
     if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
-    if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
+    if (out_cut(r->fd, end - (off_t)done)) lseek(r->fd, end - (off_t)done, SEEK_SET);
 }
 
-/* Writes one record with its newline. On failure e is set, unless the reader has closed the pipe. */
+/* Writes one record with its newline; a terminal is shown it by utf8_visible(). On failure e is set, unless the reader has closed
+ * the pipe. */
 static bool results_put(results *r, bytes record, err_t *e) {
+    str    seen = {0};
     size_t done;
     ASSERT(record.n);
     if (r->why) return false;
     progress_yield(r->fd);
-    if (results__write(r->fd, record.p, record.n, &done)) {
+    if (!r->file && isatty(r->fd)) {
+        str_visible(&seen, record, true);
+        record = str_bytes(&seen);
+    }
+    const bool ok = results__write(r->fd, record.p, record.n, &done);
+    const int  why = errno;
+    str_drop(&seen);
+    if (ok) {
         r->n_new++;
         return true;
     }
+    errno = why;
     r->why = errno ? errno : EIO;
     results__undo_write(r, done);
     if (r->why == EPIPE) return false;
@@ -562,11 +623,17 @@ static bool results_put_head(results *r, bytes head, err_t *e) {
     return ok || err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
 }
 
-/* On failure e is set: some records may not be on disk. */
+/* Puts the records on disk, also those before a write that failed. The name of a file with a header is there already. On
+ * failure e is set: some records may not be on disk. */
 static bool results_close(results *r, err_t *e) {
     if (!r) return true;
-    bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
-              err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
+    bool ok = !r->file || out_sync(r->fd);
+    if (ok && r->file && !r->resumable) {
+        str real = {0};
+        ok = str_real(&real, r->name, e) && out_sync_folder(real.p);
+        str_drop(&real);
+    }
+    ok = ok || r->why || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
     results__free(r);
     return ok;
 }
@@ -575,12 +642,13 @@ static bool results_close(results *r, err_t *e) {
 
 typedef struct {
     uint64_t line;                                    /* of the input, from 1 */
-    uint64_t hash;                                    /* of that line */
+    digest   digest;                                  /* of that line, as in results__record */
     uint64_t at;                                      /* offset in its file */
     uint64_t input;                                   /* results_file() of its input's name; replaced by that name's rank */
     uint32_t n;                                       /* bytes without the newline */
     uint32_t file;                                    /* index of the file */
     bool     failed;
+    bool     old;                                     /* of an earlier version */
 } results__item;
 
 typedef struct {                                      /* a file of requests that records name */
@@ -652,11 +720,14 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
     else p->fd[file] = in->fd, in->borrowed = true;
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
-        if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
+        if (got == LINES_LINE && results__damaged(line))
+            err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu holds NUL bytes, expected a record; --resume removes damaged lines",
+                    in->name, (unsigned long long)in->at, (unsigned long long)in->no);
+        else if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
         else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
-            MEM_PUSH(p->place, p->n, (results__item){.line = h.line, .hash = h.hash, .at = in->at, .input = h.file,
-                                                     .n = (uint32_t)line.n, .file = file, .failed = h.failed});
+            MEM_PUSH(p->place, p->n, (results__item){.line = h.line, .digest = h.digest, .at = in->at, .input = h.file,
+                                                     .n = (uint32_t)line.n, .file = file, .failed = h.failed, .old = h.old});
             results__store_input(p, &h);
         }
     }
@@ -700,11 +771,20 @@ static bytes results__choices(const str *record, str *id) {
     return results__skip(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
 }
 
-/* Checks that two records of one line have the same request and the same answer. An answer replaces an error. On
- * failure e is set. */
+/* The end of a record's id. */
+static const char *results__which(const results__item *w, char text[33]) {
+    const unsigned long long a = w->digest.a, b = w->digest.b;
+    if (w->old) snprintf(text, 33, "%016llx", a);
+    else snprintf(text, 33, "%016llx%016llx", a, b);
+    return text;
+}
+
+/* Checks that two records of one line have the same request, as far as records of two versions tell, and the same answer. An
+ * answer replaces an error. On failure e is set. */
 static bool results__agree(results__set *p, results__item *first, const results__item *w, str *id, err_t *e) {
     const char *why = NULL;
-    if (first->hash != w->hash) why = "answer different texts";
+    char        x[33], y[33];
+    if (first->old == w->old && !digest_eq(first->digest, w->digest)) why = "answer different texts";
     else if (first->failed || w->failed) {
         if (first->failed && !w->failed) *first = *w;
     } else {
@@ -716,10 +796,10 @@ static bool results__agree(results__set *p, results__item *first, const results_
     if (!why) return true;
     return err_set(e, EXIT_INPUT,
                    "%s: byte %llu and %s: byte %llu: two records of line %llu %s "
-                   "(batch_req_%llu_%016llx, batch_req_%llu_%016llx), expected one",
+                   "(batch_req_%llu_%s, batch_req_%llu_%s), expected one",
                    p->path[first->file], (unsigned long long)first->at, p->path[w->file], (unsigned long long)w->at,
-                   (unsigned long long)w->line, why, (unsigned long long)first->line, (unsigned long long)first->hash,
-                   (unsigned long long)w->line, (unsigned long long)w->hash);
+                   (unsigned long long)w->line, why, (unsigned long long)first->line, results__which(first, x),
+                   (unsigned long long)w->line, results__which(w, y));
 }
 
 /* Sorts the records and keeps one for each line. False: e is set, or a signal asks to stop. */
@@ -828,39 +908,57 @@ typedef struct {
     out_t out;
 } results__new;
 
-/* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On
- * failure e is set. */
-static bool results__new_begin(const results *r, results__new *w, err_t *e) {
-    struct stat like;
-    char       *real = realpath(r->name, NULL);
+/* Begins a new file in place of `path`, whose links are resolved. name: in errors, kept until results__new_end(); like: whose
+ * owner and mode it gets, NULL: see errno. It is locked before it has the name of the old one, so that no other run can write it.
+ * On failure e is set. */
+static bool results__new_begin(results__new *w, const char *path, const char *name, const struct stat *like, err_t *e) {
     *w = (results__new){.fd = -1};
-    str_put(&w->path, real ? real : r->name);
-    str_fmt(&w->tmp, "%s.llmrun.new", w->path.p);
-    mem_free(real);
-    unlink(w->tmp.p);
-    w->fd = fstat(r->fd, &like) == 0 ? out_create(w->tmp.p, O_RDWR | O_APPEND, &like) : -1;
+    str_put(&w->path, path);
+    str_fmt(&w->tmp, "%s.llmrun.new", path);
+    if (like) {
+        unlink(w->tmp.p);
+        w->fd = out_create(w->tmp.p, O_RDWR | O_APPEND, like);
+    }
     const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
     FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
-    w->out = (out_t){f, r->name, 0, false};
+    w->out = (out_t){f, name, 0, false};
     if (f) return flock(w->fd, LOCK_EX | LOCK_NB), true;
-    return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
+    err_set(e, err_code_of(errno), "%s: cannot write: %s", name, strerror(errno));
+    if (copy >= 0) close(copy);
+    return false;
 }
 
-/* ok: the new file replaces the old one. Else it is removed and the old one is unchanged. */
-static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
+/* ok: the new file replaces the old one, and its descriptor is returned. -1: it is removed and the old one is unchanged. */
+static int results__new_end(results__new *w, bool ok, err_t *e) {
     const bool flushed = !w->out.f || out_end(&w->out, e);
     ok = ok && flushed;
     if (ok && !out_replace(w->fd, w->tmp.p, w->path.p))
-        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
-    if (ok) {
-        close(r->fd);
-        r->fd = w->fd;
-    } else if (w->fd >= 0) {
+        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", w->out.name, strerror(errno));
+    if (!ok && w->fd >= 0) {
         close(w->fd);
         out_settle(w->tmp.p, false);
     }
     str_drop_all(&w->path, &w->tmp);
+    return ok ? w->fd : -1;
+}
+
+/* The same for the results themselves, which the run goes on writing. */
+static bool results__renew_begin(const results *r, results__new *w, err_t *e) {
+    struct stat like;
+    str         real = {0};
+    *w = (results__new){.fd = -1};
+    const bool ok = str_real(&real, r->name, e) &&
+                    results__new_begin(w, real.p, r->name, fstat(r->fd, &like) == 0 ? &like : NULL, e);
+    str_drop(&real);
     return ok;
+}
+
+static bool results__renew_end(results *r, results__new *w, bool ok, err_t *e) {
+    const int fd = results__new_end(w, ok, e);
+    if (fd < 0) return false;
+    close(r->fd);
+    r->fd = fd;
+    return true;
 }
 
 /* Bytes of a file up to its last newline: a killed run may leave an incomplete line. -1: it cannot be read. */
@@ -869,8 +967,8 @@ static off_t results__whole_lines(int fd) {
     off_t end = lseek(fd, 0, SEEK_END);
     while (end > 0) {
         const off_t   from = end > (off_t)sizeof buf ? end - (off_t)sizeof buf : 0;
-        const ssize_t got = pread(fd, buf, (size_t)(end - from), from);
-        if (got <= 0) return -1;
+        const ssize_t got = results__pread(fd, buf, (size_t)(end - from), from);
+        if (got != end - from) return -1;
         for (ssize_t i = got; i > 0; i--)
             if (buf[i - 1] == '\n') return from + i;
         end = from;
@@ -878,48 +976,56 @@ static off_t results__whole_lines(int fd) {
     return 0;
 }
 
-/* Opens FILE.stale and finds the end of its whole lines. A new one has owner and mode of the results, an old one no more of
- * the mode than they have. What earlier runs have not written is left alone: a link, a pipe, a file of another kind. -1: e is
- * set. */
-static int results__open_stale(const results *r, const char *to, off_t *end, err_t *e) {
-    struct stat own, st = {0};
-    int         fd = fstat(r->fd, &own) == 0 ? out_create(to, O_RDWR, &own) : -1;
-    if (fd < 0 && errno == EEXIST) fd = open(to, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    const int    why = errno;
-    const bool   is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
-    const mode_t mode = st.st_mode & own.st_mode & 0777;
-    *end = is ? results__whole_lines(fd) : -1;
-    const bool ours = results__begins(fd, 0) && results__begins(fd, *end);
-    if (ours && (mode == (st.st_mode & 0777) || fchmod(fd, mode) == 0)) return fd;
-    if (ours || (fd < 0 && why != ELOOP && why != ENXIO))
-        err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(fd < 0 ? why : errno));
-    else
+/* Opens the FILE.stale of earlier runs and finds the end of its whole lines. *like: owner and mode of a new one, no more of the
+ * mode than the results have. What earlier runs have not written is left alone: a link, a pipe, a file of another kind. -1: there
+ * is none, or e is set. */
+static int results__open_stale(const results *r, const char *to, struct stat *like, off_t *end, err_t *e) {
+    struct stat own;
+    const int   fd = open(to, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), why = errno;
+    *end = 0;
+    if (fstat(r->fd, like)) err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
+    else if (fd < 0 && why == ENOENT) return -1;
+    else if ((fd < 0 && why != ELOOP && why != ENXIO) || (fd >= 0 && fstat(fd, &own)))
+        err_set(e, err_code_of(fd < 0 ? why : errno), "%s: cannot read: %s", to, strerror(fd < 0 ? why : errno));
+    else if (fd < 0 || !S_ISREG(own.st_mode) || own.st_nlink != 1 || (*end = results__whole_lines(fd)) < 0 ||
+             !results__begins(fd, 0) || !results__begins(fd, *end))
         err_set(e, EXIT_INPUT, "%s: is no file of earlier results, expected one, or none: records of %s move there", to, r->name);
+    else {
+        own.st_mode &= like->st_mode;
+        *like = own;
+        return fd;
+    }
     if (fd >= 0) close(fd);
     return -1;
 }
 
-/* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds
- * nothing; a run that is killed here adds them twice. */
+/* Copies bytes [at, end) of a file. False: e is set, or the output has failed. */
+static bool results__copy(int fd, const char *name, uint64_t at, uint64_t end, out_t *out, str *buf, err_t *e) {
+    for (; at < end; at += buf->n)
+        if (!results__fetch(fd, name, at, min_u64(end - at, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n)) return false;
+    return true;
+}
+
+/* Adds the stale records to the file `to`, FILE.stale, which is replaced as a whole before FILE loses them. A failure adds
+ * nothing; a run that is killed between the two adds them twice. */
 static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
-    off_t     end;
-    size_t    done;
-    const int fd = results__open_stale(r, to, &end, e);
-    if (fd < 0) return false;
-    bool ok = ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+    results__new w = {.fd = -1};
+    struct stat  like;
+    off_t        end;
+    const int    old = results__open_stale(r, to, &like, &end, e);
+    if (e->code) return false;
+    bool ok = results__new_begin(&w, to, to, &like, e) && results__copy(old, to, 0, (uint64_t)end, &w.out, record, e);
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
         if (o->dropped || (o->now && !o->bad_utf8)) continue;
-        if (!results__fetch(r->fd, r->name, o->at, o->n, record, e)) break;
-        str_put(record, "\n");
-        ok = results__write(fd, record->p, record->n, &done);
+        ok = results__fetch(r->fd, r->name, o->at, o->n, record, e);
+        if (ok) str_put(record, "\n");
+        ok = ok && out_put(&w.out, record->p, record->n);
     }
-    ok = ok && !e->code && fsync(fd) == 0 && out_sync_folder(to);
-    const int why = errno;
-    if (!ok && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
-    close(fd);
-    out_settle(to, ok);
-    return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
+    const int fd = results__new_end(&w, ok, e);
+    if (fd >= 0) close(fd);
+    if (old >= 0) close(old);
+    return fd >= 0;
 }
 
 /* Changes the line number of a record. */
@@ -941,12 +1047,7 @@ static void results__renumber(str *record, uint64_t line, str *id) {
 static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e) {
     struct stat st;
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
-    for (uint64_t at = r->old_end; at < (uint64_t)st.st_size; at += buf->n) {
-        const uint64_t left = (uint64_t)st.st_size - at;
-        if (!results__fetch(r->fd, r->name, at, min_u64(left, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n))
-            return false;
-    }
-    return true;
+    return results__copy(r->fd, r->name, r->old_end, (uint64_t)st.st_size, out, buf, e);
 }
 
 /* Number of records that go to FILE.stale: those without a line, and the originals of repaired ones. */
@@ -960,8 +1061,8 @@ static uint64_t results__n_stale(const results *r) {
 static bool results__rewrite(results *r, err_t *e) {
     results__new w;
     str          record = {0}, id = {0}, stale = {0};
-    bool         ok = results__new_begin(r, &w, e);
-    str_fmt(&stale, "%s.stale", w.path.p);
+    bool         ok = results__renew_begin(r, &w, e);
+    if (ok) str_fmt(&stale, "%s.stale", w.path.p);
     ok = ok && (!results__n_stale(r) || results__append_stale(r, stale.p, &record, e));
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
@@ -973,7 +1074,7 @@ static bool results__rewrite(results *r, err_t *e) {
         ok = ok && out_put(&w.out, record.p, record.n);
     }
     ok = ok && results__copy_rest(r, &w.out, &record, e);
-    ok = results__new_end(r, &w, ok, e);
+    ok = results__renew_end(r, &w, ok, e);
     str_drop_all(&record, &stale, &id);
     return ok;
 }
@@ -1021,12 +1122,22 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
     results__set_init(&p, &r->name, 1);
     bool ok = results__read_file(&p, 0, &id, e) && results__keep_one(&p, names, n_names, &id, e);
     if (ok) {
-        ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
-        ok = results__new_end(r, &w, ok, e);
+        ok = results__renew_begin(r, &w, e) && results__put_all(&p, &w.out, e);
+        ok = results__renew_end(r, &w, ok, e);
     }
     results__set_drop(&p, 1);
     str_drop(&id);
     return ok;
+}
+
+/* Writes a file anew that has been opened to be resumed, without the lines that are damaged; their requests run again. */
+static bool results__forget_damaged(results *r, uint64_t damaged, err_t *e) {
+    for (size_t i = 0; i < r->n_old; i++) r->old[i].now = r->old[i].line;
+    if (!results__rewrite(r, e)) return false;
+    log_warn("%s: %llu damaged line%s removed: part of the file was not on disk when the machine stopped", r->name,
+             (unsigned long long)damaged, damaged == 1 ? " is" : "s are");
+    r->n_old = 0;
+    return results__resume(r, e);
 }
 
 /* Takes the errors out of a file that has been opened to be resumed, so that their lines run again. On failure e is set. */

@@ -793,6 +793,21 @@ static bool round__step(round_job *j, const tok_ids *ids, int32_t bos, int n, er
     return ok;
 }
 
+/* The text does not go through draft heads: their matrices get the plain fit, which a line on stderr says. */
+static void round__leave_heads(round_job *j) {
+    int n = 0;
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) {
+        char      name[32];
+        const int il = j->m.hp.n_layer;
+        for (int k = 0; k < j->m.hp.n_nextn; k++) {
+            const int len = snprintf(name, sizeof name, "blk.%d.", il + k);
+            n += round__is_rounded(j, i) && bytes_begins(j->g->tensor[i].name, (bytes){(const uint8_t *)name, (size_t)len});
+        }
+    }
+    if (n) log_warn("%d matrices of the draft head are rounded plainly: the text does not go through it", n);
+    model_use_head(&j->m, false);
+}
+
 /* Keeps the blocks of complete tensors; a tensor that the step did not read gets the plain fit. */
 static void round__finish(round_job *j) {
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
@@ -831,8 +846,9 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
     rope_opts rope = o->rope;
     rope.n_ctx = o->chunk;
-    bool ok = model_open(&j->m, g, &rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) &&
-              (n = round__chunks(j, ids->n, e)) > 0;
+    bool ok = model_open(&j->m, g, &rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e);
+    if (ok) round__leave_heads(j);
+    ok = ok && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){.tokens = n * blocks * o->kv.block, .seqs = n, .rows = o->chunk},
                                e)) != NULL;

@@ -133,6 +133,8 @@ typedef struct sched_seq {                            /* one completion of a req
 
     /* of this step */
     int          at;                                  /* its first row among those that asked for something */
+    int          row;                                 /* its first row in the step */
+    int          from;                                /* and the position of that */
     int          n_rows;                              /* how many of them a text has */
     int          n_guess;
     int          snap_at;                             /* where a snapshot of recurrent states is made, 0: nowhere */
@@ -479,7 +481,10 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     const int n = (int)q->ids.n;
     sched__enter_step(q);
     q->at = f->batch.n_out;
+    q->row = f->batch.n;
+    q->from = from;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? sched__wants(q) : 0);
+    if (q->guess) fwd_before(f, spec_before(q->guess, from));
     kv_publish(q->kv, q->ids.id);
     if (q->kv->n < n) return;
     if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
@@ -606,6 +611,7 @@ static void sched__guess(sched *sc) {
         q->guess->room = (int)min_i64(most < 0 ? INT_MAX : most - q->a.n_tok - 1, room);
         q->guess->place = (uint64_t)q->a.n_tok;
         q->guess->left = sched__left(sc, q);
+        q->guess->own = q->kv;
         sc->asks[n++] = q->guess;
     }
     spec_propose(sc->guesser, sc->asks, n, min_int(others, sc->eng->chunk));
@@ -935,6 +941,12 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
                 sc->eng->g->path, last);
 }
 
+/* The draft head will read what the step has computed of the last position that is kept. */
+static void sched__keep_hidden(sched *sc, sched_seq *q) {
+    const int i = q->done - 1 - q->from;
+    if (sc->eng->head && q->guess && i >= 0) spec_hidden(sc->guesser, q->guess, fwd_hidden(sc->eng->f, q->row + i), q->done - 1);
+}
+
 /* All that was picked for q joins its text, up to where it ends. */
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
@@ -949,6 +961,7 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     }
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
     q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
+    sched__keep_hidden(sc, q);
     if (q->a.finish != GEN_FAILED) {                  /* blocks that right guesses have filled are for other sequences, too */
         kv_publish(q->kv, q->ids.id);
         kv_commit(sc->eng->kv, true);
@@ -1076,6 +1089,7 @@ static bool sched__compute(sched *sc, err_t *e) {
         sched_seq *q = sc->run[i];
         if (!sched__steps(q)) continue;
         q->done = q->kv->n - q->n_guess;
+        sched__keep_hidden(sc, q);
         if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
     }
     return true;

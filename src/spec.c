@@ -4,17 +4,19 @@
  * cache. A row depends on its own past alone and a draw on its seed and place alone, so the text is the same as without
  * guesses. Accepting a guess with probability min(1, p/q) (Leviathan et al. 2023, arXiv 2211.17192) would keep the
  * distribution but not the text. Lookup is prompt lookup decoding (Saxena 2023).
- *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished
- * one. Draft: a small model with the same vocabulary, which draws with the target's own random numbers. Forced: text
- * that the constraint leaves no choice about, as the tokenizer spells it. No source guesses what the constraint
- * forbids.
+ *   There are four sources. Lookup: what followed where the same tokens stood before, in this text or in a finished
+ * one. Draft: a small model with the same vocabulary, which draws with the target's own random numbers. Head: a layer
+ * behind the model's last one (NextN, FWD_GUESS), which draws in the same way, reads what the model's last step left, and
+ * after its first guess its own output. Forced: text that the constraint leaves no choice about, as the tokenizer spells
+ * it. No source guesses what the constraint forbids.
  *   How many guesses pay is measured: seconds of a step of n rows ([gain]), and the chance of a guess by its source and
  * degree of certainty, for each sequence and for all. The likeliest guesses of all sequences are taken, as many as give
  * the most tokens per second. Chances fade, so that what did not pay is tried again.
  * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset,
- * spec_shift, spec_propose, spec_record, spec_time, spec_overhead, spec_finished, spec_save, spec_guessed,
+ * spec_shift, spec_hidden, spec_before, spec_propose, spec_record, spec_time, spec_overhead, spec_finished, spec_save,
+ * spec_guessed,
  * spec_accepted, spec_speedup, spec_report, spec_report_forced.
- * Opens: spec_opts, spec_seq.place, spec_seq.room. */
+ * Opens: spec_opts, spec_seq.place, spec_seq.room, spec_seq.own. */
 
 enum {
     SPEC_ROWS = 32,                                   /* for all sequences, unless one may have more */
@@ -26,6 +28,7 @@ enum {
     SPEC_LEAD = 8,                                    /* last tokens of its prompt kept with each of them */
     SPEC_KINDS = 8,                                   /* degrees of certainty of a guess */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
+    SPEC_FIRST = 4,                                   /* steps of the draft head before its cost counts */
     SPEC_PAD = 128,                                   /* padding tokens that one of two equal vocabularies may have more */
     SPEC_VERSION = 1,
 };
@@ -38,10 +41,11 @@ typedef struct {
     float       p_min;                                /* a guess of the draft with a smaller probability ends its guesses */
     int         n_vocab;                              /* the draft computes logits of its first n_vocab tokens alone, 0: of all */
     bool        lookup;                               /* finished texts and this one are looked through */
+    bool        head;                                 /* the model's draft head guesses, where its engine has it */
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
 } spec_opts;
 
-static const spec_opts spec_defaults = {.most = 16, .lookup = true};
+static const spec_opts spec_defaults = {.most = 16, .lookup = true, .head = true};
 
 typedef struct {                                      /* an estimated chance; older trials count less */
     float hit;                                        /* guesses that were right */
@@ -65,6 +69,7 @@ typedef struct spec_seq {
     uint64_t       place;                             /* number of the next token, as in samp_pick() */
     int64_t        left;                              /* tokens that the answer may still have, -1: any number */
     const constrain_seq *held;                        /* where the answer is in its constraint; NULL: it has none */
+    kv_seq        *own;                               /* its positions in the cache of the model: all but the last token's */
 
     /* output: the guesses */
     int            n;
@@ -80,8 +85,12 @@ typedef struct spec_seq {
     spec_rate      mean[SPEC_SOURCES];
     kv_seq        *kv;                                /* of the draft; NULL: it holds nothing of the text */
     int            done;                              /* positions that the draft has read */
-    samp          *draft_sampler;                     /* picks the tokens of the draft */
-    float          sure;                              /* probability of the draft's last guess */
+    float         *hidden;                            /* [D] what the draft head reads of position hidden_at; NULL: no head */
+    int            hidden_at;                         /* -1: nothing is known */
+    float         *ahead_hidden;                      /* [D] what the head's last guess has left */
+    spec_source    asks;                              /* which source, draft or head, is about to guess; SPEC_LOOKUP: neither */
+    samp          *draft_sampler;                     /* picks the tokens of draft and head */
+    float          sure;                              /* probability of their last guess */
     bool           foreign;                           /* the text has a token that the draft's vocabulary lacks */
 } spec_seq;
 
@@ -89,6 +98,9 @@ typedef struct spec {
     spec_opts        o;
     const engine    *eng;                             /* of the model that guesses are for */
     engine          *draft;                           /* NULL: none */
+    bool             head;                            /* the model's draft head guesses */
+    int              head_steps;                      /* steps that it has made */
+    int              head_idle;                       /* steps of the model since the last of them */
     gguf_file        g;                               /* the draft's file */
     tok_vocab       *v;                               /* the draft's vocabulary */
     int              n_rows;                          /* most guesses in a step */
@@ -106,12 +118,15 @@ typedef struct spec {
     bool             foreign;                         /* the file is no lookup cache and is left as it is */
 
     /* scratch of a step */
-    spec_seq       **live;                            /* [n_live] sequences that the draft guesses for */
+    spec_seq       **live;                            /* [n_live] sequences that draft or head guesses for */
     int              n_live;
+    spec_source      from;                            /* which of them does */
+    fwd             *f;                               /* its steps */
+    pool            *p;                               /* their threads */
     int             *taken;                           /* [n_seqs] guesses taken of each sequence */
     int             *order;                           /* [n_rows] sequence of each guess, the likeliest first */
-    float           *logits;                          /* [n_live, V of the draft] of the draft's last step */
-    float           *wide;                            /* [n_seqs, V] where the draft's vocabulary is smaller */
+    float           *logits;                          /* [n_live, V of the draft] of its last step */
+    float           *wide;                            /* [n_seqs, V] where its vocabulary is smaller */
 
     spec_gain        gain;                            /* what guesses gained: counts, no estimates */
 } spec;
@@ -124,10 +139,11 @@ static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {
      .35f, .6f, .8f,                                  /* one place: three lengths of the match */
      .55f, .8f, .93f},                                /* all of several places agree: three lengths */
     {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f},   /* draft: by its probability, spec__kind() */
+    {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f},   /* head: the same */
     {.6f,                                             /* forced: the last token, which the model may join with what follows */
      .6f, .8f, .95f, .9f, .9f, .9f, .9f},             /* the only token; the first of several; others */
 };
-static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .8f};
+static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .7f, .8f};
 
 /* Degree of a draft's guess, by its probability. */
 static int spec__kind(float sure) {
@@ -349,6 +365,7 @@ static void spec_shift(spec *sp, spec_seq *q, int keep, int drop) {
     if (!q) return;
     spec__read(sp, q);
     q->n_seen -= drop;
+    q->hidden_at = -1;
     if (q->kv && q->done > keep) q->done = kv_truncate(q->kv, keep);
 }
 
@@ -370,23 +387,77 @@ static bool spec__draft_read(spec *sp, spec_seq *q) {
     return q->kv != NULL;
 }
 
+/* --- draft head --- */
+
+/* The hidden values of position `at`, which the model has just computed. */
+static void spec_hidden(const spec *sp, spec_seq *q, const float *h, int at) {
+    if (!q->hidden) return;
+    memcpy(q->hidden, h, (size_t)sp->eng->m.hp.n_embd * sizeof *h);
+    q->hidden_at = at;
+}
+
+/* The hidden values of the position before `pos`; NULL: they are not known. */
+static const float *spec_before(const spec_seq *q, int pos) { return pos && q->hidden_at == pos - 1 ? q->hidden : NULL; }
+
+/* Most guesses of a sequence that its answer and the options allow. */
+static int spec__most(const spec *sp, const spec_seq *q) { return min_int(q->room, sp->o.most); }
+
+/* Space in the cache for the rows of the head's guesses. False: there is none. */
+static bool spec__head_room(spec *sp, spec_seq *q) {
+    return q->own->n == (int)q->ids->n - 1 && kv_reserve(q->own, q->own->n + spec__most(sp, q));
+}
+
+/* The sequence has its own tokens alone again: rows of guesses that the model checks are its own. */
+static void spec__head_leave(spec_seq *q) {
+    const int n = kv_truncate(q->own, (int)q->ids->n - 1);
+    ASSERT(n == (int)q->ids->n - 1);
+}
+
+/* Rows of the head's next step, one for each sequence. */
+static int spec__head_rows(spec *sp) {
+    fwd_begin(sp->f);
+    for (int i = 0; i < sp->n_live; i++) {
+        const spec_seq *q = sp->live[i];
+        const int       pos = (int)q->ids->n - 1 + q->n;
+        fwd_add(sp->f, q->own, q->n ? q->id[q->n - 1] : q->ids->id[pos], pos, FWD_LOGITS);
+        fwd_before(sp->f, q->n ? q->ahead_hidden : spec_before(q, pos));
+    }
+    return sp->n_live;
+}
+
+/* What the head's step has left is what its next guess reads. */
+static void spec__head_keep(spec *sp) {
+    for (int i = 0; i < sp->n_live; i++)
+        memcpy(sp->live[i]->ahead_hidden, fwd_hidden(sp->f, i), (size_t)sp->eng->m.hp.n_embd * sizeof(float));
+}
+
+/* --- draft and head --- */
+
+/* Seconds of a step of n rows of the draft or of the head. Until the head has made a few steps it counts as free, so that one
+ * that was slow, as the first is, decides nothing; and the longer it has made none, the less its cost is trusted. */
+static double spec__step_s(const spec *sp, spec_source from, int n) {
+    const double s = spec_cost_at(&sp->costs.of[from], n);
+    if (from != SPEC_HEAD) return s;
+    return sp->head_steps < SPEC_FIRST ? 0 : s * exp(-0.003 * sp->head_idle);
+}
+
 /* Runs on every thread: picks the next guess of some sequences. */
 static void spec__draft_pick(void *ctx, int ith) {
     spec     *sp = ctx;
-    const int own = sp->draft->f->n_vocab, all = sp->eng->m.hp.n_vocab;
+    const int own = sp->f->n_vocab, all = sp->eng->m.hp.n_vocab;
     (void)ith;
-    for (int i; (i = pool_next(sp->draft->p)) < sp->n_live;) {
+    for (int i; (i = pool_next(sp->p)) < sp->n_live;) {
         spec_seq *q = sp->live[i];
         float    *logits = sp->logits + (size_t)i * (size_t)own;
         q->id[q->n] = -1;
         if (!engine_finite(logits, (size_t)own)) continue;
-        if (sp->wide) {
+        if (own < all) {
             float *wide = sp->wide + (size_t)i * (size_t)all;
             memcpy(wide, logits, (size_t)own * sizeof *wide);
             for (int k = own; k < all; k++) wide[k] = -INFINITY;
             logits = wide;
         }
-        if (q->held && !constrain_mask(q->ahead, logits, sp->wide ? all : own, q->left < 0 ? -1 : q->left - q->n)) continue;
+        if (q->held && !constrain_mask(q->ahead, logits, own < all ? all : own, q->left < 0 ? -1 : q->left - q->n)) continue;
         for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
         if (q->n) samp_accept(q->draft_sampler, q->id[q->n - 1], false);
         else samp_copy(q->draft_sampler, q->sm);
@@ -397,7 +468,7 @@ static void spec__draft_pick(void *ctx, int ith) {
 
 /* Rows of the draft's next step, one with logits for each sequence. Sequences for which its cache has no room leave sp->live. */
 static int spec__draft_rows(spec *sp) {
-    fwd *f = sp->draft->f;
+    fwd *f = sp->f;
     int  n = 0;
     fwd_begin(f);
     for (int i = 0; i < sp->n_live; i++) {
@@ -414,13 +485,13 @@ static int spec__draft_rows(spec *sp) {
     return f->batch.n;
 }
 
-/* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second
+/* Whether one more guess of q is likely to repay its row and its share of a step of what guesses; rate: tokens per second
  * that time is worth. */
 static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double rate) {
-    const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, SPEC_DRAFT);
+    const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, sp->from);
     const double row = spec_cost_at(&sp->costs.target, rows + 1) - spec_cost_at(&sp->costs.target, rows);
-    const double each = spec_cost_at(&sp->costs.draft, sp->n_live) / sp->n_live;
-    const int    most = min_int(q->room, sp->o.most);
+    const double each = spec__step_s(sp, sp->from, sp->n_live) / sp->n_live;
+    const int    most = spec__most(sp, q);
     return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
 }
 
@@ -430,55 +501,86 @@ static bool spec__draft_take(spec *sp, spec_seq *q) {
     const bool    sure = q->sure >= sp->o.p_min || q->n < sp->o.least;
     if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure || !spec__allows(q, id)) return false;
     q->kind[q->n] = (uint8_t)spec__kind(q->sure);
-    q->p[q->n] = (q->n ? q->p[q->n - 1] : 1) * spec__chance(sp, q, SPEC_DRAFT, q->kind[q->n]);
+    q->p[q->n] = (q->n ? q->p[q->n - 1] : 1) * spec__chance(sp, q, sp->from, q->kind[q->n]);
     q->n++;
     return true;
 }
 
-/* Guesses of the draft for sp->live, round after round, as long as they are likely to pay beside `rows` rows. */
-static void spec__draft(spec *sp, int rows, double rate) {
+/* One step of the draft or the head: logits for sp->live. False: it has failed, or has no room. */
+static bool spec__draft_step(spec *sp) {
+    const bool   head = sp->from == SPEC_HEAD;
+    const double begun = clock_now();
+    const int    step = (head ? spec__head_rows : spec__draft_rows)(sp);
+    const bool   ok = step && fwd_step(sp->f);
+    if (!head) kv_commit(sp->draft->kv, ok);
+    if (!ok) return false;
+    if (head) {
+        spec__head_keep(sp);
+        sp->head_steps += sp->head_steps < SPEC_FIRST;
+        sp->head_idle = 0;
+    }
+    sp->logits = sp->f->logits;
+    pool_run(sp->p, spec__draft_pick, sp);
+    if (!head || sp->head_steps > 1) spec_cost_add(&sp->costs.of[sp->from], step, clock_now() - begun);
+    spec_gain_round(&sp->gain, &sp->costs, sp->from, step);
+    return true;
+}
+
+/* The sequences that asked for guesses of `from` are sp->live, if it can guess for them. */
+static void spec__draft_begin(spec *sp, spec_source from, spec_seq **q, int n) {
+    const bool head = from == SPEC_HEAD;
+    sp->from = from;
+    sp->f = head ? sp->eng->head : sp->draft->f;
+    sp->p = head ? sp->eng->p : sp->draft->p;
+    sp->n_live = 0;
+    for (int i = 0; i < n; i++) {
+        if (q[i]->asks != from) continue;
+        q[i]->from = from;
+        spec__hold(q[i]);
+        if ((head ? spec__head_room : spec__draft_read)(sp, q[i])) sp->live[sp->n_live++] = q[i];
+        else q[i]->asks = SPEC_LOOKUP;
+    }
+}
+
+/* The guesses are made. After a step that failed the draft drops what it holds of the sequences that are left. */
+static void spec__draft_end(const spec *sp, spec_seq **q, int n) {
+    for (int i = 0; i < n && sp->from == SPEC_HEAD; i++)
+        if (q[i]->asks == SPEC_HEAD) spec__head_leave(q[i]);
+    for (int i = 0; i < sp->n_live && sp->from == SPEC_DRAFT; i++) spec_draft_reset(sp->live[i]);
+}
+
+/* Guesses of `from`, the draft or the head, for those of n sequences that asked for them, round after round, as long as they
+ * are likely to pay beside `rows` rows. */
+static void spec__draft(spec *sp, spec_source from, spec_seq **q, int n, int rows, double rate) {
     const double t0 = clock_now();
-    int          n = 0;
-    for (int i = 0; i < sp->n_live; i++) {
-        sp->live[i]->from = SPEC_DRAFT;
-        spec__hold(sp->live[i]);
-        if (spec__draft_read(sp, sp->live[i])) sp->live[n++] = sp->live[i];
-    }
+    spec__draft_begin(sp, from, q, n);
     spec_gain_prepare(&sp->gain, clock_now() - t0);
-    for (sp->n_live = n; sp->n_live; sp->n_live = n) {
-        const double begun = clock_now();
-        const int    step = spec__draft_rows(sp), had = sp->n_live;
-        sp->logits = step && fwd_step(sp->draft->f) ? sp->draft->f->logits : NULL;
-        kv_commit(sp->draft->kv, sp->logits != NULL);
-        if (!sp->logits) {
-            for (int i = 0; i < sp->n_live; i++) spec_draft_reset(sp->live[i]);
-            break;
-        }
-        pool_run(sp->draft->p, spec__draft_pick, sp);
-        spec_cost_add(&sp->costs.draft, step, clock_now() - begun);
-        spec_gain_round(&sp->gain, &sp->costs, step);
-        n = 0;
+    while (sp->n_live && spec__draft_step(sp)) {
+        const int had = sp->n_live;
+        int       left = 0;
         for (int i = 0; i < had; i++) {
-            spec_seq *q = sp->live[i];
-            const bool one = spec__draft_take(sp, q);
-            rows += one;
-            if (one && spec__draft_pays(sp, q, rows, rate)) sp->live[n++] = q;
+            spec_seq  *one = sp->live[i];
+            const bool took = spec__draft_take(sp, one);
+            rows += took;
+            if (took && spec__draft_pays(sp, one, rows, rate)) sp->live[left++] = one;
         }
+        sp->n_live = left;
     }
-    sp->gain.step.drafting = clock_now() - t0;
+    spec__draft_end(sp, q, n);
+    spec_gain_drafted(&sp->gain, from, clock_now() - t0);
 }
 
 /* --- how many --- */
 
-/* Tokens per second to expect of q with the best number of its guesses (draft: of the draft's guesses, which are not
- * made yet). share: seconds of its own row. */
-static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
-    const double base = spec_cost_at(&sp->costs.target, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
-    const double each = draft ? spec_cost_at(&sp->costs.draft, 1) : 0;
-    const int    most = min_int(q->room, sp->o.most);
+/* Tokens per second to expect of q with the best number of guesses: of those that it has, or, from SPEC_DRAFT or SPEC_HEAD,
+ * of the guesses of that source, which are not made yet. share: seconds of its own row. */
+static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, spec_source from) {
+    const bool   made = from != SPEC_DRAFT && from != SPEC_HEAD;
+    const double base = spec_cost_at(&sp->costs.target, rows), mean = made ? 0 : spec__mean(sp, q, from);
+    const double each = made ? 0 : spec__step_s(sp, from, 1);
     double       best = 1 / share, sum = 1, p = 1;
-    for (int k = 0; k < (draft ? most : q->n); k++) {
-        sum += draft ? p *= mean : q->p[k];
+    for (int k = 0; k < (made ? q->n : spec__most(sp, q)); k++) {
+        sum += made ? q->p[k] : (p *= mean);
         const double rate = sum / (share + spec_cost_at(&sp->costs.target, rows + k + 1) - base + each * (k + 1));
         if (rate > best) best = rate;
     }
@@ -511,30 +613,46 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     for (int i = 0; i < n; i++) {
         spec_seq *one = q[i];
         const int took = sp->taken[i];
-        if (one->from == SPEC_DRAFT && took < one->n)   /* a guess that does not pay its row counts for what drafting is worth */
-            spec__learn(&one->mean[SPEC_DRAFT], &sp->mean[SPEC_DRAFT], (float)(one->p[took] / (took ? one->p[took - 1] : 1)));
+        if ((one->from == SPEC_DRAFT || one->from == SPEC_HEAD) && took < one->n) {
+            const double next = one->p[took] / (took ? one->p[took - 1] : 1);   /* counts for what drafting is worth */
+            spec__learn(&one->mean[one->from], &sp->mean[one->from], (float)next);
+        }
         one->n = took;
         if (!took) spec_gain_none(&sp->gain);         /* those with guesses are counted by spec_record() */
     }
 }
 
-/* Guesses of lookup for each of n sequences, and of the draft where more is to be expected of it, in a step of `rows` rows. */
+/* Which of draft and head should guess for q, whose guesses of lookup are there: SPEC_LOOKUP where neither promises more. */
+static spec_source spec__asks(const spec *sp, const spec_seq *q, int rows, double share) {
+    const bool  there[] = {[SPEC_DRAFT] = sp->draft != NULL, [SPEC_HEAD] = q->hidden != NULL};
+    spec_source asks = SPEC_LOOKUP;
+    double      best = q->n ? spec__best(sp, q, rows, share, SPEC_LOOKUP) : 1 / share;
+    for (spec_source from = SPEC_DRAFT; from <= SPEC_HEAD && spec__most(sp, q) > 0; from++) {
+        const double rate = there[from] ? spec__best(sp, q, rows, share, from) : 0;
+        if (!there[from] || (rate <= best && !(sp->o.least && !q->n && asks == SPEC_LOOKUP))) continue;
+        asks = from;
+        best = fmax(rate, best);
+    }
+    return asks;
+}
+
+/* Guesses of lookup for each of n sequences, and of draft or head where more is to be expected of it, in a step of `rows`
+ * rows. */
 static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
     const double plain = spec_cost_at(&sp->costs.target, n), share = plain / n;
-    sp->n_live = 0;
+    bool         any[SPEC_SOURCES] = {false};
     for (int i = 0; i < n; i++) {
-        const int most = min_int(q[i]->room, sp->o.most);
-        spec__guess(sp, q[i], most);
-        if (!sp->draft || most < 1) continue;
-        const double own = q[i]->n ? spec__best(sp, q[i], rows, share, false) : 1 / share;
-        if (spec__best(sp, q[i], rows, share, true) > own || (sp->o.least && !q[i]->n)) sp->live[sp->n_live++] = q[i];
+        spec__guess(sp, q[i], spec__most(sp, q[i]));
+        any[q[i]->asks = spec__asks(sp, q[i], rows, share)] = true;
     }
-    if (sp->n_live) spec__draft(sp, rows, n / plain);
+    if (any[SPEC_DRAFT]) spec__draft(sp, SPEC_DRAFT, q, n, rows, n / plain);
+    if (any[SPEC_HEAD]) spec__draft(sp, SPEC_HEAD, q, n, rows, n / plain);
 }
 
 /* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
 static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     const double t0 = clock_now();
+    sp->head_idle += sp->head;
     spec_gain_begin(&sp->gain);
     spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
     spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
@@ -676,7 +794,7 @@ static bool spec_save(spec *sp, err_t *e) {
 
 /* Guesses that a step may hold beside the rows of n_seqs sequences; 0: none are made. */
 static int spec_rows(const spec_opts *o, int n_seqs) {
-    if (!ops_exact() || (!o->draft && !o->lookup)) return 0;
+    if (!ops_exact() || (!o->draft && !o->lookup && !o->head)) return 0;
     return n_seqs > 1 ? max_int(o->most, SPEC_ROWS) : o->most;
 }
 
@@ -721,7 +839,6 @@ static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char 
 
 /* Opens the draft model, with a cache for as many tokens as the target's. */
 static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
-    const int   own = sp->eng->m.hp.n_vocab;
     engine_opts fd = *fo;
     kv_opts     kd = *ko;
     if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
@@ -735,7 +852,6 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
                               .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng};
     if (!(sp->draft = engine_open(&sp->g, sp->v, &fd, &kd, plan, clock_now(), e))) return false;
     if (sp->o.n_vocab) fwd_trim(sp->draft->f, sp->o.n_vocab);
-    if (sp->draft->f->n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
     return true;
 }
 
@@ -754,7 +870,7 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
                        int n_seqs, err_t *e) {
     const int room = min_int(eng->max_out, eng->n_batch) - n_seqs;
     spec     *sp = mem_new(1, sizeof *sp);
-    *sp = (spec){.o = *o, .eng = eng};
+    *sp = (spec){.o = *o, .eng = eng, .head = o->head && eng->head};
     spec_gain_open(&sp->gain, o->draft != NULL);
     sp->n_rows = min_int(spec_rows(o, n_seqs), max_int(room, 0));
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
@@ -764,6 +880,9 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
         spec_close(sp);
         return NULL;
     }
+    if (sp->head && o->n_vocab) fwd_trim(eng->head, o->n_vocab);
+    const int own = min_int(sp->draft ? sp->draft->f->n_vocab : INT_MAX, sp->head ? eng->head->n_vocab : INT_MAX);
+    if (own < eng->m.hp.n_vocab) sp->wide = mem_aligned((size_t)n_seqs * (size_t)eng->m.hp.n_vocab, sizeof *sp->wide);
     const bool states = kv_slot_bytes(&eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
     if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);   /* that many rows of a state can be taken back */
     sp->o.least = min_int(sp->o.least, sp->o.most);
@@ -777,7 +896,11 @@ static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm
     spec_seq *q = mem_new(1, sizeof *q);
     *q = (spec_seq){.ids = ids, .sm = sm, .banned = banned, .held = held};
     if (held) q->ahead = constrain_seq_like(held);
-    if (sp->draft) q->draft_sampler = samp_clone(sm);
+    if (sp->draft || sp->head) q->draft_sampler = samp_clone(sm);
+    q->hidden_at = -1;
+    if (!sp->head) return q;
+    q->hidden = mem_aligned((size_t)sp->eng->m.hp.n_embd, sizeof *q->hidden);
+    q->ahead_hidden = mem_aligned((size_t)sp->eng->m.hp.n_embd, sizeof *q->ahead_hidden);
     return q;
 }
 
@@ -788,7 +911,7 @@ static void spec_seq_free(spec_seq *q) {
     spec__text_drop(&q->text);
     samp_free(q->draft_sampler);
     constrain_seq_free(q->ahead);
-    mem_free(q);
+    mem_free_all(q->hidden, q->ahead_hidden, q);
 }
 
 /* --- report: sp is NULL where no guesses are made --- */

@@ -8,7 +8,7 @@
  * answer.
  * To add a command: 1 a function talk__NAME; 2 its row in talk_commands, of which /help and the man page are made; 3 its name
  * and what it does in the case talk_commands of tests/talk.py, which fails for a command that it does not list.
- * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_describe, talk_run.
+ * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_describe, talk_start_editor, talk_run.
  * Opens: talk_opts, talk_command. */
 
 typedef struct {
@@ -61,17 +61,6 @@ static engine_plan talk_plan(const engine_opts *fo, int n_guess) { return sched_
 
 /* --- what is said on standard error --- */
 
-/* Writes text that nobody here chose: a terminal is shown what cannot steer it. */
-static void talk__put(bytes text) {
-    str seen = {0};
-    str_put(&seen, "");
-    if (isatty(STDERR_FILENO)) str_visible(&seen, text, true);
-    else str_add(&seen, text.p, text.n);
-    progress_yield(STDERR_FILENO);
-    fwrite(seen.p, 1, seen.n, stderr);
-    str_drop(&seen);
-}
-
 /* Appends a text in lines of the window's width less `indent` columns; one line where the window is narrow or there is none. */
 static void talk__lines(bytes text, int indent, str *out) {
     screen_text flow = {0};
@@ -90,7 +79,7 @@ __attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...
     const size_t whole = (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4));
     talk__lines((bytes){(const uint8_t *)line, whole}, 0, &lines);
     str_put(&lines, "\n");
-    talk__put(str_bytes(&lines));
+    log_text(str_bytes(&lines));
     str_drop(&lines);
 }
 
@@ -410,8 +399,19 @@ static bool talk__read_file(const char *path, str *out) {
     return str_read_file(out, path, O_NONBLOCK, TERM_MESSAGE_MAX, "a text", &e) || (talk__say("%s", e.text), false);
 }
 
+/* --- the editor: programs are not started in the sandbox, and would be in it. A process that is begun before it runs them, on
+ * files whose names are those of talk__editor_file() alone. --- */
+
+static int talk__editor = -1;                         /* socket to that process, -1: there is none */
+
+/* The beginning of the name of a text that is edited. */
+static void talk__editor_file(str *path) {
+    const char *folder = getenv("TMPDIR");
+    str_fmt(path, "%s/llmrun-", folder && *folder ? folder : "/tmp");
+}
+
 /* Runs the editor of the environment on a file. False: it cannot be run or says that it failed. */
-static bool talk__run_editor(const char *path) {
+static bool talk__edit_file(const char *path) {
     int         status = 0;
     const pid_t child = fork();
     if (child == 0) {
@@ -424,11 +424,55 @@ static bool talk__run_editor(const char *path) {
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* The process: a path comes, a byte goes back that is 1 where the editor has done its work. It ends with the program. */
+__attribute__((noreturn)) static void talk__serve_editor(int fd) {
+    char    path[PATH_MAX];
+    str     begin = {0};
+    ssize_t n;
+    talk__editor_file(&begin);
+    signal(SIGINT, SIG_IGN);                          /* Ctrl-C is the editor's */
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);               /* no process of this user traces it */
+    while ((n = read(fd, path, sizeof path - 1)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n < 0) continue;
+        path[n] = 0;
+        const bool    ours = strncmp(path, begin.p, begin.n) == 0 && !strchr(path + begin.n, '/');
+        const uint8_t done = ours && talk__edit_file(path);
+        if (write(fd, &done, 1) != 1) break;
+    }
+    _exit(0);
+}
+
+/* Begins the process that runs editors, where a person may ask for one. To be called before the sandbox is entered, once. */
+static void talk_start_editor(void) {
+    int pair[2];
+    ASSERT(talk__editor < 0);
+    if (!isatty(STDIN_FILENO) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        close(pair[0]);
+        talk__serve_editor(pair[1]);
+    }
+    close(pair[1]);
+    if (child > 0) talk__editor = pair[0];
+    else close(pair[0]);
+}
+
+/* Has the editor run on a file. */
+static bool talk__run_editor(const char *path) {
+    uint8_t done = 0;
+    ssize_t got = talk__editor < 0 ? -1 : write(talk__editor, path, strlen(path));
+    if (got > 0)
+        do got = read(talk__editor, &done, 1);
+        while (got < 0 && errno == EINTR);
+    return got == 1 && done;
+}
+
 /* The text that a person makes of `text` in an editor. False: there is none. */
 static bool talk__edit_text(const char *text, str *out) {
-    const char *folder = getenv("TMPDIR");
-    str         path = {0};
-    str_fmt(&path, "%s/llmrun-XXXXXX.txt", folder && *folder ? folder : "/tmp");
+    str path = {0};
+    talk__editor_file(&path);
+    str_put(&path, "XXXXXX.txt");
     const int  fd = mkostemps(path.p, 4, O_CLOEXEC);
     if (fd >= 0) out_add_pending(path.p);
     const bool made = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
@@ -448,8 +492,8 @@ static void talk__edit(talk_job *k, const char *arg) {
     if (!term_person(k->term)) talk__say("/edit needs a terminal");
     else if (talk__edit_text(arg, &text)) {
         if (g_interrupt == SIGINT) g_interrupt = 0;   /* Ctrl-C in the editor */
-        talk__put(str_bytes(&text));
-        talk__put(bytes_of("\n"));
+        log_text(str_bytes(&text));
+        log_text(bytes_of("\n"));
         talk__ask(k, str_bytes(&text));
     }
     talk__heed(k);
@@ -464,7 +508,7 @@ static void talk__system(talk_job *k, const char *arg) {
     str        text = {0};
     if (!*arg && has) talk__content(l->at[0], &text);
     if (!*arg) talk__say("%s", has ? "the system message:" : "there is no system message in the conversation (-sys gives one)");
-    if (text.n) talk__put(str_bytes(&text)), talk__put(bytes_of("\n"));
+    if (text.n) log_text(str_bytes(&text)), log_text(bytes_of("\n"));
     str_drop(&text);
     if (!*arg) return;
     if (!has) {
@@ -499,7 +543,7 @@ static void talk__set(talk_job *k, const char *arg) {
         if (!k->o->set(k->o->ctx, name.p, rest, &k->ask, &out, &e)) str_put(&out, e.text);
         str_put(&out, "\n");
     } else k->o->list(k->o->ctx, &out);
-    talk__put(str_bytes(&out));
+    log_text(str_bytes(&out));
     str_drop_all(&out, &name);
 }
 
@@ -529,7 +573,7 @@ static void talk__show(talk_job *k, const char *arg) {
         jinja_text_drop(&text);
     } else if (!*arg) talk__show_messages(k, &out);
     else str_put(&out, "/show: expected nothing or prompt\n");
-    talk__put(str_bytes(&out));
+    log_text(str_bytes(&out));
     str_drop(&out);
 }
 
@@ -560,11 +604,14 @@ static void talk__read(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
-/* A value as JSON. */
+/* A value as JSON, with the escapes of str_json(); bytes of messages that are not UTF-8 stay, so that they are read back. */
 static void talk__json(talk_job *k, val v, const val_json_form *form, str *out) {
     val_buf *b = val_buf_new(&k->in->env);
+    str      text = {0};
     val_json_write(&k->in->env, b, v, form);
-    val_utf8(val_buf_str(b), out);
+    val_utf8(val_buf_str(b), &text);
+    str_json_copy(out, str_bytes(&text), true);
+    str_drop(&text);
 }
 
 static void talk__save(talk_job *k, const char *arg) {
@@ -629,7 +676,7 @@ static void talk__stats(talk_job *k, const char *arg) {
     spec_report(k->guesser, &out);
     str_fmt(&out, "llmrun: memory      %.1f MiB of KV cache\n", (double)kv_bytes_peak(k->eng->kv) / 1048576);
     str_fmt(&out, "llmrun: seed        %llu\n", (unsigned long long)k->ask.seed);
-    talk__put(str_bytes(&out));
+    log_text(str_bytes(&out));
     str_drop(&out);
 }
 

@@ -7,7 +7,7 @@ Some cases need the shared data (env SHARED, else ../shared beside the repositor
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, termios, threading, time
-import kit
+import kit, script
 from kit import ENV, SLOW, Skip, begin, case, check, done, finish, fork_terminal, levels, new_folder, one_line, open_terminal, same, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -162,7 +162,7 @@ def usage_errors():
         ([], "no model given"),
         (["-m", "x"], "no prompt given"),
         (["-m", "/nonexistent/x.gguf", "-p", "a"], "/nonexistent/x.gguf"),
-        (["--\x1b[31m\n"], "unknown option --?[31m?"),
+        (["--\x1b[31m\n"], "unknown option --\\x1b[31m\\x0a"),
     ):
         kw = {"preexec_fn": lambda: os.close(0)} if args == ["-m", "x"] else {}
         refused(run(*args, **kw), 2, word, " ".join(args))
@@ -616,6 +616,119 @@ def answers_cannot_steer():
         same(Terminal(*args, out=True).finish().seen, 3 * (b"\\x%02x" % byte[0]) + b"\r\n", "on a terminal")
 
 
+# --- bytes that act on a terminal ---
+
+ACTS = "\x1b]0;own\x07\x1b[31m\x7f\b\u009b2J\u0085\u202edc\u2066b\u200f\u061ca\ufeff"
+ACTS_BYTES = ACTS.encode() + b"\x9b31m\xff"
+STAYS = "\u00e9 \u65e5 \U0001f468\u200d\U0001f469 e\u0301"     # a joined emoji and a combining mark
+
+
+def acting(data):
+    """What in these bytes acts on a terminal: control characters but newline and tab, characters that turn the direction, bytes of no character."""
+    data = re.sub(rb"\r([^\r\n\x1b]*)\x1b\[K|\r\n|\x1b\[[02]m", rb"\1\n", data)   # progress lines, line ends of the terminal, dim and plain
+    text = data.decode("utf-8", "surrogateescape")
+    return sorted({c for c in text if (c < " " and c not in "\n\t") or "\x7f" <= c < "\xa0" or c in "\u061c\u200e\u200f\ufeff" or "\u202a" <= c <= "\u202e" or
+                   "\u2066" <= c <= "\u2069" or "\udc80" <= c <= "\udcff"})
+
+
+def visible(name):
+    """A name as messages show it."""
+    return "".join("".join("\\x%02x" % b for b in os.fsencode(c)) if acting(os.fsencode(c)) or c in "\n\t" else c for c in name)
+
+
+def acting_model():
+    """A model that says what acts, and whose name, keys, template and file name hold it."""
+    path = tmp("m" + os.fsdecode(ACTS_BYTES) + "\n.gguf")
+    if not os.path.exists(path):
+        script.write(path, [["<0x6F>", ACTS, "<0x9B>", "<0xC2>", "<0x9A>", STAYS, "<|end|>"]], "{{ messages[0].content }}" + ACTS + "{{ raise_exception(x) if x }}",
+                     kv=[("general.author", script.STR, ACTS_BYTES), ("acts." + ACTS, script.STR, "x"), ("general.tags", script.ARR, (script.STR, [ACTS]))])
+    return path
+
+
+def acting_runs():
+    """(arguments, standard input) of runs that say something of names and texts of others"""
+    m, text, listed, messages = acting_model(), tmp("acts.txt"), tmp("acts.json"), json.dumps([{"role": "user", "content": ACTS}]).encode()
+    with open(text, "wb") as f:
+        f.write(ACTS_BYTES + b"go")
+    with open(listed, "wb") as f:
+        f.write(messages)
+    name = tmp("none" + os.fsdecode(ACTS_BYTES))
+    base, answer = ("-m", m), ("--raw", "-p", "go", "--temp", "0", "-s", "1")
+    rows = b"a,b\n" + b'"' + ACTS_BYTES.replace(b'"', b"") + b'",2\n'
+    return [((*base, "--inspect"), b""), ((*base, "--inspect", "--json"), b""), ((*base, *answer, "-v"), b""), ((*base, *answer, "--format", "json"), b""),
+            ((*base, *answer, "--echo", "-f", text), b""), ((*base, "--tokenize", "--format", "json", "-f", text), b""), ((*base, "--score", "-f", text, "--format", "json"), b""),
+            ((*base, "--render", "-f", "-"), messages), ((*base, "--render", "-f", "-"), b'{"messages":[{"content":"a"}],"x":%s}' % json.dumps(ACTS).encode()),
+            ((*base, "--messages", listed, "-n", "3", "-s", "1"), b""), ((*base, "--quantize", "Q8_0", "--allow-requantize", "--dry-run", "-o", tmp("q.gguf")), b""),
+            ((*base, *answer, "-o", name + "/x"), b""), *[((*base, "--raw", "-p", "go" * 40, "-n", "3", "-s", "1", "--prompt-cache", name + ".cache"), b"")] * 2,
+            ((*base, "--dump-tensor", ACTS), b""), ((*base, "--imatrix-out", name + ".imatrix", "-f", long_text(), "-c", "64", "--chunks", "1"), b""),
+            (("-m", name, "-p", "x"), b""), (("--" + ACTS,), b""), ((*base, *answer, "--samplers", ACTS), b""), (("--match", "--regex", "(" + ACTS), b"x"),
+            (("--match", "--grammar", "root ::= " + ACTS), b"x"), (("--match", "--json-schema", json.dumps({"$ref": ACTS})), b"x"),
+            (("--match", "--json-schema", json.dumps({"pattern": "(" + ACTS}, ensure_ascii=False)), b"x"),
+            ((*base, "-i", "-n", "3", "-s", "1", "--temp", "0", "--think", "show"), ("/system " + ACTS + "\n/system\ngo\n/" + ACTS + "\n/read " + ACTS + "\n/regen\n").encode()),
+            ((*base, "--batch", "-", "-n", "3", "-s", "1", "--batch-fields", "prompt"), messages[1:-1] + b"\n" + b'{"prompt":"go","custom_id":%s}\n' % json.dumps(ACTS, ensure_ascii=False).encode()),
+            ((*base, "--batch", "-", "--input-format", "csv", "--prompt-template", "{a}", "--batch-fields", "all", "-n", "3", "-s", "1", "--format", "csv"), rows),
+            ((*base, "--batch", "-", "--input-format", "csv", "--prompt-template", "{a}", "--batch-fields", "all", "-n", "3", "-s", "1", "--format", "text"), rows),
+            ((*base, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{a}", "--batch-fields", "all", "-n", "3", "-s", "1", "--format", "tsv"),
+             b'{"a":"go","b":{"c":%s}}\n' % json.dumps(ACTS, ensure_ascii=False).encode()),
+            ((*base, "--batch", name), b""), (("--merge", name), b"")]
+
+
+@case
+def messages_steer_nothing():
+    """no byte on standard error acts on a terminal, whatever names of files, models, templates, lines and options hold"""
+    for args, inp in acting_runs():
+        r = run(*args, inp=inp)
+        check(r.rc in (0, 1, 2) and (r.err or not r.rc), "%r: %r" % (args, r))
+        same(acting(r.err), [], "%r: standard error %s" % (args, r.err[-300:]))
+        check(not {"json", "--json"} & set(args) or acting(r.out) == [], "%r: JSON %r" % (args, r.out[:300]))
+
+
+@case
+def terminal_is_steered_by_nothing():
+    """no byte on a terminal acts on it, whatever is written there: answers, prompts, tables, records, what a model holds"""
+    for args, inp in acting_runs():
+        with open(tmp("acts.in"), "wb") as f:
+            f.write(inp)
+        with open(tmp("acts.in"), "rb") as f:
+            t = Terminal(*args, out=True, stdin=f).finish()
+        check(t.rc in (0, 1, 2) and t.seen, "%r: exit %d: %r" % (args, t.rc, t.seen[-300:]))
+        same(acting(t.seen), [], "%r: the terminal %r" % (args, t.seen[-300:]))
+
+
+@case
+def answers_stay_exact():
+    """in a pipe an answer, a rendered prompt, CSV and --detokenize are exact bytes; on a terminal joined emoji and combining marks stay"""
+    m = acting_model()
+    args = ("-m", m, "--raw", "-p", "go", "--temp", "0", "-s", "1", "-q")
+    exact = ACTS.encode() + b"\x9b\xc2\x9a" + STAYS.encode()
+    same(good(*args), exact, "an answer")
+    check(STAYS.encode() in Terminal(*args, out=True).finish().seen, "an answer on a terminal")
+    with open(tmp("exact.txt"), "wb") as f:
+        f.write(exact)
+    same(good("-m", m, "--detokenize", "-p", good("-m", m, "--tokenize", "--special", "-f", tmp("exact.txt")).decode()), exact, "--detokenize")
+    same(good("-m", m, "--render", "-f", "-", inp=json.dumps([{"role": "user", "content": ACTS}]).encode()), 2 * ACTS.encode(), "--render")
+    lines = good("-m", m, "--batch", "-", "--raw", "-n", "1", "-s", "1", "-q", "--format", "csv", inp=b"go\n")
+    check(ACTS.encode() in lines, "CSV: %r" % lines)
+
+
+@case
+def json_hides_nothing():
+    """JSON escapes what acts on a terminal and U+2028, in answers, records, columns that go through and lists; it says the same"""
+    m, more = acting_model(), ACTS + "\u2028"
+    args, line = ("-m", m, "-n", "1", "-s", "1", "--temp", "0", "-q"), b'{"p":"go","more":{"x":[%s]},"custom_id":%s}\n' % ((json.dumps(more, ensure_ascii=False).encode(),) * 2)
+    one = json.loads(good(*args, "--raw", "-p", "go", "--format", "json"))
+    same(one["text"], ACTS, "an answer")
+    record = good(*args, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{p}", "--batch-fields", "all", inp=line)
+    check(acting(record) == [] and "\u2028".encode() not in record, repr(record))
+    same([json.loads(record)[k] for k in ("custom_id", "fields")], [more, {"p": "go", "more": {"x": [more]}, "custom_id": more}], "a record")
+    raw = good(*args, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{p}", "--batch-fields", "more", inp=b'{"p":"go","more":["\x01\\\\\\"\xff\xc2\x9b"]}\n')
+    same(json.loads(raw)["fields"], {"more": ["\x01\\\"\ufffd\x9b"]}, "a column with bytes that JSON has not")
+    good("-m", m, "-i", "-n", "1", "-s", "1", "-q", inp=("/system %s\ngo\n/save %s\n" % (ACTS, tmp("saved.json"))).encode())
+    with open(tmp("saved.json"), "rb") as f:
+        saved = f.read().replace(b"\x9b", b"")        # the answer, which stays as it is
+    check(acting(saved) == [] and json.loads(saved)["messages"][0] == {"role": "system", "content": ACTS}, "a conversation that is saved: %r" % saved)
+
+
 @case
 def progress_fits():
     """a long run shows one progress line on a terminal, redrawn in place, cut to the window's width, and removed at the end"""
@@ -662,21 +775,22 @@ def interrupted_progress():
     text = tmp("endless.txt")
     with open(text, "w") as f:
         f.write("Once upon a time there was a little dog who liked to play. " * 60000)
+    matrix = tmp("int%s.imatrix" % ACTS)
     for args, word, file, state in (
-        (("--imatrix-out", tmp("int.imatrix"), "-m", PIP, "-f", text), "reading the text", tmp("int.imatrix"), "not written"),
+        (("--imatrix-out", matrix, "-m", PIP, "-f", text), "reading the text", matrix, "not written"),
         (("--perplexity", "-m", PIP, "-f", text), "reading the text", "the output", "not written"),
         (("--perplexity", "-m", PIP, "-f", text, "--kl-divergence-base", tmp("int.base")), "reading the text", tmp("int.base"), "not written"),
         (("--score", "-m", PIP, "-f", text, "-c", "4000000", "-o", tmp("int.scores")), "running the prompt", tmp("int.scores"), "not complete"),
     ):
         for times in (1, 2):
-            t = Terminal(*args, columns=300)
+            t = Terminal(*args, columns=400)
             t.until(word.encode())
             for _ in range(times):
                 t.p.send_signal(signal.SIGINT)
             t.finish()
             left = t.left()
             same(t.rc, 130, " ".join(args))
-            same(left[-1], "llmrun: interrupted: %s is %s" % (file, state), " ".join(args))
+            same(left[-1], "llmrun: interrupted: %s is %s" % (visible(file), state), " ".join(args))
             check(not any(x.startswith(word) for x in left), repr(left))
             check(state == "not complete" or not os.path.exists(file), file + " is there")
 
@@ -983,7 +1097,7 @@ def start_token_once():
     check(matrix("bare.gguf", "--no-bos") != matrix("as.gguf"), "--no-bos changes no importance matrix")
     scored = lambda *more: [line.split()[1] for line in good("-m", MODEL, "--score", "-p", "Once upon", *more).splitlines()]
     same(scored("--no-bos"), scored()[1:], "tokens scored without a start token")
-    refused(run("-m", MODEL, "--no-bos", "-p", "", "-n", "1"), 2, "the prompt is empty and no start token is added", "no tokens at all")
+    refused(run("-m", MODEL, "--raw", "--no-bos", "-p", "", "-n", "1"), 2, "the prompt is empty and no start token is added", "no tokens at all")
 
 
 @case
@@ -1947,6 +2061,106 @@ def little_memory():
     check(served > 0, "no limit was enough")
 
 
+def kernel_has():
+    """What of the sandbox this kernel has, and this build uses: words of its line of --version."""
+    line = re.search(rb"(?m)^sandbox   (.*)$", good("--version")).group(1).decode()
+    status = dict(x.split(":", 1) for x in open("/proc/self/status").read().splitlines() if ":" in x)
+    if line.startswith("left out") or "Seccomp" not in status:
+        raise Skip("no sandbox here: " + line)
+    return line
+
+
+def inside(*args):
+    """What /proc says of a run that has printed its line of the sandbox and waits for standard input."""
+    p = subprocess.Popen([BIN, *args, "-v"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV)
+    try:
+        for line in p.stderr:
+            if b"sandbox  " in line:
+                with open("/proc/%d/status" % p.pid) as f:
+                    return dict(x.split(":\t", 1) for x in f.read().splitlines() if ":\t" in x)
+        raise AssertionError("no line of the sandbox: %s" % (args,))
+    finally:
+        p.kill()
+        p.communicate()
+
+
+@case
+def sandbox_line():
+    """--version and -v say in one line what of the sandbox holds; --no-sandbox turns it off"""
+    holds = kernel_has()
+    check(re.fullmatch(r"(landlock \d+, )?seccomp|landlock \d+|none: .*", holds), holds)
+    same(re.search(rb"(?m)^sandbox   .*$", good("--version", "--no-sandbox")).group(0), b"sandbox   off (--no-sandbox)", "--version")
+    for more, said in ([], holds), (["--no-sandbox"], "off (--no-sandbox)"):
+        r = run("-m", SMALL, "--raw", "-p", "x", "-n", "2", *GREEDY, "-v", *more)
+        same(re.findall(r"sandbox .*", r.err.decode()), ["sandbox     " + said], "-v " + str(more))
+        r = run("-m", SMALL, "--raw", "-p", "x", "-n", "2", *GREEDY, *more)
+        check(r.rc == 0 and b"sandbox" not in r.err, repr(r))
+
+
+@case
+def sandbox_every_action():
+    """every action enters the sandbox before it reads a file: a filter and no new privileges, unless --no-sandbox is given"""
+    holds, own = kernel_has(), dict(x.split(":", 1) for x in open("/proc/self/status").read().splitlines() if ":" in x)
+    waits = (["-m", SMALL, "--raw"], ["-m", SMALL, "--tokenize"], ["-m", SMALL, "--detokenize"], ["--render", "-m", SMALL],
+             ["--match", "--regex", "x"], ["-m", SMALL, "--score"], ["-m", SMALL, "--perplexity"], ["-m", SMALL, "--embed"],
+             ["-m", SMALL, "--logits", tmp("box.f32")], ["-m", SMALL, "--imatrix-out", tmp("box.gguf")],
+             ["-m", SMALL, "--batch", "-"], ["-m", SMALL, "--embed", "--batch", "-"])
+    for args in waits:
+        status = inside(*args)
+        if "seccomp" in holds:
+            same(status["Seccomp"], "2", str(args))
+        same(status["NoNewPrivs"], "0" if holds.startswith("none") else "1", str(args))
+        status = inside(*args, "--no-sandbox")
+        same((status["Seccomp"], status["NoNewPrivs"]), (own["Seccomp"].strip(), own["NoNewPrivs"].strip()), str(args))
+    ends = (["-m", SMALL, "--inspect"], ["-m", SMALL, "--dump-tensor", "output_norm.weight", "-o", tmp("box.norm")],
+            ["-m", SMALL, "--quantize", "Q8_0", "-o", tmp("box.q8")], ["--list", "archs"], ["--version"], ["--help"], ["-h"],
+            ["-m", SMALL, "--bench", "-p", "4", "-n", "2", "-r", "1"], ["--merge", tmp("box.none")], ["--list-devices"],
+            ["--show-statistics", "--in-file", tmp("box.none")], ["-m", SMALL, "--mask", "--regex", "x", "-p", "x"])
+    for args in ends:
+        r = run(*args, "-v")
+        same(re.findall(r"sandbox     .*", r.err.decode()), ["sandbox     " + holds], "%s: %r" % (args, r))
+
+
+@case
+def sandbox_names():
+    """links, folders, pipes by /dev/fd, files that are replaced: what the command line names is there, whatever leads to it"""
+    kernel_has()
+    box, far = folder("box"), folder("far")
+    want = good("-m", SMALL, "--raw", "-p", "Once", "-n", "4", *GREEDY, "-q")
+    os.symlink(SMALL, os.path.join(box, "model.gguf"))
+    os.symlink("Once", os.path.join(box, "link"))
+    with open(os.path.join(box, "Once"), "w") as f:
+        f.write("Once")
+    run_in = lambda *args: run(*args, "-n", "4", *GREEDY, "-q", "--raw", cwd=box)
+    same(run_in("-m", "model.gguf", "-f", "link").out, want, "links")
+    same(run_in("-m", "./model.gguf", "-f", os.path.join(box, "..", "box", "Once")).out, want, "paths")
+    r = finish(begin(["sh", "-c", '"$0" -m "$1" --raw -f /dev/fd/7 -n 4 --temp 0 -q 7<"$2"', BIN, SMALL, os.path.join(box, "Once")]), 60)
+    same(r.out, want, "/dev/fd of a file")
+    r = finish(begin(["sh", "-c", 'printf Once | "$0" -m "$1" --raw -f /dev/stdin -n 4 --temp 0 -q -o /dev/stdout | cat', BIN, SMALL]), 60)
+    same(r.out, want, "/dev/stdin and /dev/stdout")
+    os.symlink(os.path.join(far, "out"), os.path.join(box, "out"))
+    with open(os.path.join(far, "out"), "w") as f:
+        f.write("old")
+    same(run_in("-m", SMALL, "-p", "Once", "-o", "out").rc, 0, "-o to a link")
+    with open(os.path.join(far, "out"), "rb") as f:
+        same(f.read(), want, "-o to a link")
+    for _ in range(2):
+        kept = run_in("-m", SMALL, "-p", "Once upon a time", "--kv-block-size", "2", "--prompt-cache", "cache", "--lookup-cache", "words")
+        same((kept.rc, kept.err), (0, b""), "caches")
+    check({"cache", "words"} <= set(os.listdir(box)), str(os.listdir(box)))
+
+
+@case
+def libraries_from_elsewhere():
+    """no library comes from the current folder, though LD_LIBRARY_PATH has an empty or relative one"""
+    here = folder("libraries")
+    for name in "libedit.so.2", "libedit.so.0", "libedit.so", "libopenblas.so.0", "libopenblas.so", "libcuda.so.1":
+        open(os.path.join(here, name), "w").close()   # what finds one of these finds no library
+    want = good("--version")
+    for path in ":", ".", ":/nowhere", "/nowhere::/nowhere", "../libraries":
+        same(run("--version", cwd=here, env={"LD_LIBRARY_PATH": path}).out, want, "LD_LIBRARY_PATH=" + path)
+
+
 @case
 def few_descriptors():
     """`ulimit -n 4` is enough for one model"""
@@ -1955,6 +2169,11 @@ def few_descriptors():
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
     r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
     check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
+    want = good("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q")
+    for n in range(5, 16):                            # the sandbox needs some for a while, and does without
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+        r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
+        same((r.rc, r.out, r.err), (0, want, b""), "%d descriptors" % n)
 
 
 # --- quantising ---
@@ -2119,7 +2338,7 @@ def large(name, rows=40000):
 @case
 def quantize_interrupted():
     """SIGINT, SIGTERM, twice SIGTERM, a model file that shrinks: the exit code, one line, no file is left"""
-    where, path = folder("stopped"), large("large.gguf")
+    where, path = folder("stopped"), large("large%s.gguf" % os.fsdecode(ACTS_BYTES))
     out = os.path.join(where, "out.gguf")
     for signals, code in ((signal.SIGINT,), 130), ((signal.SIGTERM,), 143), ((signal.SIGTERM, signal.SIGTERM), 143), ((), 3):
         p = start("--quantize", "Q2_K", "-m", path, "-o", out, "-t", "1")
@@ -2133,7 +2352,8 @@ def quantize_interrupted():
             os.truncate(path, 4096)
         r = finish(p)
         same(r.rc, code, "exit after %r: %r" % (signals, r))
-        check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)), repr(r))
+        check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)) and acting(r.err) == [], repr(r))
+        check(signals or visible(path) in r.err.decode(), "the file that shrank: %r" % r)
         same(holding(where), [], "left behind")
 
 
@@ -2179,6 +2399,32 @@ def imatrix_of_stacks():
         good("-m", stack, "-p", "", *(x for f in files for x in ("--in-file", f)), "--imatrix-out", made[i], "-q")
     sums = [good("-m", x, "--dump-tensor", name.decode() + part) for x in made for part in (".in_sum2", ".counts")]
     same(sums[:2], sums[2:], "sums and counts in either order")
+
+
+@case
+def draft_head_tools():
+    """a draft head in --imatrix-out, whose sums are those of normed inputs, in --calibrate, which says that it leaves it, and in --inspect"""
+    for name in "qwen35_mtp", "qwen35moe_mtp":
+        m, text, a, b, out = os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), calibration(), tmp("head.im"), tmp("head2.im"), tmp("head.gguf")
+        head, floats = "blk.2.nextn.eh_proj.weight", lambda *args: array.array("f", good(*args))
+        good("-m", m, "-f", text, "--imatrix-out", a, "-c", "64", "--chunks", "3", "-q")
+        good("-m", m, "-f", text, "--imatrix-out", b, "-c", "64", "--chunks", "3", "-q", "-b", "10", "-t", "3")
+        same(open(a, "rb").read() == open(b, "rb").read(), True, "equal files for steps of 64 and of 10 rows")
+        sums, n = floats("-m", a, "--dump-tensor", head + ".in_sum2"), floats("-m", a, "--dump-tensor", head + ".counts")[0]
+        same((len(sums), n), (64, 3 * 64), "channels and rows of " + head)
+        for half, norm, rows in (0, "enorm", n), (1, "hnorm", n - 3):               # the first row of a text has no state before it
+            gain = floats("-m", m, "--dump-tensor", "blk.2.nextn.%s.weight" % norm)
+            mean = sum(x / g / g for x, g in zip(sums[32 * half:], gain)) / 32 / rows
+            check(0.9 < mean <= 1, "%s: a mean square of %g, expected 1 but for the epsilon" % (norm, mean))
+        r = run("-m", m, "--quantize", "Q8_0", "--calibrate", text, "-c", "64", "--chunks", "1", "-o", out)
+        check(r.rc == 0 and b"matrices of the draft head are rounded plainly" in r.err, repr(r))
+        same(good("-m", out, "--inspect").decode().count("draft head       layer 2 (NextN)"), 1, "the head in --inspect")
+        plain = tmp("plain.gguf")
+        good("-m", m, "--quantize", "Q8_0", "-o", plain, "-q")
+        for t in "eh_proj", "enorm":
+            same(*(good("-m", x, "--dump-tensor", "blk.2.nextn.%s.weight" % t) for x in (out, plain)), t + " with --calibrate and without")
+        args = ("--raw", "-p", "Once", "-n", "30", "--temp", "0", "--ids", "-q")
+        same(good("-m", out, *args), good("-m", out, *args, "--no-head"), "the text with a quantised head and without it")
 
 
 @case

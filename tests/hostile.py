@@ -569,8 +569,22 @@ def one_kind(layer, n, t, v):
     return f.bytes()
 
 
+def two_heads(m, whole):
+    """A model with a draft head and one more layer behind it: a copy of the head, or without what makes it one."""
+    f = family(m, "nextn_predict_layers", U32, 2).set("qwen35.block_count", U32, 4)
+    f.tensors += [dict(x, name=x["name"].replace("blk.2.", "blk.3.")) for x in f.tensors
+                  if x["name"].startswith("blk.2.") and (whole or ".nextn." not in x["name"])]
+    return f.bytes()
+
+
+def head_alone(m):
+    f = family(m)
+    f.tensors = [x for x in f.tensors if not x["name"].startswith(("blk.0.", "blk.1."))]
+    return f.bytes()
+
+
 def recurrent():
-    for m in ("qwen35", "qwen35_even", "qwen35_mtp", "qwen35moe", "qwen3next", "qwen3next_in", "lfm2", "lfm2_tap4", "lfm2moe"):
+    for m in ("qwen35", "qwen35_even", "qwen35_mtp", "qwen35_near", "qwen35moe", "qwen35moe_mtp", "qwen3next", "qwen3next_in", "lfm2", "lfm2_tap4", "lfm2moe"):
         yield "68 good " + m, GOOD, family(m).bytes()
     sizes = {"ssm.conv_kernel": (0, 1, 3, 5, 17, 1 << 31), "ssm.state_size": (0, 7, 16, 1025, 1 << 31),
              "ssm.group_count": (0, 3, 4, 8, 1 << 31), "ssm.time_step_rank": (0, 2, 3, 8, 4097, 1 << 31),
@@ -601,6 +615,21 @@ def recurrent():
     yield "69 qwen35: a model without attention", GOOD, family("qwen35", "nextn_predict_layers", U32, 1).bytes()
     for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9)):
         yield "69 %s: nextn_predict_layers %d" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
+    yield "69 qwen35_mtp: two draft heads, of which one has tensors", BAD, two_heads("qwen35_mtp", whole=False)
+    yield "69 qwen35_mtp: two draft heads", GOOD, two_heads("qwen35_mtp", whole=True)
+    yield "69 qwen35_mtp: the draft head alone", BAD, head_alone("qwen35_mtp")
+    for t, dims in (("eh_proj", [32, 32]), ("eh_proj", [64, 31]), ("eh_proj", [63, 32]), ("enorm", [31]), ("hnorm", [64]),
+                    ("shared_head_norm", [16])):
+        yield "69 draft head: %s is %s" % (t, dims), BAD, resized("qwen35_mtp", "blk.2.nextn.%s.weight" % t, dims)
+    for t, dims in (("embed_tokens", [32, 271]), ("embed_tokens", [31, 272]), ("shared_head_head", [32, 1])):
+        yield "69 draft head: %s is %s" % (t, dims), BAD, resized("qwen35moe_mtp", "blk.2.nextn.%s.weight" % t, dims)
+    for t in ("nextn.enorm", "nextn.hnorm", "attn_norm", "attn_q", "attn_output", "ffn_down"):
+        yield "69 draft head: %s missing" % t, BAD, without_tensor("qwen35_mtp", "blk.2.%s.weight" % t)
+    yield "69 draft head: no norm of its own", GOOD, without_tensor("qwen35_mtp", "blk.2.nextn.shared_head_norm.weight")
+    yield "69 no draft head where the key tells of one", GOOD, without_tensor("qwen35_mtp", "blk.2.nextn.eh_proj.weight")
+    for word in (0x7fc00000, 0x7f800000, 0x7f7fffff):
+        for t in ("nextn.eh_proj", "nextn.enorm", "attn_k", "attn_q_norm"):
+            yield "69 draft head: %s of bits %08x" % (t, word), GOOD, filled("qwen35_mtp", "blk.2.%s.weight" % t, word)
     for v in ([2, 1, 2, 0], [2, 1, 1, 1], [2, 1], [1 << 31] * 4):
         yield "69 sections %s" % v, BAD, family("qwen35", "rope.dimension_sections", ARR, (U32, v)).bytes()
     for v in (0, 1, 2, 4, 17, 1 << 31): yield "70 l_cache %d" % v, BAD, family("lfm2", "shortconv.l_cache", U32, v).bytes()

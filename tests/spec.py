@@ -32,7 +32,9 @@ SMALL = os.path.join(TINY, "llama.gguf")
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
 STORIES = os.path.join(os.path.abspath(SHARED), "data", "stories260K.gguf")
 TMP, tmp, put = scratch("spec")
-PLAIN = ("--no-lookup",)               # a run without guesses
+NEAR = os.path.join(TINY, "qwen35_near.gguf")                     # with a draft head that is often right
+NEVER = os.path.join(TINY, "qwen35moe_mtp.gguf")                  # with one that is never right
+PLAIN = ("--no-lookup", "--no-head")   # a run without guesses
 SOURCES = ("draft", "lookup", "both")
 O = None                               # options of this script
 TABLE = []                             # rows of the table
@@ -232,7 +234,7 @@ def families():
 
 # --- runs, and what their summaries say ---
 
-KINDS = ("draft", "lookup")
+KINDS = ("draft", "head", "lookup")
 Counts = collections.namedtuple("Counts", "tokens steps guessed accepted speed")
 
 
@@ -246,7 +248,7 @@ def guessed(c, source, what, must=True):
     for kind in KINDS:
         check(0 <= c.accepted[kind] <= c.guessed[kind], "%s: %d of %d guesses accepted"
               % (what, c.accepted[kind], c.guessed[kind]))
-        if source not in (kind, "both"):
+        if source != "all" and source != kind and not (source == "both" and kind != "head"):
             same(c.guessed[kind], 0, "%s: guesses of %s" % (what, kind))
     if source != "none" and must and not sanitized() and not stressed():                # measured times decide whether to guess
         check(sum(c.guessed.values()) > 0, what + ": no guess was made")
@@ -282,7 +284,8 @@ def unguessed(lines, *args, **kw):
 
 def by(source, draft=DRAFT):
     """The options that let a source guess."""
-    return (("-md", draft) if source != "lookup" else ()) + (("--no-lookup",) if source == "draft" else ("--lookup",))
+    return ((("-md", draft) if source in ("draft", "both", "all") else ()) +
+            (("--no-lookup",) if source in ("draft", "head") else ("--lookup",)) + (() if source in ("head", "all") else ("--no-head",)))
 
 
 def forced(k):
@@ -304,7 +307,7 @@ def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw)
 WHY = rb"the CPUs were shared|too few steps without drafts were timed"
 SPEC = re.compile(rb"(?m)^llmrun: speculation (?:(\d+\.\d+)x plain decoding: )?(\d+) tokens in (\d+) steps, (\d+\.\d+) a step"
                   rb"(?:; speed-up not measurable: (" + WHY + rb"))?$")
-KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?"
+KIND = re.compile(rb"(?m)^llmrun: (draft|head|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?"
                   rb"(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?(?:; (\d+\.\d+)x where it guessed)?$")
 
 
@@ -496,6 +499,142 @@ def architectures():
         greedy = [dict(x, temperature=0) for x in lines[:4]]
         c = held(unguessed(greedy, model=model), greedy, "draft", draft=model, k=4, what=stem(model), model=model)
         same(c.accepted["draft"], c.guessed["draft"], stem(model) + " as its own draft: guesses accepted")
+
+
+# --- draft heads ---
+
+def head_of(f):
+    """(name, dims, type, offset in the file) of the tensors of a model's draft head."""
+    head = max(int(name.split(".")[1]) for name in f.tensors if name.startswith("blk."))
+    return [(name, *where[:2], f.base + where[2]) for name, where in f.tensors.items() if name.startswith("blk.%d." % head)]
+
+
+def fill_head(end, value):
+    """Float tensors of the head whose names end so are this value."""
+    def patch(f, b):
+        found = [x for x in head_of(f) if x[0].endswith(end) and x[2] == 0]
+        check(found, "no tensor " + end)
+        for _, dims, _, at in found:
+            n = math.prod(dims)
+            b[at:at + 4 * n] = struct.pack("<f", value) * n
+    return patch
+
+
+@case
+def heads():
+    """a draft head, which is often right or never, changes no record: any number of guesses, batch, chunk, cache and thread"""
+    for m, model in enumerate((NEAR, NEVER)):
+        lines = small_lines(random.Random(m), 8, 60) + [dict(x, n=3) for x in small_lines(random.Random(9), 3, 30)]
+        want = unguessed(lines, model=model)
+        for k in range(16) if O.all else (3, 8, 0):
+            for source in ("head", "all") if O.all else ("head", "all")[k == 8:][:1]:
+                held(want, lines, source, "-np", str((1, 4, 16)[k % 3]), draft=model, k=k, model=model)
+        shapes = ("--kv-blocks 24 --kv-block-size 16 -np 11", "-b 7 -t 2 --kv-block-size 7 -np 2", "-t 3", "-b 1", "--kv-block-size 1",
+                  "--state-mem 64K", "--cpu scalar", "--repack on")
+        for i, shape in enumerate(some(shapes, 3)):
+            held(want, lines, "head", *shape.split(), k=i % 8 + 1, model=model)
+        for kind in some(("q8_0", "q4_0", "f32"), 1):
+            args = ("-ctk", kind, "-ctv", kind)
+            held(unguessed(lines, *args, model=model), lines, "head", *args, k=4, model=model)
+        greedy = [dict(x, temperature=0, max_tokens=100) for x in lines[:4]]
+        c = held(unguessed(greedy, model=model), greedy, "head", k=3, model=model)
+        low, high = ((0.25, 1), (0, 0.1))[m]
+        check(stressed() or low <= c.accepted["head"] / c.guessed["head"] <= high, "%s: %r" % (stem(model), c))
+        if O.stress:
+            for k in (1, 5, 15, 0):
+                held(want, lines, "head", k=k, model=model, binary=O.stress)
+
+
+@case
+def heads_alone():
+    """one run with a draft head prints the same ids: samplers, ends of context, context shift, a constraint, a draft model beside it"""
+    runs = [("head", None, 1), ("head", None, 4), ("head", None, 15), ("head", None, 0), ("all", NEAR, 3), ("all", NEAR, 0)]
+    for i, args in enumerate(("--temp 0", "--temp 1 -s 3", "--temp 1.5 -s 4 --top-k 0", "--temp 0 --repeat-penalty 1.3", "--mirostat 2 -s 1",
+                              "--temp 0.8 -s 5 --context-shift -c 48 --keep 4", "--temp 0 -c 64", "--temp 0.7 -s 2 --stop e",
+                              "--temp 0 --regex [a-z]{40,60}")):
+        held_alone("Hello the world" * (1 + i % 2), "-n", "100", *(("--ignore-eos",) if "regex" not in args else ()), *args.split(),
+                   runs=runs, model=NEAR)
+    for most in (1, 3):
+        _, c, err = alone("Hello", "-n", "120", "--temp", "0", "--ignore-eos", "--no-lookup", "--draft-max", str(most), "--draft-min", "1",
+                          model=NEAR)
+        depth = re.search(rb"head .*by depth((?: \d+)+) %", err)
+        check(depth and len(depth.group(1).split()) <= most, "--draft-max %d: %r" % (most, err))
+
+
+@case
+def heads_without_numbers():
+    """NaN and infinity in a draft head: no guess, and the same text; weights of zeros: wrong guesses"""
+    lines, texts = small_lines(random.Random(3), 4, 30), lambda got: [[c["text"] for c in r.body["choices"]] for r in got.values()]
+    for model in NEAR, NEVER:
+        want = texts(unguessed(lines, model=model))
+        for i, (end, value) in enumerate((("eh_proj.weight", math.nan), ("enorm.weight", math.inf), ("attn_k.weight", math.nan),
+                                          ("attn_norm.weight", math.nan), ("attn_v.weight", -math.inf), ("eh_proj.weight", 0))):
+            broken = patched(model, "%s-%s-%s.gguf" % (stem(model), end, value), fill_head(end, value))
+            same(texts(unguessed(lines, model=broken)), want, "texts of " + stem(broken))
+            args = ("-ctk", "q8_0", "-ctv", "q8_0") if i % 2 else ()
+            plain = unguessed(lines, *args, model=broken)
+            c = held(plain, lines, "head", *args, k=3, model=broken, must=value == 0, what=end)
+            same(value == 0 or stressed() or c.guessed["head"], value == 0 or stressed() or 0, "%s of %s: guesses" % (end, value))
+            held(plain, lines, "all", *args, draft=model, k=2, model=broken, what=end)
+
+
+def head_beside(model):
+    """A model in two files: without its draft head, and the head alone."""
+    f, arch = inflate.File(model), stem(model).split("_")[0]
+    mine, paths = head_of(f)[0][0].rpartition("blk.")[2].split(".")[0], []
+    for alone in False, True:
+        keys = dict(f.keys)
+        if not alone:
+            f.set_number(arch + ".block_count", int(mine))
+            keys = dict(f.keys)
+            del keys[arch + ".nextn_predict_layers"]
+        kept = [x for x in f.tensors.items() if not x[0].startswith("blk.") or x[0].startswith("blk.%s." % mine) == alone]
+        paths.append(tmp("%s-%s.gguf" % (stem(model), "head" if alone else "trunk")))
+        inflate.write(paths[-1], keys, [(name, dims, kind, lambda name=name: f.data(name)) for name, (dims, kind, _) in kept], f.align())
+        f = inflate.File(model)
+    return paths
+
+
+@case
+def heads_beside():
+    """a draft head in a file of its own, given with -md, guesses as one inside; what does not fit is refused"""
+    for model in NEAR, NEVER:
+        trunk, head = head_beside(model)
+        lines = small_lines(random.Random(5), 6, 40)
+        want = unguessed(lines, model=trunk)
+        for k in 1, 4, 0:
+            got, s = told(lines, "-md", head, "--no-lookup", *forced(k), model=trunk)
+            equal(got, want, "a head beside the model, k = %d" % k)
+            c = counts_of(s)
+            guessed(c, "head", "a head beside the model", must=k > 0)
+            _, inside = told(lines, *by("head"), *forced(k), model=model)
+            same(not k or counts_of(inside).accepted, not k or c.accepted, "guesses accepted of a head inside and of one beside, k = %d" % k)
+        held(want, lines, "lookup", k=3, model=trunk)
+        cache = ("--prompt-cache", tmp(stem(model) + ".beside.cache"))
+        for args in ("-md", head), ("-md", head), ():
+            equal(told(lines, *args, *cache, model=trunk)[0], want, "a prompt cache beside " + " ".join(args))
+        for args in (("-m", model, "-md", head), ("-m", SMALL, "-md", head), ("-m", head), ("-m", trunk, "-md", head_beside(NEVER if model == NEAR else NEAR)[1])):
+            refused(run(*args, "--raw", "-p", "a", "-n", "2"), 2, "head", " ".join(args))
+
+
+@case
+def heads_kept():
+    """a draft head beside --prompt-cache and --resume; a cache file of one kind is none of the other"""
+    lines = small_lines(random.Random(7), 8, 40)
+    want = unguessed(lines, model=NEAR)
+    cache = ("--prompt-cache", tmp("head.cache"))
+    for _ in range(2):
+        held(want, lines, "head", *cache, k=3, model=NEAR)
+    equal(unguessed(lines, *cache, model=NEAR), want, "a cache of a run with the head, without it")
+    held(want, lines, "all", *cache, draft=NEAR, k=3, model=NEAR)
+    path, out = put("heads.jsonl", lines), tmp("heads.out.jsonl")
+    good("-m", NEAR, "--batch", path, "-o", out, "-q", *PLAIN)
+    whole = read(out)
+    for more in (*by("head"), *forced(3)), by("all", NEAR), PLAIN:
+        with open(out, "wb") as f:
+            f.write(whole[:whole.index(b"\n", len(whole) // 3) + 1])
+        good("-m", NEAR, "--batch", path, "-o", out, "-q", "--resume", *more)
+        equal(records(read(out)), want, "resumed with " + " ".join(more))
 
 
 # --- samplers ---
@@ -1122,21 +1261,21 @@ def summaries_of_batches():
 def documented():
     """--help tells every option"""
     text = " ".join(good("--help").decode().split())
-    for name in ("-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--draft-vocab", "--lookup",
+    for name in ("--head", "--no-head", "-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--draft-vocab", "--lookup",
                  "--no-lookup", "--lookup-cache"):
         check(re.search(re.escape(name) + r"[ ,]", text), name + " is not in --help")
 
 
 def print_table():
     """Prints the guesses of each comparison."""
-    print("| run | lines | tokens | steps | draft | lookup | speed |\n|---|---|---|---|---|---|---|")
+    print("| run | lines | tokens | steps | draft | head | lookup | speed |\n|---|---|---|---|---|---|---|---|")
     share = lambda c, kind: "%d of %d (%.1f %%)" % (c.accepted[kind], c.guessed[kind],
                                                     100 * c.accepted[kind] / c.guessed[kind]) if c.guessed[kind] else ""
     for row in TABLE:
         if len(row) == 3:
             what, n, c = row
-            print("| %s | %d | %d | %d | %s | %s | %s |" % (what.replace(TMP + "/", ""), n, c.tokens, c.steps,
-                                                            share(c, "draft"), share(c, "lookup"),
+            print("| %s | %d | %d | %d | %s | %s | %s | %s |" % (what.replace(TMP + "/", ""), n, c.tokens, c.steps,
+                                                            share(c, "draft"), share(c, "head"), share(c, "lookup"),
                                                             "%.2f" % c.speed if c.speed else "-"))
     for row in TABLE:
         if len(row) == 2:

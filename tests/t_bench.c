@@ -354,6 +354,37 @@ static bench_opts t_bench__guessing(const char *draft, int n) {
     return o;
 }
 
+/* Rounds with a draft head: a step of one row for each guess, at the position of the token that it reads, then one of the model. */
+static void t_bench_head(void) {
+    static const struct { int n, k, chance, steps, rows, guesses; } cases[] = {
+        {1, 4, 80, 1, 1, 0}, {12, 1, 0, 12, 23, 11}, {12, 4, 80, 3, 12, 9}, {64, 4, 80, 19, 90, 71}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const bench_test t = {0, cases[c].n, 7, 1, cases[c].k, cases[c].chance};
+        bench_opts       o = t_bench__guessing(NULL, t.n_gen);
+        bench_job        j;
+        err_t            e = {0};
+        int              rows = 0, guesses = 0;
+        o.head = true;
+        if (!t_bench__open(&j, "qwen35_near", &o, (bench_setup){-1, 0, 2048, 4, 1, K_F16, K_F16})) return;
+        if (!CHECK(j.eng->head)) return;
+        EQ_INT(j.eng->head->n_vocab, 100);
+        bench_sample s = {0};
+        CHECKF(bench__prepare(&j, &t, &e) && bench__warm_up(&j, &t, &e) && bench__rounds(&j, &t, &s, &e), "%s", e.text);
+        bench_round g = bench__first_round(&t);
+        for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g)) {
+            const bool own = g.f == j.eng->f;
+            EQ_INT(g.f->batch.pos[n - 1], 7 + g.there + (own ? g.guesses : g.made));
+            CHECK(own || n == 1);
+            rows += own ? n : 0;
+            guesses += !own;
+        }
+        EQ_INT(g.steps, cases[c].steps);
+        EQ_INT(rows, cases[c].rows);
+        EQ_INT(guesses, cases[c].guesses);
+        t_bench__close(&j);
+    }
+}
+
 /* Compares rounds with a second implementation on the same random numbers: steps and rows of both models. Every row's context was computed
  * by the same model and not cut off since, and the model computes every accepted position once. */
 static void t_bench_rounds(void) {
@@ -376,15 +407,16 @@ static void t_bench_rounds(void) {
         bench_round g = bench__first_round(&t);
         int         rows = 0, drafts = 0, read = 0, have[2] = {7, 7};
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g)) {
-            const bool       own = g.eng == j.eng;
+            const bool       own = g.f == j.eng->f;
+            const engine    *eng = own ? j.eng : j.draft;
             const int        before = g.there;
-            const dev_batch *b = &g.eng->f->batch;
-            CHECK(n <= g.eng->n_batch && (own ? n <= j.eng->max_out : n <= BENCH_LAG));
+            const dev_batch *b = &g.f->batch;
+            CHECK(n <= eng->n_batch && (own ? n <= j.eng->max_out : n <= BENCH_LAG));
             CHECK(b->pos[0] <= have[own]);
             EQ_INT(b->pos[n - 1], 7 + before + (own ? g.guesses : g.made));
             for (int i = 0; i < n; i++) {
                 EQ_INT(b->pos[i], b->pos[0] + i);
-                CHECK(g.eng->f->from[b->seq[i]] == (own ? j.seq[0] : j.draft_seq) && b->token[i] >= 0 && b->token[i] < g.eng->m.hp.n_vocab);
+                CHECK(g.f->from[b->seq[i]] == (own ? j.seq[0] : j.draft_seq) && b->token[i] >= 0 && b->token[i] < eng->m.hp.n_vocab);
                 CHECK((b->want[i] == DEV_LOGITS) == (own || i == n - 1) && b->pos[i] < bench__length(&t));
             }
             if (own) EQ_INT(b->pos[0], have[true]);
@@ -429,7 +461,7 @@ static void t_bench_coins(void) {
             for (int chance = 0; chance <= 100; chance += 10) {
                 const bench_test t = {0, lengths[l], 0, 1, guesses[k], chance};
                 bench_round      g = bench__first_round(&t);
-                for (g.eng = &any; g.there < t.n_gen;) bench__round_advance(&alone, &t, &g);
+                for (g.f = any.f; g.there < t.n_gen;) bench__round_advance(&alone, &t, &g);
                 const double want = t_bench__mean_steps(t.n_gen, t.n_guess, chance / 100.0), most = chance % 100 ? 0.12 : 1e-9;
                 CHECKF(fabs((double)g.steps / want - 1) <= most, "%d tokens, %d guesses at %d %%: %lld steps, expected about %.1f", t.n_gen,
                        t.n_guess, chance, (long long)g.steps, want);
@@ -462,7 +494,7 @@ static void t_bench_work_guessing(void) {
         }
         bench_round g = bench__first_round(&t);
         for (int n; (n = bench__round_rows(&j, &t, &g)) > 0; bench__round_advance(&j, &t, &g))
-            if ((g.eng == j.draft) == who) past += g.eng->f->batch.pos[n - 1] + 1;
+            if ((g.f == j.draft->f) == who) past += g.f->batch.pos[n - 1] + 1;
         for (int il = 0; il < hp->n_layer; il++)
             need += past * hp->layer[il].n_head_kv * (double)(k_kv_bytes(K_F16, hp->layer[il].hd_k) + k_kv_bytes(K_Q8_0, hp->layer[il].hd_v));
     }
@@ -487,7 +519,7 @@ static bool t_bench__draft_agrees(bench_job *j, const bench_test *t) {
     int          pos = -1;
     memcpy(last, j->draft->f->logits, V * sizeof *last);
     for (int n; (n = bench__round_rows(j, t, &g)) > 0; bench__round_advance(j, t, &g))
-        if (g.eng == j->draft) pos = g.eng->f->batch.pos[n - 1];
+        if (g.f == j->draft->f) pos = g.f->batch.pos[n - 1];
     j->draft_valid = kv_truncate(j->draft_seq, 0);
     for (int p = 0; p <= pos; p++) {
         fwd_begin(j->draft->f);
@@ -657,6 +689,7 @@ static const t_case t_bench_cases[] = {
     {"bench_labels", "tests are called as llama-bench calls them", t_bench_labels},
     {"bench_tests", "lists become tests in order, and how much they need is known before", t_bench_tests},
     {"bench_tests_guessing", "tests with guesses stand behind those without, with one sequence and rows that a step has room for", t_bench_tests_guessing},
+    {"bench draft head", "rounds with a draft head: a step for each guess, which the model checks", t_bench_head},
     {"bench_rounds", "rounds of guesses run the rows they should, of both models, and keep what the coins say", t_bench_rounds},
     {"bench_coins", "few throws of the coins are already like chance", t_bench_coins},
     {"bench_work_guessing", "bytes of a test with guesses are those of the tensors in both files, once a step", t_bench_work_guessing},

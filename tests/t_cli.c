@@ -1017,7 +1017,7 @@ static void t_cli__partner(int i) {
     CHECKF(on && !(on & ~o->serves), "%s: its partner is wanted nowhere", o->names);
     c.given[i] = "--given";
     c.action = __builtin_ctz(on);
-    c.spec.lookup = false;                            /* the one partner that is on by default */
+    c.spec.lookup = c.spec.head = false;              /* the partners that are on by default */
     CHECKF(cli_lacks(&c, i, &lacks), "%s: nothing is missing", o->names);
     for (bytes w; cli_word(&names, ' ', &w);) {
         const cli_opt *partner = cli_find(c.action == ACT_BENCH, w);

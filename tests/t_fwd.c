@@ -674,6 +674,87 @@ static void t_fwd_asking(void) {
     t_rig_close(&r);
 }
 
+enum { T_GUESSES = 3 };                               /* of a draft head in a row */
+
+/* Logits [T_GUESSES, V] of the draft head after `at` tokens, whose next ones are the ids after them. The model reads the text in
+ * chunks, beside another sequence; each chunk gets the hidden values of the one before. */
+static void t_fwd_guess(t_rig *r, const int32_t *ids, int at, int chunk, float *to) {
+    const size_t D = (size_t)r->m.hp.n_embd, V = (size_t)r->m.hp.n_vocab;
+    float       *h = mem_new(D, sizeof *h);
+    kv_seq      *s = kv_seq_new(r->kv), *other = kv_seq_new(r->kv);
+    fwd         *head = fwd_new(&r->m, r->kv, r->p, 2, 2, FWD_GUESS);
+    int          n_other = 0;
+    for (int p = 0, k; p < at; p += k) {
+        k = min_int(chunk, at - p);
+        fwd_begin(r->f);
+        if (p % 2) fwd_add(r->f, other, ids[0], n_other++, FWD_LOGITS);
+        const int first = r->f->batch.n;
+        for (int i = p; i < p + k; i++) fwd_add(r->f, s, ids[i], i, i % 3 == 1 ? FWD_LOGITS : 0);
+        fwd_before(r->f, p ? h : NULL);
+        if (!CHECK(kv_reserve(s, p + k) && kv_reserve(other, n_other) && fwd_step(r->f))) break;
+        memcpy(h, fwd_hidden(r->f, first + k - 1), D * sizeof *h);
+    }
+    CHECK(kv_reserve(s, at + T_GUESSES));
+    for (int i = 0; i < T_GUESSES; i++) {
+        fwd_begin(head);
+        fwd_add(head, s, ids[at + i], at + i, FWD_LOGITS);
+        fwd_before(head, h);
+        if (!CHECK(fwd_step(head))) break;
+        memcpy(h, fwd_hidden(head, 0), D * sizeof *h);
+        memcpy(to + (size_t)i * V, head->logits, V * sizeof *to);
+    }
+    EQ_INT(kv_truncate(s, at), at);
+    fwd_free(head);
+    kv_seq_free(s);
+    kv_seq_free(other);
+    mem_free(h);
+}
+
+/* The guesses after 1 token, after a third of the prompt and at its end, [3 * T_GUESSES, V], owned by the caller. */
+static float *t_fwd_guesses(t_rig *r, const t_tiny *t, const int32_t *ids, int chunk) {
+    const int places[] = {1, t->n_tokens / 3, t->n_tokens - T_GUESSES};
+    float    *got = mem_new((size_t)(3 * T_GUESSES * t->n_vocab), sizeof *got);
+    for (int k = 0; k < 3; k++) t_fwd_guess(r, ids, places[k], chunk, got + (size_t)(k * T_GUESSES * t->n_vocab));
+    return got;
+}
+
+/* A draft head guesses as a float64 reading of its arrangement says, and with the same bits however the model runs. */
+static void t_fwd_draft_head(void) {
+    static const char *const models[] = {"qwen35_mtp", "qwen35moe_mtp"};
+    static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
+                                 {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
+    for (int m = 0; m < 2; m++) {
+        t_tiny  t;
+        t_rig   r;
+        char    name[96];
+        int     n;
+        size_t  n_bytes;
+        if (!t_tiny_find(models[m], &t) || !t_rig_open(&r, t_tiny_path(t.file), &t_plain)) return;
+        snprintf(name, sizeof name, "%s.guess", t.name);
+        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+        float   *golden = (float *)(void *)t_read(t_tiny_path(name), &n_bytes), *want = t_fwd_guesses(&r, &t, ids, 128);
+        double   num = 0, den = 0;
+        const size_t all = (size_t)(3 * T_GUESSES * t.n_vocab);
+        EQ_INT(r.m.hp.n_nextn, 1);
+        CHECK(golden && n_bytes == all * sizeof *golden);
+        for (size_t i = 0; golden && i < all; i++) {
+            num += ((double)want[i] - (double)golden[i]) * ((double)want[i] - (double)golden[i]);
+            den += (double)golden[i] * (double)golden[i];
+        }
+        CHECKF(den > 0 && num / den <= 1e-6, "%s: nmse of the guesses %.3g, at most 1e-6", t.name, num / den);
+        t_rig_close(&r);
+        for (size_t k = 0; k < sizeof hows / sizeof *hows; k++) {
+            if (!k_init(hows[k].level) || !t_rig_open(&r, t_tiny_path(t.file), &hows[k])) continue;
+            float *got = t_fwd_guesses(&r, &t, ids, hows[k].chunk);
+            CHECKF(!memcmp(got, want, all * sizeof *got), "%s, %s, chunks of %d: other guesses", t.name, hows[k].level,
+                   hows[k].chunk);
+            mem_free(got);
+            t_rig_close(&r);
+        }
+        mem_free_all(ids, golden, want);
+    }
+}
+
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
     {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
@@ -684,6 +765,8 @@ static const t_case t_fwd_cases[] = {
     {"fwd segments", "more threads than K/V heads share the positions of one row: the same bits at any depth, with windows",
      t_fwd_segments},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
+    {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
+     t_fwd_draft_head},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
     {"fwd faults", "each of 47 faults is caught by the golden logits", t_fwd_faults},
 };

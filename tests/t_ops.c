@@ -53,6 +53,14 @@ static void top_fit_embed(top_rig *r) {
                           .row_bytes = (size_t)r->op.n * sizeof(float)};
     r->op.embed.mat = &r->mat[0];
 }
+static void top_fit_before(top_rig *r) {
+    static const float *first[TOP_ROWS];
+    static dev_before   before = {.first = first};
+    for (int i = 0; i < r->b.n_seq; i++) first[i] = i % 2 ? top_vec + 11 * i : NULL;
+    before.rows = r->of->op.in[0] ? NULL : top_vec + 7;
+    before.ld = (size_t)r->op.n + 1;
+    r->op.before = &before;
+}
 static void top_fit_freq(top_rig *r) { r->op.angles.freq = top_freq; }
 static void top_fit_bias(top_rig *r) { r->op.norm.bias = top_vec + 77; }
 static void top_fit_pick(top_rig *r) { r->op.pick.stride = r->op.n + 3; }
@@ -213,6 +221,8 @@ static void top_build_experts(top_rig *r) {
 static const top_example top_examples[] = {
     {.name = "embed",           .op = {.kind = OPS_EMBED}, .fit = top_fit_embed},
     {.name = "embed, position", .op = {.kind = OPS_EMBED, TOP_ONE, .scale = 3, .embed = {.by_pos = true}}, .fit = top_fit_embed},
+    {.name = "before",          .op = {.kind = OPS_BEFORE, TOP_ONE}, .fit = top_fit_before},
+    {.name = "before, others'", .op = {.kind = OPS_BEFORE}, .fit = top_fit_before},
     {.name = "angles",          .op = {.kind = OPS_ANGLES, .scale = 1.1f, .angles = {.at = 2}}, .fit = top_fit_freq},
     {.name = "norm",            .op = {.kind = OPS_NORM, TOP_ONE, .vec = top_vec, .scale = 1e-6f, .norm = {.kind = K_NORM_RMS}}},
     {.name = "norm, layer",
@@ -446,6 +456,7 @@ static void t_ops_kinds(void) {
     for (int k = 0; k < OPS_N; k++) filled = top_columns(&ops_kinds[k]) && filled;
     for (int i = 0; filled && i < TOP_EXAMPLES; i++) {
         const bool all = top_examples[i].op.kind == OPS_STORE || top_examples[i].op.kind == OPS_KEEP
+                         || top_examples[i].op.kind == OPS_BEFORE
                          || top_examples[i].op.kind == OPS_GROUP;
         seen[top_examples[i].op.kind] = true;
         for (int s = 0; s < 4; s++)

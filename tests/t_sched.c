@@ -61,6 +61,7 @@ typedef struct {
     int         first, last;                          /* lines that are run */
     int         guess;                                /* guesses of each in every step, of the text's own past */
     const char *draft;                                /* or of this model */
+    bool        head;                                 /* or of the model's draft head */
 } t_sched_how;
 
 /* Adds the request of line i, with the completions that follow it up to line `last`. Returns their number, 0: it
@@ -75,13 +76,16 @@ static int t_sched_ask(sched *sc, const t_sched_line *l, int i, int last, gen_an
     return CHECKF(sched_add(sc, &r, &e) != NULL, "%s", e.text) ? r.n : 0;
 }
 
+static long long t_sched_made, t_sched_right;         /* guesses of all runs */
+
 static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_how *h, gen_answer *a, sched_stats *st) {
     err_t      e = {0};
     gguf_file  g;
     engine_opts   fo = engine_defaults;
     kv_opts    ko = kv_defaults;
     sched_opts o = {h->n_seqs, h->fixed, h->stress};
-    spec_opts  so = {.draft = h->draft, .lookup = h->guess && !h->draft, .most = h->guess, .least = h->guess};
+    spec_opts  so = {.draft = h->draft, .lookup = h->guess && !h->draft && !h->head, .head = h->head, .most = h->guess,
+                     .least = h->guess};
     spec      *guesser = NULL;
     int        ended = 0;
     memset(a + h->first, 0, (size_t)(h->last - h->first + 1) * sizeof *a);
@@ -94,8 +98,9 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     if (h->type_k) ko.type_k = h->type_k, ko.type_v = h->type_v;
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return false;
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = v ? engine_open(&g, v, &fo, &ko, sched_plan(&fo, h->n_seqs, spec_rows(&so, h->n_seqs), NULL),
-                                     clock_now(), &e) : NULL;
+    engine_plan plan = sched_plan(&fo, h->n_seqs, spec_rows(&so, h->n_seqs), NULL);
+    plan.head = h->head;
+    engine    *eng = v ? engine_open(&g, v, &fo, &ko, plan, clock_now(), &e) : NULL;
     if (eng && h->guess) guesser = spec_open(eng, &so, NULL, &fo, &ko, h->n_seqs, &e);
     sched     *sc = eng && !e.code ? sched_new(eng, guesser, &o, &e) : NULL;
     int        next = h->first;
@@ -122,8 +127,9 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
         EQ_INT(sc->st.ended, ended);
     }
     if (h->guess && sc && !h->fixed) {
-        const spec_source from = h->draft ? SPEC_DRAFT : SPEC_LOOKUP;
+        const spec_source from = h->draft ? SPEC_DRAFT : h->head ? SPEC_HEAD : SPEC_LOOKUP;
         const long long   made = spec_guessed(guesser, from), right = spec_accepted(guesser, from);
+        t_sched_made += made, t_sched_right += right;
         CHECKF(made > (h->draft ? 10 : 0) && right <= made, "%lld guesses, %lld of them right", made, right);
         if (h->draft && strcmp(h->draft, path) == 0)
             CHECKF(right > made / 2, "its own draft: %lld of %lld guesses right", right, made);
@@ -160,25 +166,30 @@ static void t_sched_drop(gen_answer *a) {
 
 static void t_sched_model(const char *path, uint32_t type, bool brief) {
     static const t_sched_how hows[] = {
-        /* seqs chunk block blocks threads fixed  stress ... guesses, draft: the model itself */
-        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {2, 64, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {32, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {8, 33, 4, 64, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {32, 512, 1, 270, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {4, 1, 2, 80, 2, false, true, NULL, 0, 0, 0, 0, 0, NULL},
-        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 0, NULL},
-        {1, 512, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 3, NULL},
-        {32, 64, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 5, NULL},
-        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 1, ""},
-        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 8, ""},
-        {32, 512, 4, 0, 2, false, false, NULL, 0, 0, 0, 0, 16, ""},
-        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 4, ""},
-        {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0, 0, NULL},
+        /* seqs chunk block blocks threads fixed  stress ... guesses, draft: the model itself, its head */
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {2, 64, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {32, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {8, 33, 4, 64, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {32, 512, 1, 270, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {4, 1, 2, 80, 2, false, true, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {1, 512, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 3, NULL, false},
+        {32, 64, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 5, NULL, false},
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 1, "", false},
+        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 8, "", false},
+        {32, 512, 4, 0, 2, false, false, NULL, 0, 0, 0, 0, 16, "", false},
+        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 4, "", false},
+        {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0, 0, NULL, false},
+        {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0, 0, NULL, false},
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 3, NULL, true},
+        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 8, NULL, true},
+        {32, 512, 4, 0, 2, false, false, NULL, 0, 0, 0, 0, 15, NULL, true},
+        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 4, NULL, true},
     };
-    enum { T_SCHED_BRIEF = 1 << 2 | 1 << 4 | 1 << 7 | 1 << 9 | 1 << 11 };   /* chunks, few blocks, preemption, lookup, a draft */
+    /* chunks, few blocks, preemption, lookup, a draft, draft heads */
+    enum { T_SCHED_BRIEF = 1 << 2 | 1 << 4 | 1 << 7 | 1 << 9 | 1 << 11 | 1 << 17 | 1 << 19 };
     t_sched_line   l[T_SCHED_N];
     gen_answer     alone[T_SCHED_N], a[T_SCHED_N];
     sched_stats    st;
@@ -187,16 +198,17 @@ static void t_sched_model(const char *path, uint32_t type, bool brief) {
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
     tok_vocab *v = tok_load(&g, NULL, &e);
     t_sched_lines(l, tok_count(v), tok_bos(v));
+    const bool head = arch_has_head(&g);
     tok_free(v);
     gguf_close(&g);
     for (int i = 0; i < T_SCHED_N; i++) {
-        const t_sched_how h = {1, 512, 32, 0, 1, false, false, NULL, type, type, i, i, 0, NULL};
+        const t_sched_how h = {1, 512, 32, 0, 1, false, false, NULL, type, type, i, i, 0, NULL, false};
         if (!t_sched_run(path, l, &h, alone, &st)) return;
         EQ_INT(st.cached, 0);
     }
     for (size_t k = 0; k < sizeof hows / sizeof *hows; k++) {
         t_sched_how h = hows[k];
-        if (brief && !(T_SCHED_BRIEF >> k & 1)) continue;
+        if ((brief && !(T_SCHED_BRIEF >> k & 1)) || (h.head && !head)) continue;
         char        how[64];
         snprintf(how, sizeof how, "%s %s way %zu", strrchr(path, '/') + 1, k_types[type].name, k);
         if (h.draft) h.draft = path;
@@ -224,6 +236,8 @@ static const struct { const char *path; uint32_t type; bool brief; } t_sched_mod
     {"tests/data/tiny/gemma3.gguf", K_F16, true},                    /* a window in some layers, all positions in others */
     {"tests/data/tiny/gpt-oss.gguf", K_F16, true},                   /* the same with sinks and experts */
     {"tests/data/tiny/qwen35.gguf", K_F16, false},                   /* gated delta nets */
+    {"tests/data/tiny/qwen35_near.gguf", K_F16, false},              /* a draft head that is often right */
+    {"tests/data/tiny/qwen35moe_mtp.gguf", K_Q8_0, true},            /* one that never is */
     {"tests/data/tiny/qwen3next.gguf", K_F16, true},
     {"tests/data/tiny/lfm2moe.gguf", K_F16, true},                   /* short convolutions */
     {"tests/data/tiny/qwen35.gguf", K_F16, true},                    /* gated delta nets */
@@ -233,6 +247,30 @@ static const struct { const char *path; uint32_t type; bool brief; } t_sched_mod
 static void t_sched_invariance(void) {
     for (size_t i = 0; i < sizeof t_sched_models / sizeof *t_sched_models; i++)
         t_sched_model(t_sched_models[i].path, t_sched_models[i].type, t_sched_models[i].brief);
+}
+
+/* How a prompt is read does not change what a draft head guesses: as many guesses are right. */
+static void t_sched_head(void) {
+    static const int chunks[] = {512, 64, 7, 1};
+    long long        made = 0, right = 0;
+    t_sched_line     l[T_SCHED_N];
+    gen_answer       a[T_SCHED_N];
+    sched_stats      st;
+    if (t_stress()) SKIP("a stress build preempts sequences, whose prompts then are read in part");
+    t_sched_lines(l, 272, -1);
+    for (int k = 0; k < 4; k++) {
+        t_sched_made = t_sched_right = 0;
+        for (int i = 0; i < T_SCHED_N; i += 3) {
+            const t_sched_how h = {1, chunks[k], 16 >> k, 0, 1 + k % 2, false, false, NULL, K_F32, K_F32, i, i, 3, NULL, true};
+            if (!t_sched_run("tests/data/tiny/qwen35_near.gguf", l, &h, a, &st)) return;
+            gen_answer_drop(&a[i]);
+        }
+        if (!k) made = t_sched_made, right = t_sched_right;
+        EQ_INT(t_sched_made, made);
+        EQ_INT(t_sched_right, right);
+    }
+    CHECKF(right > 40 && right < made, "%lld of %lld guesses right", right, made);
+    for (int i = 0; i < T_SCHED_N; i++) tok_ids_drop(&l[i].prompt);
 }
 
 /* One prompt for all: it is read once, and each copy of it costs one row. */
@@ -245,7 +283,7 @@ static void t_sched_shares(void) {
         l[i] = (t_sched_line){.r = gen_ask(NULL, &(gen_opts){.n_predict = 5, .ignore_eos = true}, &samp_defaults, 0), .nth = i};
         for (int k = 0; k < 100; k++) tok_ids_add(&l[i].prompt, 5 + k);
     }
-    const t_sched_how h = {T_SCHED_N, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, T_SCHED_N - 1, 0, NULL};
+    const t_sched_how h = {T_SCHED_N, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, T_SCHED_N - 1, 0, NULL, false};
     if (t_sched_run("tests/data/tiny/llama.gguf", l, &h, a, &st)) {
         EQ_INT(a[0].n_cached, 0);
         for (int i = 1; i < T_SCHED_N; i++) EQ_INT(a[i].n_cached, 99);
@@ -280,7 +318,7 @@ static void t_sched_parts(void) {
             for (int k = 0; k < prompts[i].same; k++) tok_ids_add(&l[i].prompt, 5 + k);
             for (int k = 0; k < prompts[i].more; k++) tok_ids_add(&l[i].prompt, 100 + (i == 3 ? 1 : i) * 20 + k);
         }
-        const t_sched_how h = {N, chunk, 8, 0, 2, false, false, NULL, 0, 0, 0, N - 1, 0, NULL};
+        const t_sched_how h = {N, chunk, 8, 0, 2, false, false, NULL, 0, 0, 0, N - 1, 0, NULL, false};
         if (t_sched_run("tests/data/tiny/qwen35.gguf", l, &h, a, &st))
             for (int i = 0; i < N; i++)
                 CHECKF(a[i].n_cached == prompts[i].cached, "chunks of %d, prompt %d: %d from the cache, expected %d",
@@ -576,6 +614,7 @@ static void t_sched_hist(void) {
 }
 
 static const t_case t_sched_cases[] = {
+    {"sched draft head", "chunks, blocks and threads do not change what a draft head guesses", t_sched_head},
     {"sched_states", "a state follows another as the picture says, and in no other way", t_sched_states},
     {"sched_invariance", "a request's text is the one it has alone", t_sched_invariance},
     {"sched_shares", "one prompt is read once", t_sched_shares},

@@ -644,7 +644,7 @@ static void t_spec_report(void) {
         NEAR(spec_speedup(sp), 1, 0);                 /* nothing was guessed */
         EQ_INT(s.n, 0);
         t_spec_decode(sp, rows[i].m, SPEC_DRAFT);
-        sp->gain.draft_s = 1.5;
+        sp->gain.draft_s[SPEC_DRAFT] = 1.5;
         sp->gain.guessed[SPEC_LOOKUP] = 8, sp->gain.right[SPEC_LOOKUP] = 2;
         sp->gain.depth_tried[SPEC_LOOKUP][0] = 4, sp->gain.depth_right[SPEC_LOOKUP][0] = 1;
         sp->gain.depth_tried[SPEC_LOOKUP][1] = 1;
@@ -686,15 +686,17 @@ static void t_spec_draft_time(void) {
     spec       *sp = mem_new(1, sizeof *sp);
     const char *why;
     for (int i = 0; i <= 400; i++) {
-        sp->gain.step.drafting = sp->gain.step.drafting_usual = i % 2 ? 2 * 0.002 : 0;
+        sp->gain.step.drafting = 0;
+        sp->gain.step.drafting_usual = i % 2 ? 2 * 0.002 : 0;
+        if (i % 2) spec_gain_drafted(&sp->gain, SPEC_DRAFT, 2 * 0.002);
         sp->gain.step.looking = sp->gain.step.drafting + 0.001;
         for (int k = 0; i % 2 && k < 2; k++)
-            spec_cost_add(&sp->costs.draft, 1, 0.002), spec_gain__tally(sp->gain.draft_rounds, 1, 1);
+            spec_cost_add(&sp->costs.of[SPEC_DRAFT], 1, 0.002), spec_gain__tally(sp->gain.rounds[SPEC_DRAFT], 1, 1);
         spec_time(sp, 1, i % 2 ? 3 : 1, i % 2 ? 3 : 1, sp->gain.step.looking + (i % 2 ? 0.012 : 0.010));
     }
     NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), 800 * 0.010, 1e-4);
     NEAR(spec_gain__real_s(&sp->gain, &sp->costs), 200 * (0.010 + 0.012) + 400 * (0.001 + 0.002), 1e-4);
-    NEAR(sp->gain.draft_s, 400 * 0.002, 1e-9);
+    NEAR(sp->gain.draft_s[SPEC_DRAFT], 400 * 0.002, 1e-9);
     NEAR(sp->gain.usual_s, sp->gain.wall_s, 0.01);
     NEAR(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why), 8 / 5.6, 1e-3);
     mem_free(sp);

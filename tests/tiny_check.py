@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks tests/data/tiny without torch: a float64 forward pass in numpy, written from the file format alone.
 
-    python3 tests/tiny_check.py [-k NAME]         golden logits and greedy texts are what the GGUF files say (NMSE < 1e-9)
+    python3 tests/tiny_check.py [-k NAME]         golden logits, guesses of draft heads and greedy texts are what the GGUF
+                                                  files say (NMSE < 1e-9)
     python3 tests/tiny_check.py --act8            how far 8-bit activations alone move the quantised models (mean KL)
     python3 tests/tiny_check.py --kv16            the same for keys and values kept in f16
     python3 tests/tiny_check.py --faults          how far each wrong reading of a file moves the logits (float models);
@@ -63,10 +64,27 @@ def greedy_holds(r):
     return seq[r["n"]:] == want
 
 
+GUESSES = 3                     # guesses in a row
+
+
+def guesses(r, **kw):
+    """The draft head's guesses at three places of the prompt, [3 * GUESSES, V]; None: the model has no head."""
+    m = read(os.path.join(DATA, r["file"]), **kw)
+    if not any(".nextn.eh_proj." in name for name in m.w):
+        return None
+    return np.concatenate([m.guesses(r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
+
+
+def golden_guesses(r):
+    return np.fromfile(os.path.join(DATA, r["name"] + ".guess"), "<f4").astype(float).reshape(-1, r["V"])
+
+
 def check(r):
-    e = nmse(run(r), r["want"])
-    ok = e < 1e-9 and (r["greedy"] == "-" or greedy_holds(r))
-    print("%-24s nmse %.1e %s%s" % (r["name"], e, "" if r["greedy"] == "-" else "greedy ", "ok" if ok else "FAIL"))
+    e, own = nmse(run(r), r["want"]), guesses(r)
+    ahead = 0 if own is None else nmse(own, golden_guesses(r))
+    ok = e < 1e-9 and ahead < 1e-9 and (r["greedy"] == "-" or greedy_holds(r))
+    print("%-24s nmse %.1e %s%s%s" % (r["name"], e, "" if r["greedy"] == "-" else "greedy ",
+                                      "" if own is None else "guesses %.1e " % ahead, "ok" if ok else "FAIL"))
     return ok
 
 
@@ -85,6 +103,16 @@ def check_faults(r, seen):
             continue
         seen.add(fault)
         loud = not e <= 30 * float(r["limit"])                  # not a number is loud
+        print("%-24s %-22s nmse %.1e%s" % (r["name"], fault, e, "" if loud else "  TOO QUIET"))
+        ok &= loud
+    return ok & check_guess_faults(r)
+
+
+def check_guess_faults(r):
+    ok = True
+    for fault in reader(File(os.path.join(DATA, r["file"]))).GUESS_FAULTS if guesses(r) is not None else ():
+        e = nmse(guesses(r, fault=fault), golden_guesses(r))
+        loud = not e <= 30 * 1e-6
         print("%-24s %-22s nmse %.1e%s" % (r["name"], fault, e, "" if loud else "  TOO QUIET"))
         ok &= loud
     return ok

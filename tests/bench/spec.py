@@ -2,6 +2,7 @@
 """Decoding with guesses against plain decoding, in llmrun and in llama.cpp's programs, as Markdown.
 
     python3 tests/gen/inflate.py models/pip-f16.gguf --like 1.1b -o big-f16.gguf && ./llmrun -m big-f16.gguf --quantize Q4_K_M -o big.gguf
+    make bench-spec HEAD=qwen35-2b-head.gguf [PEERS=...]
     make bench-spec MODEL=big.gguf [DRAFT=models/pip-draft-q8_0.gguf] [PEERS=path/to/llama.cpp/build/bin] [SPEC="--rounds 3"]
     python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,copies,noise
 
@@ -10,6 +11,9 @@
            it must not end. The prompt is a document of its world and what it said after it, up to there; what follows goes round.
   loops    the same after documents that it goes on from now in one way, now in another.
   noise    the beginnings of stories at temperature 3 with every other sampler off, where nobody can guess.
+  heads    the same at temperature 1, for a model with a draft head (--head): as many guesses as pay, one, two and three; beside
+           llama.cpp's draft-mtp. tests/gen/shapes.py qwen35-2b-head makes a head that is right about as often as trained ones are,
+           qwen35-2b-never one that never is.
 
 Prompts are taken in turn, and each is run in every way before the next one, forwards and backwards by turns, so that what is compared
 lies within seconds. A round is all prompts; its rate is its tokens over its seconds, the first token of an answer left out: it
@@ -81,13 +85,16 @@ def last(text):
 class Own:
     """llmrun, afresh for each prompt."""
 
-    SOURCES = {"draft": "a draft model", "both": "a draft model and the text", "lookup": "the text"}
+    SOURCES = {"draft": "a draft model", "both": "a draft model and the text", "lookup": "the text", "head": "a draft head",
+               "head 1": "a draft head, 1", "head 2": "a draft head, 2", "head 3": "a draft head, 3"}
 
     def __init__(self, o, source=None):
         self.o, self.own, self.plain = o, True, source is None
         self.name = PLAIN if self.plain else self.SOURCES[source]
         self.args = [o.llmrun, "-m", o.model, "--ids", "-v", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
-        self.args += ["-md", o.draft] * (source in ("draft", "both")) + ["--no-lookup"] * (source in (None, "draft"))
+        self.args += ["-md", o.draft] * (source in ("draft", "both")) + ["--no-lookup"] * (source not in ("both", "lookup"))
+        head, _, n = (source or "").partition(" ")
+        self.args += ["--no-head"] * (head != "head") + (["--draft-max", n, "--draft-min", n] if n else [])
 
     def run(self, load, i):
         args = self.args + load.args(i)
@@ -99,7 +106,7 @@ class Own:
             raise Failed("%s: exit %d: %s" % (" ".join(map(shlex.quote, args)), r.returncode, last(r.stderr)))
         (said,) = find(r"speculation +([\d.]+)x ", r.stderr, (0,))
         _, steps = find(r"speculation [^\n]*?(\d+) tokens in (\d+) steps", r.stderr, (0, n - 1))
-        found = [find(source + r" +(\d+) guessed, (\d+) accepted", r.stderr, (0, 0)) for source in ("draft", "lookup")]
+        found = [find(source + r" +(\d+) guessed, (\d+) accepted", r.stderr, (0, 0)) for source in ("draft", "head", "lookup")]
         return Run(n - 1, seconds, whole, [int(x) for x in r.stdout.split()], sum(g for g, _ in found), sum(a for _, a in found), steps, said,
                    find(r"prompt +(\d+) tokens", r.stderr)[0])
 
@@ -185,6 +192,8 @@ def their_ways(o, load):
     """Plain decoding, and what guesses for this load. An example that counts the first token says so."""
     yield Slot(o, PLAIN)
     drafts, ngrams, examples = (load.theirs.get(k, ()) for k in ("drafts", "ngrams", "examples"))
+    for k in load.theirs.get("heads", ()):
+        yield Slot(o, "draft-mtp, n %d" % k, "--spec-type", "draft-mtp", "--spec-draft-n-max", str(k))
     for k, p in drafts:
         name = "n %d" % k + (", p %g" % p if p else "")
         yield Slot(o, "draft, " + name, *drafting(o, k, p))
@@ -228,6 +237,8 @@ def make_loads(o):
         "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0),
         "copies": Load("copies, greedy", copied, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
         "loops": Load("loops, greedy", looped, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
+        "heads": Load("temperature 1", begun, o.new, ("head", "head 1", "head 2", "head 3"), dict(heads=(1, 2, 3)), temp=1, top_k=0,
+                      top_p=1, min_p=0),
         "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), few, temp=3, top_k=0, top_p=1, min_p=0),
     }
 
@@ -290,7 +301,7 @@ class Rounds:
 
     def label(self):
         """The load's name, and for copies and loops how much of the answers repeats their prompts."""
-        if self.load.theirs.get("drafts"):
+        if self.load.theirs.get("drafts") or self.load.theirs.get("heads"):
             return self.load.name
         got = [(repeated(self.ways[0].ids(prompt), self.first[i]), len(self.first[i])) for i, prompt in enumerate(self.load.prompts)]
         return "%s, %.0f %% in runs of 8 from the prompt" % (self.load.name, 100 * sum(a for a, _ in got) / sum(n for _, n in got))
@@ -386,7 +397,8 @@ def measure(o):
 def options():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
     ap.add_argument("--llmrun", default=os.path.join(ROOT, "llmrun"))
-    ap.add_argument("--model", required=True, help="the target: inflated, see above")
+    ap.add_argument("--model", help="the target: inflated, see above")
+    ap.add_argument("--head", help="a model with a draft head, for the load heads alone")
     ap.add_argument("--draft", default=os.path.join(ROOT, "models", "pip-draft-q8_0.gguf"))
     ap.add_argument("--peers", default="", help="folder with llama-server and, where they were built, llama-speculative-simple and llama-lookup")
     ap.add_argument("--only", default="stories,greedy,copies,loops,noise", help="what to measure, with commas between (all)")
@@ -405,20 +417,24 @@ def options():
     ap.add_argument("--theirs-example", default="", help="further options for llama.cpp's examples")
     peer.csv_options(ap, "speculation")
     o = ap.parse_args()
+    if o.head:
+        o.model, o.only = o.head, "heads"
+    if not o.model:
+        ap.error("expected --model or --head")
     try:
         o.only, o.ngrams = o.only.split(","), [tuple(map(int, x.split(":"))) for x in o.ngrams.split(",") if x]
         o.draft_n = [(float(k), float(p or 0)) for x in o.draft_n.split(",") if x for k, _, p in [x.partition(":")]]
     except ValueError as e:
         ap.error(str(e))
     least = min([o.rounds, o.peer_rounds, o.prompts, o.new - 1, o.context] + [k for k, _ in o.draft_n])
-    if set(o.only) - {"stories", "greedy", "copies", "loops", "noise"} or least < 1 or any(len(x) != 2 for x in o.ngrams):
-        ap.error("expected --only stories,greedy,copies,loops,noise, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
+    if set(o.only) - {"stories", "greedy", "copies", "loops", "noise", "heads"} or least < 1 or any(len(x) != 2 for x in o.ngrams):
+        ap.error("expected --only stories,greedy,copies,loops,noise,heads, positive numbers, 2 new tokens or more, pairs of numbers in --ngrams")
     return o
 
 
 def work(o, judged):
     print("%s, draft %s; %s; medians of %d rounds of %d prompts" % (
-        os.path.basename(o.model), os.path.basename(o.draft), peer.run(o.llmrun, "--version").splitlines()[0], o.rounds, o.prompts))
+        os.path.basename(o.model), "head" if o.head else os.path.basename(o.draft), peer.run(o.llmrun, "--version").splitlines()[0], o.rounds, o.prompts))
     if judged:
         print(judged)
     measure(o)

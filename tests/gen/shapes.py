@@ -6,7 +6,9 @@
 
 The families of tiny_models.py write them: the same keys and tensors as in their tiny models, in true sizes. The vocabulary has 32,768 tokens, and
 big models have fewer layers, so that each file is under 6 GB. A matrix repeats 64 random rows, and experts are alike: a
-step reads and multiplies as much as with a trained model, and its text means nothing. Needs gguf and numpy.
+step reads and multiplies as much as with a trained model, and its text means nothing. Models with a draft head have rows of their own
+for each token, and a head that knows most of them: it is right about as often as trained ones are, where tokens are drawn at
+temperature 1 from all. Needs gguf and numpy.
 """
 import argparse
 import os
@@ -23,7 +25,7 @@ import tiny_encoders                                            # noqa: E402
 import tiny_gemma                                               # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_recurrent                                           # noqa: E402
-from gguf import GGUFWriter                                     # noqa: E402
+from gguf import GGMLQuantizationType, GGUFWriter, quants       # noqa: E402
 from tiny_base import BASE, write_tensors                       # noqa: E402
 
 N_VOCAB, POOL = 32768, 64
@@ -49,6 +51,7 @@ def mxfp4(name):
 
 
 DELTA = dict(tiny_recurrent.DELTA, ctx=32768, d=128, nk=16, taps=4, every=4, hd=256, rot=64, theta=1e7, eps=1e-6, type=q4_k_m)
+HEAD = dict(mtp=True, near=0.002, wrong=0.06, tied=False, out=7.0)
 SHAPES = {                                                      # family, what tiny_base.BASE has not; layers: of the file
     "qwen3-0.6b": (tiny_llama, dict(arch="qwen3", embd=1024, layers=28, heads=16, kv=8, hd=128, ff=3072, theta=1e6, eps=1e-6, type=q8_0)),
     "qwen3moe-30b": (tiny_llama, dict(arch="qwen3moe", embd=2048, layers=12, heads=32, kv=4, hd=128, ff=6144, theta=1e6, eps=1e-6, tied=False,
@@ -56,6 +59,13 @@ SHAPES = {                                                      # family, what t
     "qwen35-2b": (tiny_recurrent, dict(DELTA, embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
     "qwen35moe-35b": (tiny_recurrent, dict(DELTA, arch="qwen35moe", embd=2048, layers=8, heads=16, kv=2, ff=512, nv=32, tied=False,
                                            moe=dict(experts=256, used=8, ff=512, shared=512, norm=True))),
+    # with draft heads whose guesses are accepted about as often as those of trained ones: 1.8, 2.4 and 2.9 tokens a step for 1, 2 and 3;
+    # of one never
+    "qwen35-2b-head": (tiny_recurrent, dict(DELTA, **HEAD, embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
+    "qwen35-2b-never": (tiny_recurrent, dict(DELTA, **HEAD | dict(wrong=1), embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
+    "qwen35-27b-head": (tiny_recurrent, dict(DELTA, **HEAD, embd=5120, layers=16, heads=24, kv=4, ff=17408, nv=48)),
+    "qwen35moe-35b-head": (tiny_recurrent, dict(DELTA, **HEAD, arch="qwen35moe", embd=2048, layers=8, heads=16, kv=2, ff=512, nv=32,
+                                                moe=dict(experts=256, used=8, ff=512, shared=512, norm=True))),
     "lfm2moe-8b": (tiny_recurrent, dict(tiny_recurrent.CONV, arch="lfm2moe", embd=2048, layers=24, heads=32, kv=8, hd=64, ff=7168, dense=2,
                                         attn=(2, 6, 10, 14, 18, 21), moe=dict(experts=32, used=4, ff=1792, shared=0, norm=True), type=q4_k_m)),
     "gpt-oss-20b": (tiny_decoders, dict(tiny_decoders.GPT_OSS, embd=2880, layers=8, heads=64, kv=8, hd=64, ff=2880,
@@ -80,7 +90,12 @@ class Repeated:
         left = int(np.prod(self.shape[:-1]))
         while left > 0:
             self.pool[:left].tofile(f)
-            left -= POOL
+            left -= len(self.pool)
+
+    def swapped(self, share):
+        """The same with a share of the rows in each other's places."""
+        n = round(share * len(self.pool))
+        return Repeated(np.concatenate([np.roll(self.pool[:n], 1, axis=0), self.pool[n:]]), self.shape)
 
 
 class Weights:
@@ -93,13 +108,17 @@ class Weights:
         t = "F32" if plain else self.s["type"](name)
         if t.endswith("_K") and shape[-1] % 256:
             t = "Q8_0"
-        data, raw, _ = blocks.draw(t, self.rng, (POOL, shape[-1]), gain / np.sqrt(shape[-1]))
+        rows = shape[0] if self.s.get("wrong") and name in ("token_embd", "output") else POOL
+        data, raw, _ = blocks.draw(t, self.rng, (rows, shape[-1]), gain / np.sqrt(shape[-1]))
         self.data[name + ".weight"] = (Repeated(data, shape[:-1] + data.shape[-1:]), raw)
         if name.split(".")[-1] in self.s["bias"]:
             self.vector(name + ".bias", shape[:-1], 0.0, 0.4)
 
     def vector(self, name, n, mean, std):
         self.data[name] = ((mean + std * self.rng.standard_normal(n)).astype(np.float32), None)
+
+    def fixed(self, name, matrix):
+        self.data[name] = quants.quantize(matrix, GGMLQuantizationType.Q8_0), GGMLQuantizationType.Q8_0
 
 
 def add_vocab(g):

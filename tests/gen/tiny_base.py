@@ -102,7 +102,9 @@ class Weights:
             self.vector(name + ".bias", shape[:-1], 0.0, 0.4)
 
     def vector(self, name, n, mean, std):
-        v = (mean + std * self.rng.standard_normal(n)).astype(np.float32)
+        self.fixed(name, (mean + std * self.rng.standard_normal(n)).astype(np.float32))
+
+    def fixed(self, name, v):
         self.data[name], self.value[name] = (v, None), v
 
 

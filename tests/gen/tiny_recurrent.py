@@ -27,10 +27,12 @@ def quantised(kind):
 
 
 # nk, nv, d, taps: key heads, value heads, size of their heads, taps of the convolution. attn: the attention layers, in qwen files by
-# a list; every: or the last of so many. rot: rotated part of a head. mtp: a block behind the last layer, which nobody runs. old: `ssm_in` for two
-# matrices. joint: gate and up of the experts in one tensor. dense: leading layers without experts.
+# a list; every: or the last of so many. rot: rotated part of a head. mtp: a draft head behind the last layer; own: with a vocabulary of its own;
+# near: blocks add so little of what they would that the head, which reads the token, is often right; wrong: but for a share of tokens,
+# which it takes for others.
+# old: `ssm_in` for two matrices. joint: gate and up of the experts in one tensor. dense: leading layers without experts.
 # The norm of the output hides the length of q but for its epsilon, which is large here: so a q that is not normed or not scaled is seen.
-COMMON = dict(type=float_types, metric="nmse", mtp=False, old=False, joint=False, ctx=256)
+COMMON = dict(type=float_types, metric="nmse", mtp=False, own=False, near=0, wrong=0, old=False, joint=False, ctx=256)
 DELTA = dict(COMMON, arch="qwen35", eps=2e-3, theta=10000.0, layers=2, every=2, attn=(), heads=2, kv=1, hd=16, rot=8, ff=40,
              nk=2, nv=4, d=8, taps=4)
 CONV = dict(COMMON, arch="lfm2", eps=1e-5, theta=1000000.0, layers=2, attn=(1,), heads=2, kv=1, hd=16, rot=16, ff=40, taps=3, dense=0)
@@ -47,6 +49,8 @@ MODELS = {
     "qwen35_mtp": dict(DELTA, nv=6, taps=3, mtp=True, tied=False),
     "qwen35_even": dict(DELTA, nk=3, nv=3, d=12, attn=(0,)),
     "qwen35moe": dict(DELTA, arch="qwen35moe", moe=MOE, joint=True),
+    "qwen35moe_mtp": dict(DELTA, arch="qwen35moe", moe=MOE, mtp=True, own=True, tied=False),
+    "qwen35_near": dict(DELTA, layers=3, every=3, mtp=True, near=0.06, tied=False, out=4.0),
     "qwen3next": dict(DELTA, arch="qwen3next", moe=MOE),
     "qwen3next_in": dict(DELTA, arch="qwen3next", moe=MOE, old=True),
     "lfm2": dict(CONV, layers=4, attn=(1, 3), greedy=True),
@@ -95,8 +99,27 @@ def draw_layer(w, s, i, b):
     draw_feed(w, s, i, b)
     if i >= s["layers"]:
         w.matrix(b + "nextn.eh_proj", D, 2 * D)
-        for name in ("enorm", "hnorm", "shared_head_norm"):
+        for name in ("enorm", "hnorm") if s["own"] or s["near"] else ("enorm", "hnorm", "shared_head_norm"):
             w.vector(b + "nextn.%s.weight" % name, D, 1.0, 0.2)
+        if s["near"]:
+            draw_near(w, s, b)
+        if s["own"]:
+            w.matrix(b + "nextn.embed_tokens", N_VOCAB, D, gain=np.sqrt(D))
+            w.matrix(b + "nextn.shared_head_head", N_VOCAB, D, gain=s["out"])
+
+
+def draw_near(w, s, b):
+    """A head that begins with the token alone, as the model does. Those that it takes for others have rows of its own embeddings."""
+    w.vector(b + "nextn.enorm.weight", s["embd"], 1.0, 0.0)
+    eye = np.concatenate([np.eye(s["embd"]), np.zeros((s["embd"], s["embd"]))], axis=1).astype(np.float32)
+    w.fixed(b + "nextn.eh_proj.weight", eye)
+    if s["wrong"]:
+        w.data[b + "nextn.embed_tokens.weight"] = w.data["token_embd.weight"][0].swapped(s["wrong"]), w.data["token_embd.weight"][1]
+
+
+def quiet(s):
+    """How much of what they would the blocks of a model add to the stream."""
+    return s["near"] or 1
 
 
 def draw_attention(w, s, b):
@@ -104,7 +127,7 @@ def draw_attention(w, s, b):
     w.matrix(b + "attn_q", 2 * q if is_delta(s) else q, D)
     w.matrix(b + "attn_k", kv, D)
     w.matrix(b + "attn_v", kv, D)
-    w.matrix(b + "attn_output", D, q, gain=2.0 if is_delta(s) else 1.5)
+    w.matrix(b + "attn_output", D, q, gain=(2.0 if is_delta(s) else 1.5) * quiet(s))
     for name in ("attn_q_norm", "attn_k_norm"):
         w.vector(b + name + ".weight", s["hd"], s["sharp"], 0.2 * s["sharp"])
 
@@ -126,7 +149,7 @@ def draw_delta(w, s, b):
         w.matrix(b + "ssm_beta", nv, D, gain=1.5)
         w.matrix(b + "ssm_alpha", nv, D, gain=1.5)
     w.vector(b + "ssm_norm.weight", s["d"], 1.0, 0.2)
-    w.matrix(b + "ssm_out", D, vd, gain=2.0)
+    w.matrix(b + "ssm_out", D, vd, gain=2.0 * quiet(s))
 
 
 def draw_feed(w, s, i, b):
@@ -134,7 +157,7 @@ def draw_feed(w, s, i, b):
     if not m or i < s.get("dense", 0):
         w.matrix(b + "ffn_gate", s["ff"], D, gain=1.5)
         w.matrix(b + "ffn_up", s["ff"], D)
-        w.matrix(b + "ffn_down", D, s["ff"], gain=1.5)
+        w.matrix(b + "ffn_down", D, s["ff"], gain=1.5 * quiet(s))
         return
     E, F = m["experts"], m["ff"]
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5)
@@ -143,7 +166,7 @@ def draw_feed(w, s, i, b):
     else:
         w.matrix(b + "ffn_gate_exps", E, F, D, gain=1.5)
         w.matrix(b + "ffn_up_exps", E, F, D)
-    w.matrix(b + "ffn_down_exps", E, D, F, gain=2.0)
+    w.matrix(b + "ffn_down_exps", E, D, F, gain=2.0 * quiet(s))
     if not is_delta(s):
         w.vector(b + "exp_probs_b.bias", E, 0.0, 0.2)
     if m["shared"]:
@@ -152,7 +175,7 @@ def draw_feed(w, s, i, b):
             as_row(w, b + "ffn_gate_inp_shexp.weight")
         w.matrix(b + "ffn_gate_shexp", m["shared"], D, gain=1.5)
         w.matrix(b + "ffn_up_shexp", m["shared"], D)
-        w.matrix(b + "ffn_down_shexp", D, m["shared"], gain=1.5)
+        w.matrix(b + "ffn_down_shexp", D, m["shared"], gain=1.5 * quiet(s))
 
 
 def as_row(w, name):
