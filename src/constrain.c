@@ -32,9 +32,9 @@ enum {
     CONSTRAIN_WORK = 1 << 23,                         /* units of work that ways to the ends of the answers to a line may take:
                                                        * about a second; after that their ends are not looked for */
     CONSTRAIN_STEP_WORK = 1 << 14,                    /* and those of a token that do not count: a millisecond or two */
-    CONSTRAIN_MASK_WORK = 1 << 25,                    /* the same of steps of the automaton for masks: half a second; after that
+    CONSTRAIN_MASK_WORK = 1 << 26,                    /* the same of steps of the automaton for masks: a second or so; after that
                                                        * the answer fails. What other answers have found costs nothing. */
-    CONSTRAIN_MASK_STEP = 1 << 19,                    /* five milliseconds */
+    CONSTRAIN_MASK_STEP = 1 << 18,                    /* some milliseconds */
     CONSTRAIN_IDLE_MEM = 64 << 20,                    /* bytes of the automata that are kept while nobody uses them, about */
 };
 

@@ -40,6 +40,7 @@ enum {
     GRAM_MEM = 64 << 20,                              /* bytes of the arena */
     GRAM_NODES = 3 << 20,                             /* states, edges and operations while building */
     GRAM_STEPS = 1 << 20,                             /* units of work of a step: configurations, links of stacks, edges */
+    GRAM_FIND_WORK = 4,                               /* units of a look at the table, within a task */
     GRAM_BYTE_STEPS = 1 << 10,                        /* and of a text: four steps and this for each byte */
     GRAM_ITEMS = 1 << 18,                             /* configurations within one step */
     GRAM_WORDS = 1024,                                /* registers of an activation */
@@ -239,6 +240,7 @@ struct gram {
     size_t       at;                                  /* bytes of it that are read */
     int64_t      bank;                                /* units of work that are left for the text */
     uint64_t     worked, work_from, work_most;        /* units of work of all steps; where a task began and where it ends */
+    uint64_t     n_finds;                             /* looks at the table */
     bool         stops;                               /* an interrupt ends steps */
     int64_t      peak;                                /* units of the step that took most */
     uint64_t     n_steps;                             /* that were made; for -v */
@@ -477,7 +479,8 @@ static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) 
 }
 
 /* Where the blob is in the table, or would. */
-static int32_t *gram__slot(const gram *g, const gram__blob *b) {
+static int32_t *gram__slot(gram *g, const gram__blob *b) {
+    g->n_finds++;
     const uint32_t skip = gram__skip(gram__blob_is(b));
     size_t         i = b->hash & (g->table_cap - 1);
     while (g->table[i] && !gram__same(gram__at(g, g->table[i]), b, skip)) i = (i + 1) & (g->table_cap - 1);
@@ -857,7 +860,7 @@ static int32_t gram__push(gram *g, int32_t state, int32_t data, int32_t stack) {
 }
 
 /* The union of two stacks if it is known; 0: it is not. */
-static int32_t gram__known_union(const gram *g, int32_t a, int32_t b) {
+static int32_t gram__known_union(gram *g, int32_t a, int32_t b) {
     uint32_t    space[5];
     gram__blob *m = (gram__blob *)space;
     if (a == b || !b) return a;
@@ -1306,11 +1309,14 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
     if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect_but(g, &id);
     for (int turn = 0;; turn++) {
-        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : (int64_t)min_u64(GRAM_STEPS, g->work_most - g->worked);
+        const uint64_t finds = g->n_finds;
+        const int64_t  left = (int64_t)min_u64(GRAM_STEPS, g->work_most - min_u64(g->worked, g->work_most));
+        const int64_t  fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : left;
         if (g->stops && (g_interrupt || fuel <= 0)) return GRAM_LIMIT;
         g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
         const int32_t set = f(g, id, arg);
-        g->bank -= fuel - g->fuel, g->worked += (uint64_t)min_i64(fuel - g->fuel, fuel);
+        g->bank -= fuel - g->fuel;
+        g->worked += (uint64_t)min_i64(fuel - g->fuel, fuel) + GRAM_FIND_WORK * (g->n_finds - finds);
         g->peak = max_i64(g->peak, fuel - g->fuel);
         if (set && g->stop == GRAM__GO) return set;
         if (g->stop != GRAM__FULL || g->held || turn) return GRAM_LIMIT;
