@@ -15,6 +15,7 @@ FUZZ_SECONDS ?= 60
 TOKENS   ?= 1000000
 TEXTS    ?= 3000
 ANSWERS  ?= 1000
+FAILURES ?= 7
 MODEL    ?= models/pip-f16.gguf
 VOCAB    ?= $(or $(wildcard $(SHARED)/data/vocab/llama-bpe.gguf),$(MODEL))
 DRAFT    ?= models/pip-draft-q8_0.gguf
@@ -32,6 +33,8 @@ BLAS     ?= 1
 EDIT     ?= 1
 # CUDA=0 leaves the kernels for NVIDIA GPUs out, as does a machine without nvcc.
 CUDA     ?= 1
+# Landlock and seccomp; SANDBOX=0 leaves them out, as do sanitizers, which trace the process and start programs.
+SANDBOX  ?= 1
 COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
 # As on the CPU: a multiplication and an addition are fused only where the code says so, denormals are zero.
@@ -42,9 +45,9 @@ GPUS     := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=s
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FAKE     := libcuda.so.1 llmrun bare
 # Programs of the tests, by target; first what takes longest to compile.
-TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge $(FAKE:%=fake/%))
+TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge disturb.so $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
-STRESSED := llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
+STRESSED := llmrun build/test/tests build/test/kernel_tests build/test/disturb.so build/stress/llmrun
 # The roots and their sections, as the roots include them.
 SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
 KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
@@ -90,9 +93,9 @@ levels:                                ## kernels at every CPU level on any mach
 programs:                              ## what make test, make levels and make stress run
 	+@$(PARALLEL) $(TESTED) $(EMULATED) $(STRESSED)
 
-test-all:                              ## make test, then make stress, which also takes every combination of make test
+test-all:                              ## make test, then make stress, which also takes every combination of make test, and makes every call for memory and files fail
 	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory stress
+	@$(MAKE) --no-print-directory stress FAILURES=1
 
 san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge $(FAKE:%=build/san/fake/%) ## every test under the address and undefined-behaviour sanitizers, then make tsan
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
@@ -110,9 +113,9 @@ attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/
 	  $(MAKE) --no-print-directory fuzzers FUZZ_SECONDS=20 || bad="$$bad fuzzers"; \
 	  set -- $$bad; echo "attack: $$((4 - $$#)) passed, $$# failed$${bad:+:$$bad}"; [ $$# = 0 ]
 
-stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
+stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses; of calls for memory and files each FAILURES-th (7) fails
 	+@$(PARALLEL) $(STRESSED)
-	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) FAILURES=$(FAILURES) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
 fuzz: build/test/judge                 ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
 	@$(PYTHON) tests/rule.py build/test/judge --tokens $(TOKENS) $(RULE)
@@ -189,11 +192,11 @@ bench-embed-speed: llmrun              ## MODEL: texts embedded in llmrun and in
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
-quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
-	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
+quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf, or the public smollm2 or gemma3 in REAL), as Markdown; LLAMA_CPP=DIR: beside it; QUALITY="--types Q4_0"
+	@REAL="$(REAL)" LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL) $(QUALITY)
 
-gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
-	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
+fidelity: llmrun                       ## rounding of activations and caches, weights apart: public models in REAL, Pip, Pip with outliers; beside llama-perplexity in PEER, as Markdown; FIDELITY="--models smollm2 --types Q8_0"
+	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/bench/fidelity.py --llmrun ./llmrun $(FIDELITY)
 
 results: llmrun                        ## MINUTES (15) of llmrun beside PEERS and IK (folders with llama-bench), models in MODEL_DIR; rows go to tests/bench/results/, then plots
 	@RESULTS="$(RESULTS)" $(PYTHON) tests/bench/measure.py --llmrun ./llmrun --peers "$(PEERS)" --ik "$(IK)" --model-dir "$(MODEL_DIR)" --minutes $(MINUTES) $(RESULTS)
@@ -211,6 +214,7 @@ syntax: build/seen/llmrun.h build/seen/kernels.h ## errors and warnings of the p
 	@together() { for i; do echo "#line 1 \"tests/$$i.c\""; sed 's/^#include "t_.*//' tests/$$i.c; done; }; \
 	  together $(SUITES) | $(SYNTAX) $(SEEING) -DGGML_KERNELS_DECLARE -x c - && \
 	  together $(KERNEL_SUITES) | $(SYNTAX) $(SEEING) $(SEEING_KERNELS) -include build/seen/kernels.h -x c -
+	@$(SYNTAX) tests/disturb.c
 
 sections:                              ## sections: contents, layers, public functions and fields
 	awk -v summary=1 -f tests/sections.awk llmrun.c ggml_kernels.h
@@ -282,7 +286,8 @@ STRESS_stress := 1
 # The folder of a target, build/VARIANT/FILE, names the variant.
 variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
-DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
+UNBOXED   = $(if $(filter 0,$(SANDBOX))$(findstring -fsanitize,$(FLAGS_$(variant)) $(CFLAGS)),-DLLMRUN_SANDBOX=0)
+DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0) $(UNBOXED)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
 OBJECT    = $(COMPILE) -MMD -MP -c -o $@
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function
@@ -559,6 +564,11 @@ build/omp/static build/omp/dynamic: build/omp/%: build/omp/%.o build/main/kernel
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/seen_llmrun.o build/fuzz/kernels.o
 	$(LINK)
 
+# Calls of the command for memory and files, counted, failing, or written down (LD_PRELOAD).
+build/%/disturb.so: tests/disturb.c
+	@mkdir -p $(@D)
+	$(CC) -O1 $(BASE) $(CFLAGS) -fPIC -shared -o $@ $< -ldl -lpthread
+
 # A driver for tests, the image that it takes, and the program with that image and with none.
 build/%/fake/libcuda.so.1: tests/fake_cuda.c tests/emu_cuda.h $(KERNELS) Makefile
 	@mkdir -p $(@D)
@@ -580,4 +590,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help

@@ -7,6 +7,7 @@
  *   [k]         formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
  *   [base]      (die log err min max mem bytes str out clock rng digest hmap utf8 chars progress jw) exit codes, log,
  *               memory, text, JSON, output
+ *   [sandbox]   what a run gives up: files, programs, the network; shared libraries <- k base
  *   [host]      limits of this machine: CPUs, memory, cgroups
  *   [pool]      worker threads and barriers                                        <- k base host
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
@@ -22,10 +23,10 @@
  *   [gbnf]      grammars in GBNF                                                   <- base gram lang
  *   [schema]    JSON Schema: documents and their normal form                       <- base val lang num
  *   [json]      JSON values as rules of an automaton                               <- base gram lang num schema
- *   [gpu]       NVIDIA GPUs through the driver                                     <- k base
+ *   [gpu]       NVIDIA GPUs through the driver                                     <- k base sandbox
  *   [dev]       the device: memory, batches, plans and the threads that run them   <- k base pool gpu
  *   [dev_gpu]   the part of a plan that GPUs run                                   <- k base gpu dev
- *   [ops]       the operations of a step: a row for each kind                      <- k base pool gpu dev dev_gpu
+ *   [ops]       the operations of a step: a row for each kind                      <- k base sandbox pool gpu dev dev_gpu
  *   [arch]      architectures and their tensors as data                            <- base gguf dev
  *   [model]     weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
  *   [kv]        paged key/value cache in groups of layers, recurrent states        <- k base dev arch
@@ -59,7 +60,7 @@
  *   [screen]    text on a terminal: lines that end between words, attributes       <- base
  *   [text]      one request, its text streamed
  *               <- k base tok kv samp constrain engine gen chat sched spec screen
- *   [term]      messages from a person or a pipe: editing, history, paste          <- base screen
+ *   [term]      messages from a person or a pipe: editing, history, paste          <- base sandbox screen
  *   [talk]      a conversation, turn by turn
  *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
@@ -79,7 +80,7 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base tok ops arch model constrain calls req spec term talk quant cli topics
+ *               <- k base sandbox tok ops arch model constrain calls req spec term talk quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -96,6 +97,9 @@
 #endif
 #ifndef LLMRUN_CUDA
 #define LLMRUN_CUDA 1                                 /* 0: without GPUs */
+#endif
+#ifndef LLMRUN_SANDBOX
+#define LLMRUN_SANDBOX 1                              /* 0: without Landlock and seccomp */
 #endif
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
@@ -127,8 +131,10 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -136,7 +142,10 @@
 #include <time.h>
 #include <unistd.h>
 #include <wchar.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -148,6 +157,7 @@
 #include "ggml_kernels.h"
 
 #include "src/base.c"
+#include "src/sandbox.c"
 #include "src/host.c"
 #include "src/pool.c"
 #include "src/gguf.c"

@@ -4,7 +4,8 @@
  * Invariants: stdout carries the answer and nothing else, and whatever was written is flushed and checked before exit 0; no file
  * is written that the run reads; after an interrupt one line names a result that is missing or not complete.
  * To add an action: 1 its name in cli_act; 2 a row of cli_opts of kind OPT_ACT, and its bit in the rows of the options that it
- * takes; 3 a function here; 4 a row of act_table.
+ * takes; 3 a function here; 4 a row of act_table, of act_needs where it may do more than others,
+ * and of act_files for a new option that names a file.
  * Public: act_finish, act_run, act_signals, act_streams, act_lost. */
 
 enum { ACT_PROMPT_MAX = 1 << 30 };                    /* bytes of prompt from -p, -f and standard input together */
@@ -189,29 +190,52 @@ static bool act__apart(const char *path, const char *from, const char *what, err
     return !same || err_set(e, EXIT_INPUT, "%s: is the %s itself, expected another file to write", path, what);
 }
 
+/* The files that options name, by the field of config with the name. */
+static const struct act_file {
+    size_t      at;
+    bool        list;                                 /* a cli_list, else one name */
+    uint32_t    read, written;                        /* the actions, as ON(...) bits; written: created or replaced too */
+    const char *what;                                 /* in errors, of one that is read */
+} act_files[] = {
+    {AT(model),              false, ON_ALL,         0,                         "model"},
+    {AT(models),             true,  ON_ALL,         0,                         "model"},
+    {AT(spec.draft),         false, ON_ALL,         0,                         "model"},
+    {AT(bench.draft),        false, ON_ALL,         0,                         "model"},
+    {AT(files),              true,  ON_ALL,         0,                         "prompt"},
+    {AT(inputs),             true,  ON(MERGE),      0,                         "input"},
+    {AT(batch_files),        true,  ON_ALL,         0,                         "batch file"},
+    {AT(kv.cache),           false, ON_ALL,         ON_ANSWER,                 "prompt cache"},
+    {AT(spec.cache),         false, ON_ALL,         ON_ANSWER,                 "lookup cache"},
+    {AT(imatrix),            false, ON_ALL,         0,                         "importance matrix"},
+    {AT(in_files),           true,  ON_ALL,         0,                         "importance matrix"},
+    {AT(calibrate),          false, ON_ALL,         0,                         "text"},
+    {AT(chat.messages),      false, ON_ALL,         0,                         "messages"},
+    {AT(chat.tools),         false, ON_ALL,         0,                         "tools"},
+    {AT(chat.template_file), false, ON_ALL,         0,                         "template"},
+    {AT(hold.grammar_file),  false, ON_ALL,         0,                         "grammar"},
+    {AT(hold.schema_file),   false, ON_ALL,         0,                         "schema"},
+    {AT(system_file),        false, ON_ALL,         0,                         "system message"},
+    {AT(what),               false, ON(DIVERGENCE), ON(LOGITS) | ON(IMATRIX),  "base"},
+    {AT(output),             false, 0,              ON_ALL,                    NULL},
+    {AT(plot),               false, 0,              ON_BENCH | ON(QUALITY),    NULL},
+    {AT(eval.base),          false, 0,              ON(PERPLEXITY),            NULL},
+};
+enum { ACT_FILES = sizeof act_files / sizeof *act_files };
+
+/* The names in the field of a row; *n: how many, of which some may be NULL. */
+static const char *const *act__names(const config *c, const struct act_file *f, int *n) {
+    const void     *field = (const char *)c + f->at;
+    const cli_list *list = field;
+    *n = f->list ? list->n : 1;
+    return f->list ? list->v : field;
+}
+
 /* Whether it is none of the files that the options name as input. */
 static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) {
-    static const struct {
-        size_t      at;
-        bool        list;                             /* a cli_list, else one name */
-        const char *what;
-    } inputs[] = {
-        {AT(model),       false, "model"},             {AT(models),   true,  "model"},
-        {AT(spec.draft),  false, "model"},             {AT(bench.draft), false, "model"},
-        {AT(files),       true,  "prompt"},            {AT(inputs),   true,  "input"},
-        {AT(kv.cache),    false, "prompt cache"},      {AT(spec.cache), false, "lookup cache"},
-        {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
-        {AT(calibrate),   false, "text"},              {AT(chat.messages), false, "messages"},
-        {AT(chat.tools),  false, "tools"},             {AT(chat.template_file), false, "template"},
-        {AT(hold.grammar_file), false, "grammar"},     {AT(hold.schema_file), false, "schema"},
-        {AT(system_file), false, "system message"},
-    };
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        const void       *field = (const char *)c + inputs[i].at;
-        const cli_list   *list = field;
-        const char *const *name = inputs[i].list ? list->v : field;
-        for (int k = 0; k < (inputs[i].list ? list->n : 1); k++)
-            if (!act__apart(path, name[k], inputs[i].what, e)) return false;
+    for (int i = 0, n; i < ACT_FILES; i++) {
+        const char *const *name = act__names(c, &act_files[i], &n);
+        for (int k = 0; k < n && act_files[i].read >> c->action & 1; k++)
+            if (!act__apart(path, name[k], act_files[i].what, e)) return false;
     }
     return true;
 }
@@ -593,7 +617,7 @@ static bool act__divergence(act_job *r, err_t *e) {
     engine_opts      fo = c->fwd;
     eval_base     b;
     eval_plan     plan;
-    if ((c->output && !act__apart(c->output, c->what, "base", e)) || !eval_base_open(&b, c->what, e)) return false;
+    if (!eval_base_open(&b, c->what, e)) return false;
     fo.n_ctx = b.n_ctx;
     engine *en = NULL;
     bool    ok = eval_plan_base(&plan, &b, &c->eval, e) &&
@@ -821,7 +845,7 @@ static void act__mask_ids(act_job *r, const uint32_t *bits, bool complete, str *
 
 /* The first byte of the text that does not fit: as EXIT_NO, or the limit that was reached. */
 static bool act__mask_refused(const act_job *r, err_t *e) {
-    constrain_seq *s = constrain_seq_new(r->held, false, NULL);
+    constrain_seq *s = constrain_seq_new(r->held, false, NULL, 1);
     const bytes    text = str_bytes(&r->text);
     size_t         at = 0;
     while (at < text.n && constrain_feed(s, (bytes){text.p + at, 1})) at++;
@@ -837,7 +861,7 @@ static bool act__mask(act_job *r, err_t *e) {
         !tok_encode(r->vocab, str_bytes(&r->text), TOK_MIDDLE | (r->c->special == 1 ? TOK_SPECIAL : 0), &r->ids, e))
         return false;
     if (!act__hold(r, e) || !out_begin(&r->out, e)) return false;
-    constrain_seq  *s = constrain_seq_new(r->held, false, NULL);
+    constrain_seq  *s = constrain_seq_new(r->held, false, NULL, 1);
     const uint32_t *bits = NULL;
     bool            ok = true;
     if (strcmp(r->c->format, "csv") == 0) ok = act__mask_rows(r, s, &out);
@@ -1045,13 +1069,18 @@ static bool act__quantize(act_job *r, err_t *e) {
     return (r->c->quant.dry_run || act__apart_from_inputs(r->c, r->c->output, e)) && act__guided(r, act__use_quantize, e);
 }
 
+/* The folder of temporary files of --quality. */
+static const char *act__folder(void) {
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
 static bool act__use_quality(act_job *r, const quant_opts *o, err_t *e) {
     const config *c = r->c;
-    const char   *folder = getenv("TMPDIR");
     engine_opts   fo = c->fwd;
     out_t         svg = {stdout, "stdout", 0, false};
     str           source = {0};
-    quality_job   j = {.g = r->g, .v = r->vocab, .ids = &r->ids, .types = c->what, .folder = folder && *folder ? folder : "/tmp",
+    quality_job   j = {.g = r->g, .v = r->vocab, .ids = &r->ids, .types = c->what, .folder = act__folder(),
                        .fo = &fo, .ko = &c->kv, .eval = &c->eval, .quant = o};
     if (fo.n_ctx < 0) fo.n_ctx = EVAL_CTX;
     j.bos = tok_start(r->vocab, c->bos);
@@ -1156,38 +1185,6 @@ static bool act__batch_seed(const config *c, const char *records, uint64_t *seed
     return !e->code;
 }
 
-static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-/* Appends the files whose names match, in sorted order. The caller frees the names. */
-static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
-    glob_t    found = {0};
-    const int got = glob(pattern, 0, NULL, &found);
-    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, str_dup(found.gl_pathv[i]));
-    globfree(&found);
-    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file name matches", pattern);
-    return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
-}
-
-/* The files of --batch; a name of no file is tried as a pattern. */
-static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
-    for (int i = 0; !e->code && i < c->inputs.n; i++) {
-        const char *name = c->inputs.v[i];
-        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, str_dup(name));
-        else act__match_files(name, files, e);
-    }
-    for (int i = 0; !e->code && c->output && i < files->n; i++) act__apart(c->output, files->v[i], "batch file", e);
-    files->n_own = files->n;
-    if (e->code) return false;
-    const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
-    memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
-    qsort(sorted, (size_t)files->n, sizeof *sorted, act__by_text);
-    for (int i = 1; i < files->n; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
-    mem_free(sorted);
-    return !e->code;
-}
-
 /* The chat template of a batch, by which a plain line is a message. Where no option asks for a chat, a template that is missing
  * or cannot be read is an error of the lines that need it alone. */
 static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
@@ -1287,7 +1284,6 @@ static bool act__batch_template(const config *c, batch_job *job, err_t *e) {
 
 /* What a batch needs beside its job. */
 typedef struct {
-    cli_list files;
     str      seed;                                    /* as a setting */
     str      records;                                 /* the file of the records; empty: stdout */
     str      report;                                  /* of a dry run */
@@ -1296,7 +1292,6 @@ typedef struct {
 
 static void act__lines_drop(act_lines *l, batch_job *job) {
     table_template_drop(&job->prompt);
-    cli_list_drop(&l->files);
     forms_drop(&l->forms);
     str_drop_all(&l->seed, &l->records, &l->report);
 }
@@ -1311,9 +1306,9 @@ static bool act__batch_prepare(act_job *r, batch_job *job, act_lines *l, err_t *
         return err_set(e, EXIT_INPUT, "--resume: vectors without records cannot go on, expected -o FILE.jsonl or FILE.json");
     r->vocab = tok_load(r->g, c->pre, e);
     bool ok = r->vocab && act__hold(r, e) && batch_fields(&c->batch, job, e) && act__batch_template(c, job, e) &&
-              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, &l->files, e);
-    job->path = l->files.v;
-    job->n_paths = l->files.n;
+              (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e));
+    job->path = c->batch_files.v;
+    job->n_paths = c->batch_files.n;
     ok = ok && batch_check(job, &c->batch, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
          act__batch_file(r, job, &l->records, e) && act__batch_seed(c, l->records.p, &job->seed, &job->own_seeds, &l->seed, e);
     job->hold = &r->hold;
@@ -1461,8 +1456,8 @@ static bool act__batch(act_job *r, err_t *e) {
     if (!e->code) bad = act__batch_answer(r, en, guesser, &job, &lines, &cut, e);
     if (lines.report.n) out_put(&r->out, lines.report.p, lines.report.n), out_flush(&r->out);
     if (bad > 0 && c->batch.dry) err_set(e, EXIT_NO, "%s%s: %lld line%s wrong", c->inputs.v[0],
-                                         lines.files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
-    else if (bad >= 0) act__batch_negative(c->inputs.v[0], lines.files.n > 1, bad, cut, e);
+                                         c->batch_files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+    else if (bad >= 0) act__batch_negative(c->inputs.v[0], c->batch_files.n > 1, bad, cut, e);
     if (job.file) out_end(job.file, e);
     act__lines_drop(&lines, &job);
     spec_close(guesser);
@@ -1741,6 +1736,38 @@ static bool act__check_shard(config *c, err_t *e) {
     return true;
 }
 
+static int act__by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Appends the files whose names match, in sorted order. The caller frees the names. */
+static bool act__match_files(const char *pattern, cli_list *files, err_t *e) {
+    glob_t    found = {0};
+    const int got = glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; !got && i < found.gl_pathc; i++) cli_push(files, str_dup(found.gl_pathv[i]));
+    globfree(&found);
+    if (got == GLOB_NOMATCH) return err_set(e, EXIT_INPUT, "%s: no file name matches", pattern);
+    return !got || err_set(e, EXIT_RESOURCE, "%s: its files cannot be listed", pattern);
+}
+
+/* The files of --batch; a name of no file is tried as a pattern. */
+static bool act__batch_files(config *c, err_t *e) {
+    cli_list *files = &c->batch_files;
+    for (int i = 0; !e->code && i < c->inputs.n; i++) {
+        const char *name = c->inputs.v[i];
+        if (!strpbrk(name, "*?[") || access(name, F_OK) == 0) cli_push(files, str_dup(name));
+        else act__match_files(name, files, e);
+    }
+    files->n_own = files->n;
+    if (e->code) return false;
+    const char **sorted = mem_new((size_t)files->n, sizeof *sorted);
+    memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
+    qsort(sorted, (size_t)files->n, sizeof *sorted, act__by_text);
+    for (int i = 1; i < files->n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
+    mem_free(sorted);
+    return !e->code;
+}
+
 static bool act__check_batch(config *c, err_t *e) {
     enum { BLOCK = LLMRUN_STRESS ? 2 : 8 };           /* tokens: half of a sequence's last block is empty, and a batch has many */
     for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
@@ -1748,7 +1775,7 @@ static bool act__check_batch(config *c, err_t *e) {
     if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
     c->batch.dry = c->quant.dry_run;
     if (c->batch.dry && c->resume) return err_set(e, EXIT_INPUT, "--dry-run and --resume disagree: a dry run reads all lines");
-    return act__check_shard(c, e);
+    return act__check_shard(c, e) && act__batch_files(c, e);
 }
 
 /* A vector goes to a file as floats, unless a form is asked for. */
@@ -1918,6 +1945,51 @@ static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *
     return false;
 }
 
+/* A model may be in several files. */
+static void act__confine_input(sandbox *s, const char *path) {
+    str part = {0};
+    sandbox_read(s, path);
+    for (uint64_t i = 1; gguf_other_part(path, i, &part); i++) sandbox_read(s, part.p);
+    str_drop(&part);
+}
+
+/* What an action may do in the sandbox beside using the files of act_files, as bits of sandbox_need; most need nothing. */
+static const uint8_t act_needs[N_ACTS] = {
+    [ACT_TALK] = SANDBOX_FILES,                       /* /read, /load and /save name files */
+};
+
+/* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
+ * names its files. Libraries and the driver of a GPU are opened before, and the process that runs editors is begun. */
+static void act__confine(const config *c) {
+    const bool talks = c->action == ACT_TALK || act__may_talk(c);
+    unsigned   needs = act_needs[talks ? ACT_TALK : c->action];
+    sandbox    s;
+    err_t      none = {0};
+    str        more = {0};
+    if (c->no_sandbox) needs |= SANDBOX_ALL;
+    if ((c->action == ACT_DEVICES || (ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers)) && gpu_count(&none) > 0)
+        needs |= SANDBOX_DEVICES;
+    if (c->action == ACT_VERSION) term_edits(), ops_blas_open(&none);          /* what it reports is found before */
+    if (talks) talk_start_editor();
+    sandbox_begin(&s, needs);
+    for (int i = 0, n; i < ACT_FILES; i++) {
+        const struct act_file *f = &act_files[i];
+        const char *const     *name = act__names(c, f, &n);
+        const bool             keeps = f->written >> c->action & 1 && !(f->at == AT(kv.cache) && c->kv.cache_ro);
+        for (int k = 0; k < n; k++) {
+            if (!name[k] || strcmp(name[k], "-") == 0) continue;
+            if (f->read >> c->action & 1) act__confine_input(&s, name[k]);
+            if (keeps) sandbox_write(&s, name[k]);
+        }
+    }
+    if (ON_LINES >> c->action & 1 && c->output) str_fmt(&more, "%s.jsonl", c->output);     /* records of a table or a list */
+    if (c->action == ACT_QUALITY) str_fmt(&more, "%s/", act__folder());
+    if (more.n) sandbox_write(&s, more.p);
+    sandbox_enter(&s);
+    log_info("sandbox     %s", sandbox_holds());
+    str_drop(&more);
+}
+
 /* The output, the prompt and the action, in this order. */
 static bool act__work(act_job *r, const act_row *row, err_t *e) {
     const config *c = r->c;
@@ -1949,6 +2021,7 @@ static bool act_run(config *c, double t_start, err_t *e) {
     const bool     opens = (row->has & WITH_MODEL) == WITH_MODEL;
     gguf_file      g;
     act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {.f = stdout, .name = "stdout"}, .t_start = t_start};
+    act__confine(c);
     if (!opens) return act__work(&r, row, e);
     if (!act__open_model(c, row, &g, e)) return false;
     act__note_escapes(c);

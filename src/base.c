@@ -8,15 +8,16 @@
  * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
  * bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked,
  * bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, bytes_digest, digest_eq, str_reserve, str_add, str_dup, str_put,
- * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all,
+ * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_base_name, str_real, str_read, str_read_all,
  * str_read_file, str_char, str_utf8, str_visible, str_visible_line, str_json, str_json_plain, str_json_exact, str_json_copy,
- * str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create,
- * out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret,
- * hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_visible, utf8_bad, utf8_head,
- * utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns,
- * progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line, bytes_cut_member, bytes_member,
- * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open,
- * jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create, out_sync,
+ * out_cut, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh,
+ * rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_visible,
+ * utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due,
+ * progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line,
+ * bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight,
+ * jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64,
+ * jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, digest, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -526,6 +527,15 @@ static const char *str_base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+/* Appends a path with its links resolved; one that names nothing is appended as it is. False: e is set. */
+static bool str_real(str *s, const char *path, err_t *e) {
+    char *real = realpath(path, NULL);
+    if (!real && errno != ENOENT) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    str_put(s, real ? real : path);
+    mem_free(real);
+    return true;
+}
+
 /* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that
  * is not open; -1: it failed, and e is set. */
 static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e) {
@@ -682,12 +692,26 @@ static int out_create(const char *path, int flags, const struct stat *like) {
     return -1;
 }
 
+/* Puts a file or a folder on disk, where its kind can be. False: see errno. */
+static bool out_sync(int fd) {
+    while (fsync(fd))
+        if (errno != EINTR) return errno == EINVAL || errno == ENOSYS;
+    return true;
+}
+
+/* Makes a file n bytes long. False: see errno. */
+static bool out_cut(int fd, off_t n) {
+    while (ftruncate(fd, n))
+        if (errno != EINTR) return false;
+    return true;
+}
+
 /* Flushes the folder of a file that has just got its name. Not all file systems can: only a failed write is false. */
 static bool out_sync_folder(const char *path) {
     char *folder = str_dup(path), *slash = strrchr(folder, '/');
     if (slash) slash[1] = 0;
     const int  fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool ok = fd < 0 || fsync(fd) == 0 || errno != EIO;
+    const bool ok = fd < 0 || out_sync(fd) || errno != EIO;
     if (fd >= 0) close(fd);
     mem_free(folder);
     return ok;
@@ -696,7 +720,7 @@ static bool out_sync_folder(const char *path) {
 /* Gives a complete file of out_create() the name `path`, where it replaces what is there: all of it is on disk before, the
  * name is afterwards. fd stays open. False: see errno. */
 static bool out_replace(int fd, const char *tmp, const char *path) {
-    if (fsync(fd) || rename(tmp, path)) return false;
+    if (!out_sync(fd) || rename(tmp, path)) return false;
     out_settle(tmp, true);
     return out_sync_folder(path);
 }
@@ -714,14 +738,22 @@ static bool out_begin(out_t *o, err_t *e) {
     if (o->begun) return true;
     o->begun = true;
     out_settle(o->name, true);
-    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0)
+    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || out_cut(fileno(o->f), 0))
         return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
 
-/* Closes the file. On failure e is set; a closed pipe is no failure. */
+/* Puts the file on disk, its name too. */
+static void out__keep(out_t *o) {
+    struct stat st;
+    if (o->why || !o->begun || o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode)) return;
+    if (!out_sync(fileno(o->f)) || !out_sync_folder(o->name)) o->why = errno;
+}
+
+/* Closes the file, which is on disk then. On failure e is set; a closed pipe is no failure. */
 static bool out_end(out_t *o, err_t *e) {
     out_flush(o);
+    out__keep(o);
     out_settle(o->name, false);
     errno = 0;
     if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;

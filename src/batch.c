@@ -822,7 +822,7 @@ static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
     r.index = l->n_asked++ * r.n;
     r.keep = l->q.n_prompt > 1 ? INT_MAX : l->keep;
     r.logprobs = r.logprobs || b->job->fields & REQ_LOGPROB;
-    r.owner = l;
+    r.owner = l, r.share = l->q.n;
     if (!l->answer) {
         l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
         l->next = b->begun;
@@ -908,20 +908,21 @@ static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
     return l->held != NULL;
 }
 
-/* The line that waits longest begins: it becomes b->open, or its error is written. False: writing failed. */
+/* The line that waits longest begins: it becomes b->open, or its error is written; after an interrupt neither. False: writing
+ * failed. */
 static bool batch__open(batch_work *b, err_t *e) {
     batch_line *l = b->line[b->first++];
     err_t       why = {0};
     b->tokens -= l->n_ids;
     if (batch__hold(b, l, &why)) return b->open = l, true;
-    const bool ok = batch__fail(b, l, why.code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why.text, e);
+    const bool ok = g_interrupt || batch__fail(b, l, why.code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why.text, e);
     batch__line_free(l);
     return ok;
 }
 
 /* Gives lines to the schedule as long as it has room. */
 static bool batch__feed(batch_work *b, err_t *e) {
-    while (sched_has_room(b->sc)) {
+    while (sched_has_room(b->sc) && !g_interrupt) {
         if (!b->open && b->first == b->n) return true;
         if (!b->open && !batch__open(b, e)) return false;
         if (!b->open) continue;

@@ -6,7 +6,7 @@
  * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs); 3 its name in act__settings, if
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_or,
- * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name,
+ * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_unescape, cli_act_name,
  * cli_effective, cli_lacks, cli_instead, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
@@ -26,7 +26,7 @@ static const char *cli_build(void) {
     return text;
 }
 
-enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
+enum { CLI_OPTS_MAX = 208 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
@@ -73,7 +73,7 @@ typedef struct {
     str         own_output;                           /* output, {shard} replaced */
     const char *system_file;                          /* NULL: not given */
     str         own_system;                           /* its text */
-    bool        json, escape, blas, no_stdin;
+    bool        json, escape, blas, no_stdin, no_sandbox;
     int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
@@ -92,6 +92,7 @@ typedef struct {
     calib_opts  calib;
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
+    cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
     samp_opts   samp;
     spec_opts   spec;
     eval_opts   eval;
@@ -403,6 +404,9 @@ static const cli_opt cli_opts[] = {
              "processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0, 0, GROUP_RUN, ON_STEPS,
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
+    {"--no-sandbox",                    NULL,         OPT_ON,   AT(no_sandbox),      0, 0, GROUP_RUN, ON_ALL,
+     .help = "keep access to other files than those of the command line, to programs and the network, which a run gives up "
+             "before it reads a file (Landlock, seccomp); --version and -v say what holds"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
     {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,
@@ -1568,7 +1572,7 @@ static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
 }
 
 /* Frees the list and those of its texts that it owns. */
-static void cli_list_drop(cli_list *l) {
+static void cli__list_drop(cli_list *l) {
     for (int i = 0; i < l->n_own; i++) mem_free((void *)(uintptr_t)l->v[i]);
     mem_free(l->v);
     *l = (cli_list){0};
@@ -1672,16 +1676,17 @@ static bool cli_finish(config *c, err_t *e) {
 
 /* Frees the lists of a config. */
 static void cli_drop(config *c) {
-    cli_list_drop(&c->stop);
-    cli_list_drop(&c->bias);
-    cli_list_drop(&c->breakers);
-    cli_list_drop(&c->in_files);
-    cli_list_drop(&c->inputs);
-    cli_list_drop(&c->files);
-    cli_list_drop(&c->tensor_types);
-    cli_list_drop(&c->models);
-    cli_list_drop(&c->idle);
-    cli_list_drop(&c->again);
+    cli__list_drop(&c->stop);
+    cli__list_drop(&c->bias);
+    cli__list_drop(&c->breakers);
+    cli__list_drop(&c->in_files);
+    cli__list_drop(&c->inputs);
+    cli__list_drop(&c->batch_files);
+    cli__list_drop(&c->files);
+    cli__list_drop(&c->tensor_types);
+    cli__list_drop(&c->models);
+    cli__list_drop(&c->idle);
+    cli__list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
     str_drop_all(&c->own_output, &c->own_system);
 }

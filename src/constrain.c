@@ -29,6 +29,13 @@ enum {
     CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may be between thinking and the constraint */
     CONSTRAIN_STATES = 500000,                        /* of the regular languages of a schema */
     CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
+    CONSTRAIN_WORK = 1 << 23,                         /* units of work that ways to the ends of the answers to a line may take:
+                                                       * about a second; after that their ends are not looked for */
+    CONSTRAIN_STEP_WORK = 1 << 14,                    /* and those of a token that do not count: a millisecond or two */
+    CONSTRAIN_MASK_WORK = 1 << 25,                    /* the same of steps of the automaton for masks: half a second; after that
+                                                       * the answer fails. What other answers have found costs nothing. */
+    CONSTRAIN_MASK_STEP = 1 << 19,                    /* five milliseconds */
+    CONSTRAIN_IDLE_MEM = 64 << 20,                    /* bytes of the automata that are kept while nobody uses them, about */
 };
 
 typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE,
@@ -306,6 +313,8 @@ static constrain *constrain__try(const constrain_spec *o, const tok_vocab *v, co
         err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
     const int32_t root = why.code ? 0 : constrain__build(c, o, &why);
     if (!why.code) gram_seal(c->g, root, &why);
+    if (!why.code && c->close && w && !gram_ways(c->g))
+        err_set(&why, EXIT_RESOURCE, "out of memory: ways to the end of a constraint");
     if (!why.code && w && !(c->m = mask_new(c->g, w)))
         err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
@@ -446,17 +455,20 @@ static str constrain__key(const constrain_spec *o) {
     return key;
 }
 
-/* Frees the constraint that nobody uses and that was asked for before all such, where there are too many of them. */
+/* Frees constraints that nobody uses, those first that were asked for before all such, where there are too many of them. */
 static void constrain__evict(constrain_cache *k) {
-    int idle = 0, oldest = -1;
-    for (int i = 0; i < k->n; i++) {
-        if (k->c[i]->users > 1) continue;
-        if (oldest < 0 || k->c[i]->used < k->c[oldest]->used) oldest = i;
-        idle++;
+    for (;;) {
+        int    idle = 0, oldest = -1;
+        size_t size = 0;
+        for (int i = 0; i < k->n; i++) {
+            if (k->c[i]->users > 1) continue;
+            if (oldest < 0 || k->c[i]->used < k->c[oldest]->used) oldest = i;
+            idle++, size += k->c[i]->g ? gram_bytes(k->c[i]->g) : 0;
+        }
+        if (idle <= CONSTRAIN_IDLE && (idle < 2 || size <= CONSTRAIN_IDLE_MEM)) return;
+        constrain_close(k->c[oldest]);
+        k->c[oldest] = k->c[--k->n];
     }
-    if (idle <= CONSTRAIN_IDLE) return;
-    constrain_close(k->c[oldest]);
-    k->c[oldest] = k->c[--k->n];
 }
 
 static constrain *constrain__find(const constrain_cache *k, const str *key) {
@@ -475,11 +487,16 @@ static bool constrain__noted(const constrain_cache *k, const constrain *c) {
 /* What the key of a refused constraint has besides: its message begins with the path. */
 static void constrain__key_path(str *key, const constrain_spec *o) { constrain__key_text(key, bytes_of(o->path ? o->path : "")); }
 
-/* Compiles the constraint and keeps it under its key, which becomes its own. */
+/* Compiles the constraint and keeps it under its key, which becomes its own. NULL: an interrupt came. */
 static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, str key) {
     err_t why = {0};
     if (!k->words) k->words = mask_vocab_new(k->v);
     constrain *c = constrain_open(o, k->v, k->words, &why);
+    if (g_interrupt) {                                /* what it has ended is not the constraint's fault */
+        constrain_close(c);
+        str_drop(&key);
+        return NULL;
+    }
     if (!c) {                                         /* it is kept, so that it is not tried again */
         c = mem_new(1, sizeof *c);
         *c = (constrain){.users = 1, .err = why};
@@ -504,6 +521,7 @@ static constrain *constrain_get(constrain_cache *k, const constrain_spec *o, err
     }
     if (c) str_drop(&key);
     else c = constrain__add(k, o, key);
+    if (!c) return err_set(e, EXIT_INPUT, "interrupted before the constraint was compiled"), NULL;
     c->used = ++k->asked;
     const err_t why = c->err;
     c->users += !why.code;
@@ -534,18 +552,22 @@ struct constrain_seq {
     bool           strip;                             /* the next token loses its leading blank */
     bool           refused;                           /* a token came that is not allowed */
     const tok_ids *ends;                              /* further tokens that end an answer; NULL: none */
+    uint64_t       budget;                            /* units of work for ways to its end that are left, */
+    uint64_t       work;                              /* and for masks */
     int32_t        n_bits;                            /* ids of the vocabulary */
     uint32_t       bits[];
 };
 
-/* At the beginning of an answer. stripped: its first token loses its leading blank. c and ends stay their owner's,
- * longer than the place. */
-static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_ids *ends) {
+/* At the beginning of an answer, one of so many to a line, which share its budget. stripped: its first token loses its leading
+ * blank. c and ends stay their owner's, longer than the place. */
+static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_ids *ends, int share) {
     const int32_t  n = tok_count(c->v);
     constrain_seq *s = mem_new(1, sizeof *s + ((size_t)n + 31) / 32 * sizeof *s->bits);
     s->c = c;
     s->strip = stripped;
     s->ends = ends;
+    s->budget = CONSTRAIN_WORK / (uint64_t)max_int(share, 1);
+    s->work = CONSTRAIN_MASK_WORK / (uint64_t)max_int(share, 1);
     s->n_bits = n;
     pthread_mutex_lock(&c->lock);
     gram_track_open(&s->at, c->g);
@@ -554,7 +576,7 @@ static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_i
 }
 
 /* A place of the same constraint, at its beginning. */
-static constrain_seq *constrain_seq_like(const constrain_seq *s) { return constrain_seq_new(s->c, false, s->ends); }
+static constrain_seq *constrain_seq_like(const constrain_seq *s) { return constrain_seq_new(s->c, false, s->ends, 1); }
 
 /* Whether the next token loses its leading blank. */
 static bool constrain_strips(const constrain_seq *s) { return s->strip; }
@@ -568,13 +590,15 @@ static void constrain_seq_free(constrain_seq *s) {
     mem_free(s);
 }
 
-/* Both are of the same constraint. */
+/* Both are of the same constraint. The budget is the smaller one: what was spent ahead of an answer is spent. */
 static void constrain_seq_copy(constrain_seq *s, const constrain_seq *from) {
     pthread_mutex_lock(&s->c->lock);
     gram_track_copy(&s->at, &from->at);
     pthread_mutex_unlock(&s->c->lock);
     s->strip = from->strip;
     s->refused = from->refused;
+    s->budget = min_u64(s->budget, from->budget);
+    s->work = min_u64(s->work, from->work);
 }
 
 /* Whether the text so far is whole. */
@@ -599,14 +623,23 @@ static bool constrain__any(const uint32_t *bits, int32_t n) {
     return any != 0;
 }
 
-/* Finds the tokens that may come next, into s->bits. left: tokens that the answer may still have, -1: any number.
- * False: a limit was reached. */
-static bool constrain__find_bits(constrain_seq *s, int64_t left) {
-    const bool      closes = s->c->close && left >= 0;
+/* Less of a budget by `used` units, of which `free` do not count. */
+static void constrain__spend(uint64_t *budget, uint64_t used, uint64_t free) {
+    if (used > free) *budget -= min_u64(*budget, used - free);
+}
+
+/* Finds the tokens that may come next, into s->bits. left: tokens that the answer may still have, -1: any number; work: units
+ * for that at most. False: a limit was reached, or an interrupt. */
+static bool constrain__find_bits(constrain_seq *s, int64_t left, uint64_t work) {
+    const bool      closes = s->c->close && left >= 0 && s->budget;
     const size_t    size = ((size_t)s->n_bits + 31) / 32 * sizeof *s->bits;
+    uint64_t        units = 0;
     pthread_mutex_lock(&s->c->lock);
-    const uint32_t *bits = closes ? mask_closing(s->c->m, s->at.set, s->strip, left) : NULL;
+    gram_task_begin(s->c->g, work);
+    const uint32_t *bits = closes ? mask_closing(s->c->m, s->at.set, s->strip, left, &units) : NULL;
     if (!bits || !constrain__any(bits, s->n_bits)) bits = mask_of(s->c->m, s->at.set, s->strip);
+    constrain__spend(&s->budget, units, CONSTRAIN_STEP_WORK);
+    constrain__spend(&s->work, gram_task_end(s->c->g), CONSTRAIN_MASK_STEP);
     if (bits) memcpy(s->bits, bits, size);
     const bool complete = gram_complete(s->c->g, s->at.set);
     pthread_mutex_unlock(&s->c->lock);
@@ -620,9 +653,9 @@ static bool constrain__find_bits(constrain_seq *s, int64_t left) {
 }
 
 /* A logit of each token that may not come next becomes -infinity; n: ids of the model. left as above. Allocates
- * nothing. False: a limit was reached. */
+ * nothing. False: a limit was reached, or an interrupt. */
 static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t left) {
-    if (s->refused || !constrain__find_bits(s, left)) return false;
+    if (s->refused || !constrain__find_bits(s, left, s->work + CONSTRAIN_MASK_STEP)) return false;
     const int32_t both = min_int(n, s->n_bits);
     mask_apply(s->bits, logits, both);
     for (int32_t i = both; i < n; i++) logits[i] = -INFINITY;
@@ -630,7 +663,9 @@ static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t l
 }
 
 /* [(tokens + 31) / 32] of the vocabulary: those that may come next; until the next call. NULL: a limit was reached. */
-static const uint32_t *constrain_bits(constrain_seq *s) { return !s->refused && constrain__find_bits(s, -1) ? s->bits : NULL; }
+static const uint32_t *constrain_bits(constrain_seq *s) {
+    return !s->refused && constrain__find_bits(s, -1, UINT64_MAX) ? s->bits : NULL;
+}
 
 /* The answer has one more token, which is none that ends it. False: it is not allowed, or a limit was reached.
  * Allocates nothing. */

@@ -62,6 +62,7 @@ typedef struct {
     uint64_t       seed;
     int            index;                             /* number of the first completion of these, for its owner */
     int            n;                                 /* completions; each draws with seed + its number */
+    int            share;                             /* completions of the line that share its budget for constraints */
     bool           logprobs;                          /* wanted of every token of the answer, */
     int            top;                               /* and of so many of the likeliest in its place */
     int            keep;                              /* positions that later requests may share after the last completion */
@@ -70,7 +71,7 @@ typedef struct {
 
 /* One completion of a prompt. */
 static gen_request gen_ask(const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed) {
-    return (gen_request){.prompt = prompt, .gen = *o, .samp = *so, .seed = seed, .n = 1, .keep = INT_MAX};
+    return (gen_request){.prompt = prompt, .gen = *o, .samp = *so, .seed = seed, .n = 1, .share = 1, .keep = INT_MAX};
 }
 
 typedef enum {

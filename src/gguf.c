@@ -13,7 +13,7 @@
  * never did. The first key of a file shows which of them wrote it.
  * Public: gguf_type_name, gguf_refuse, gguf_bad; gguf_strs_of, gguf_strs_next; gguf_find, gguf_tensor_find, gguf_get_u64,
  * gguf_get_number, gguf_get_f32, gguf_get_bool, gguf_get_str, gguf_get_arr, gguf_arr_u64, gguf_arr_f32; gguf_file_kind,
- * gguf_fingerprint, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages.
+ * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages.
  * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -736,15 +736,39 @@ static bool gguf__name_index(gguf_file *g, err_t *e) {
     return gguf_bad(g, dup->part, at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(dup->name));
 }
 
-/* --- mappings, and the signal when a mapped file shrinks --- */
+/* --- mappings, and the signal when a page of one cannot be had --- */
 
 static struct {
     _Atomic uintptr_t from;          /* its first byte; 0: free                                           */
     size_t            n;             /* bytes                                                             */
+    int               fd;            /* of the file                                                       */
     const char       *path;          /* for the message                                                   */
 } gguf__maps[GGUF_MAPS_MAX];
+static size_t gguf__page;            /* bytes of a page of memory */
 
-/* SIGBUS: a page of a mapping is gone, since the file shrank or the disk failed. Async-signal-safe. */
+/* Appends a text, or its first bytes, to a line of `most` bytes. Async-signal-safe. */
+static void gguf__say(char *line, size_t *n, size_t most, const char *text) {
+    while (*text && *n < most) line[(*n)++] = *text++;
+}
+
+/* Why a page of a file that begins at byte `at` cannot be read: the file has no such byte, or the disk failed.
+ * Async-signal-safe. */
+static void gguf__say_why(char *line, size_t *n, size_t most, int fd, size_t at) {
+    struct stat st;
+    char        digits[24], *d = digits + sizeof digits - 1;
+    if (fstat(fd, &st) == 0 && (uint64_t)st.st_size <= at) {
+        gguf__say(line, n, most, ": became shorter while it was mapped, expected it to stay as it was\n");
+        return;
+    }
+    *d = 0;
+    do *--d = (char)('0' + at % 10);
+    while (at /= 10);
+    gguf__say(line, n, most, ": I/O error while it was read, expected a readable file (at byte ");
+    gguf__say(line, n, most, d);
+    gguf__say(line, n, most, ")\n");
+}
+
+/* SIGBUS: a page of a mapping cannot be had, since the file became shorter or the disk failed. Async-signal-safe. */
 static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     (void)context;
@@ -753,14 +777,10 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         uintptr_t from = atomic_load(&gguf__maps[i].from);
         if (!from || at < from || at - from >= gguf__maps[i].n) continue;
         while (atomic_flag_test_and_set(&reported)) pause();   /* several threads may fault: the first one reports */
-        static const char head[] = "llmrun: ";
-        static const char tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
-        char              line[PATH_MAX + sizeof head + sizeof tail];
-        size_t            n = sizeof head - 1;
-        memcpy(line, head, n);
+        char   line[PATH_MAX + 256] = "llmrun: ";
+        size_t n = strlen(line);
         n += utf8_visible((const uint8_t *)gguf__maps[i].path, strlen(gguf__maps[i].path), true, line + n, PATH_MAX);
-        memcpy(line + n, tail, sizeof tail - 1);
-        n += sizeof tail - 1;
+        gguf__say_why(line, &n, sizeof line, gguf__maps[i].fd, (at - from) & ~(gguf__page - 1));
         progress_clear();
         if (write(STDERR_FILENO, line, n) < 0) {}
         out_sweep();
@@ -770,18 +790,20 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
     raise(sig);
 }
 
-static int gguf__register_map(const uint8_t *p, size_t n, const char *path) {
+static int gguf__register_map(const gguf_part *part) {
     static bool installed;
     if (!installed) {
         struct sigaction act = {.sa_sigaction = gguf__sigbus, .sa_flags = SA_SIGINFO};
         sigemptyset(&act.sa_mask);
+        gguf__page = gguf__pages(1);
         installed = sigaction(SIGBUS, &act, NULL) == 0;
     }
     for (int i = 0; i < GGUF_MAPS_MAX; i++) {
         if (atomic_load(&gguf__maps[i].from)) continue;
-        gguf__maps[i].n = n;
-        gguf__maps[i].path = path;
-        atomic_store(&gguf__maps[i].from, (uintptr_t)p);
+        gguf__maps[i].n = part->n;
+        gguf__maps[i].fd = part->fd;
+        gguf__maps[i].path = part->path;
+        atomic_store(&gguf__maps[i].from, (uintptr_t)part->p);
         return i;
     }
     return -1;
@@ -809,7 +831,7 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     part->p = p;
     part->n = (size_t)st.st_size;
     madvise(p, part->n, MADV_WILLNEED);
-    part->map = gguf__register_map(part->p, part->n, part->path);
+    part->map = gguf__register_map(part);
     if (part->map < 0)
         return gguf_refuse(e, EXIT_RESOURCE, part->path, "cannot be mapped, expected at most %d mapped files", GGUF_MAPS_MAX);
     return true;
@@ -899,6 +921,15 @@ static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t
     return true;
 }
 
+/* The path of part `no` (from 0) of the split file whose first part has this path. False: by its name it is none, or has not so
+ * many. */
+static bool gguf_other_part(const char *path, uint64_t no, str *out) {
+    unsigned long count = 0;
+    const size_t  n = strlen(path), tail = strlen("00001.gguf");
+    if (n > tail) count = strtoul(path + n - tail, NULL, 10);
+    return no < count && count <= GGUF_PARTS_MAX && gguf__part_path(path, 0, no, count, out);
+}
+
 static bool gguf__not_first(const gguf_file *g, const gguf_split *s, err_t *e) {
     str first = {0};
     if (!gguf__part_path(g->path, s->no, 0, s->count, &first)) str_put(&first, "the first one");
@@ -986,7 +1017,8 @@ static bool gguf_alive(const gguf_file *g, err_t *e) {
     struct stat st;
     for (int i = 0; i < g->n_parts; i++) {
         const gguf_part *p = &g->part[i];
-        if (p->fd >= 0 && (fstat(p->fd, &st) || (uint64_t)st.st_size < p->n))
+        if (p->fd >= 0 && fstat(p->fd, &st)) return gguf__failed(p->path, "stat", e);
+        if (p->fd >= 0 && (uint64_t)st.st_size < p->n)
             return err_set(e, EXIT_RESOURCE, "%s: the file became shorter while it was in use", p->path);
     }
     return true;

@@ -172,24 +172,37 @@ static void gpu__enter(const gpu *g) {
 /* A call in g's context whose error ends the run. */
 #define GPU_IN(g, call, ...) (gpu__enter(g), GPU_DO(call, __VA_ARGS__))
 
+/* The driver's library. It is opened where a driver is: its control device, or its module before a first program has made that,
+ * or WSL's device. LLMRUN_LIBCUDA, an absolute path, names another one, which stands in for it in tests. */
+static void *gpu__library(err_t *e) {
+    static const char *const places[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"};
+    const char *own = secure_getenv("LLMRUN_LIBCUDA"), *why;
+    bool        there = own && *own == '/';
+    if (!LLMRUN_CUDA) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA driver (CUDA=0)"), NULL;
+    if (own && !there) return err_set(e, EXIT_INPUT, "LLMRUN_LIBCUDA: found %.100s, expected an absolute path", own), NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) there = there || access(places[i], F_OK) == 0;
+    if (!there) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA driver (no %s)", places[0]), NULL;
+    void *lib = sandbox_library(own ? own : "libcuda.so.1");
+    if (!lib) err_set(e, EXIT_RESOURCE, "there is no NVIDIA driver (%s)", (why = dlerror()) ? why : "libcuda.so.1");
+    return lib;
+}
+
 /* Finds every call. */
 static bool gpu__open_driver(err_t *e) {
-    void *lib = LLMRUN_CUDA ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!lib) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA driver (%s)", LLMRUN_CUDA ? dlerror() : "CUDA=0");
-    for (size_t i = 0; i < sizeof gpu__symbols / sizeof *gpu__symbols; i++) {
+    void *lib = gpu__library(e);
+    for (size_t i = 0; lib && i < sizeof gpu__symbols / sizeof *gpu__symbols; i++) {
         void *f = dlsym(lib, gpu__symbols[i].symbol);
         if (!f) return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has no %s", gpu__symbols[i].symbol);
         memcpy((char *)&gpu__cu + gpu__symbols[i].at, &f, sizeof f);
     }
-    return true;
+    return lib;
 }
 
-/* The driver, ready for use, and how many devices it has. */
-static bool gpu__begin(int *n, err_t *e) {
+/* The same, the driver ready for use, and how many devices it has. */
+static bool gpu__start(int *n, err_t *e) {
     int version = 0;
     if (!LLMRUN_CUDA || !gpu_image) return err_set(e, EXIT_RESOURCE, "this program was built without CUDA kernels");
-    if (!gpu__cu.cuInit && !gpu__open_driver(e)) return false;
-    if (!GPU_TRY(e, cuDriverGetVersion, &version)) return false;
+    if (!gpu__open_driver(e) || !GPU_TRY(e, cuDriverGetVersion, &version)) return false;
     if (version < GPU_LEAST_DRIVER)
         return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has CUDA %d.%d, at least %d.%d is needed",
                        version / 1000, version % 1000 / 10, GPU_LEAST_DRIVER / 1000, GPU_LEAST_DRIVER % 1000 / 10);
@@ -197,7 +210,19 @@ static bool gpu__begin(int *n, err_t *e) {
     return *n > 0 || err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
 }
 
-/* How many devices there are; -1: e says why none can be used. */
+/* Starts the driver at the first call and not again; later calls return what the first one did. */
+static bool gpu__begin(int *n, err_t *e) {
+    static bool  begun;
+    static err_t why;
+    static int   devices;
+    if (!begun) gpu__start(&devices, &why);
+    begun = true;
+    *n = devices;
+    if (why.code) *e = e->code ? *e : why;
+    return !why.code;
+}
+
+/* How many devices there are; -1: e says why none can be used. The first call starts the driver. */
 static int gpu_count(err_t *e) {
     int n = 0;
     return gpu__begin(&n, e) ? n : -1;

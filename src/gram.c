@@ -30,9 +30,10 @@
  * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
  * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_word, gram_collect, gram_hold, gram_full,
  * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
- * gram_has_tokens, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
+ * gram_has_tokens, gram_task_begin, gram_task_end, gram_bytes, gram_step, gram_step_token, gram_local, gram_join, gram_bare,
+ * gram_after, gram_track_open,
  * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
- * gram_unguarded, gram_least, gram_stats.
+ * gram_unguarded, gram_ways, gram_meter, gram_spent, gram_metered, gram_least, gram_way, gram_note, gram_stats.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
 
 enum {
@@ -135,16 +136,16 @@ typedef struct {
     /* DATA   text, kept, then registers as low and high words
      * TEXT   text before, byte
      * KEPT   kept before, text
-     * STACK  what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted);
-     *        flags; then links (state, data, stack), sorted by state and data
-     * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags;
-     *        then configurations, sorted
+     * STACK  what is after it: list, set (0: not known); gram__ask; flags; then links (state, data, stack), sorted by state and
+     *        data
+     * SET    row of steps, class and set of the only step (0: none); gram__ask; flags; then configurations, sorted
      * MEMO   union; the two stacks
-     * WAY    the shortest way to the end in two words; state and data
+     * WAY    bytes of the shortest way to the end in two words, + 1; units of work; state and data
      * LIST   tick in two words; flags; then configurations */
 } gram__blob;
 enum { GRAM__COMPLETE = 1, GRAM__ESCAPED = 2, GRAM__IS_FREE = 4, GRAM__TEXTUAL = 8 /* LIST: holds for one place of a text */ };
-enum { GRAM__STACK_FLAGS = 4, GRAM__STACK_HEAD, GRAM__SET_FLAGS = 5, GRAM__SET_HEAD, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
+enum { GRAM__STACK_ASK = 2, GRAM__STACK_FLAGS, GRAM__STACK_HEAD, GRAM__SET_ASK = 3, GRAM__SET_FLAGS, GRAM__SET_HEAD,
+       GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
 
 typedef struct {                                      /* a configuration of one step */
     int32_t state;                                    /* key of the item, with `data` */
@@ -191,6 +192,7 @@ struct gram {
     gram_span   *span;                                /* [n_span] */
     gram__loop  *loop;                                /* [n_loop] */
     int32_t      n_states;
+    int32_t      n_edges;
     int32_t      n_span;
     int32_t      n_loop;
     int32_t      root;                                /* first state; -1: none, only the empty text */
@@ -228,13 +230,20 @@ struct gram {
     gram__words *words;                               /* registers that are loaded */
     void        *scratch;                             /* [scratch_bytes] memory of what a step needs */
     size_t       scratch_bytes;
-    gram__ways  *ways;                                /* [ways_bytes] NULL: the shortest way was not asked for yet */
+    gram__ways  *ways;                                /* [ways_bytes] NULL: not found yet */
     size_t       ways_bytes;
+    uint32_t     meter;                               /* number of the meter that counts units of work, */
+    uint64_t     metered, meter_most;                 /* what it has counted and may count, */
+    bool         spent;                               /* and whether it has ended */
     bytes        text;                                /* of gram_match; p NULL: none */
     size_t       at;                                  /* bytes of it that are read */
     int64_t      bank;                                /* units of work that are left for the text */
+    uint64_t     worked, work_from, work_most;        /* units of work of all steps; where a task began and where it ends */
+    bool         stops;                               /* an interrupt ends steps */
+    int64_t      peak;                                /* units of the step that took most */
     uint64_t     n_steps;                             /* that were made; for -v */
     uint64_t     n_lookups;                           /* steps that were asked for */
+    uint64_t     n_searches, n_units;                 /* searches for ways, and their units of work */
     uint64_t     n_collections;
 };
 
@@ -257,6 +266,7 @@ static bool gram_failed(const gram *g) { return g->err.code != 0; }
 static bool gram__may_grow(gram *g) {
     if ((int64_t)g->n_arc + g->n_state + g->n_act + (int64_t)(g->name_bytes / 16) >= GRAM_NODES)
         gram_fail(g, "more than %d states and edges", GRAM_NODES);
+    if (g_interrupt) gram_fail(g, "interrupted");
     return !gram_failed(g);
 }
 
@@ -296,7 +306,7 @@ static int32_t gram_end(const gram *g, int32_t rule) { return g->rule[rule].end;
 /* An empty automaton: nothing is allocated for running before gram_seal(). */
 static gram *gram_new(void) {
     gram *g = mem_new(1, sizeof *g);
-    g->mem = GRAM_MEM;
+    g->mem = GRAM_MEM, g->meter_most = g->work_most = UINT64_MAX;
     g->tracks.prev = g->tracks.next = &g->tracks;
     gram_state(g);                                    /* what a failed call returns: state 0, rule 0 */
     gram_rule(g, NULL);
@@ -419,6 +429,8 @@ static size_t gram_ranges_negate(gram_range *r, size_t n) {
 
 /* --- the arena --- */
 
+static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
 static gram__blob *gram__at(const gram *g, int32_t id) { return (gram__blob *)(g->arena + 8 * (size_t)id); }
 static uint32_t    gram__n(const gram__blob *b) { return b->size & 0xfffffff; }
 static int         gram__blob_is(const gram__blob *b) { return (int)(b->size >> 28); }
@@ -455,7 +467,7 @@ static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
 /* Words at the begin of a blob that change and do not count for equality. */
 static uint32_t gram__skip(int kind) {
     static const uint8_t words[] = {
-        [GRAM__STACK] = GRAM__STACK_FLAGS, [GRAM__SET] = GRAM__SET_FLAGS, [GRAM__MEMO] = 1, [GRAM__WAY] = 2,
+        [GRAM__STACK] = GRAM__STACK_FLAGS, [GRAM__SET] = GRAM__SET_FLAGS, [GRAM__MEMO] = 1, [GRAM__WAY] = 3,
     };
     return words[kind];
 }
@@ -719,6 +731,7 @@ static int32_t gram__store(gram *g) {
     if (!w->n && !w->text && !w->kept) return 0;
     gram__blob *b = gram__draft(g, GRAM__DATA, 2 + 2 * w->n);
     if (!b) return 0;
+    g->fuel -= w->n / 16;
     b->w[0] = w->text, b->w[1] = w->kept;
     memcpy(b->w + 2, w->w, 8 * (size_t)w->n);
     return gram__intern(g, b);
@@ -751,8 +764,11 @@ static bool gram__bit(const gram *g, int32_t data, uint32_t k, uint64_t i) {
 }
 
 static bool gram__bits(const gram *g, int32_t data, const gram_op *op) {
-    for (uint64_t i = op->a; i <= op->b; i++)
-        if (!gram__bit(g, data, op->k, i)) return false;
+    for (uint64_t i = op->a, next; i <= op->b; i = next) {
+        next = min_u64((i | 63), op->b) + 1;
+        const uint64_t all = (next - i == 64 ? UINT64_MAX : (UINT64_C(1) << (next - i)) - 1) << (i & 63);
+        if (~gram_word(g, data, op->k + (uint32_t)(i / 64)) & all) return false;
+    }
     return true;
 }
 
@@ -1290,15 +1306,35 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
     if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect_but(g, &id);
     for (int turn = 0;; turn++) {
-        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : GRAM_STEPS;
+        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : (int64_t)min_u64(GRAM_STEPS, g->work_most - g->worked);
+        if (g->stops && (g_interrupt || fuel <= 0)) return GRAM_LIMIT;
         g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
         const int32_t set = f(g, id, arg);
-        g->bank -= fuel - g->fuel;
+        g->bank -= fuel - g->fuel, g->worked += (uint64_t)min_i64(fuel - g->fuel, fuel);
+        g->peak = max_i64(g->peak, fuel - g->fuel);
         if (set && g->stop == GRAM__GO) return set;
         if (g->stop != GRAM__FULL || g->held || turn) return GRAM_LIMIT;
         gram__collect_but(g, &id);
         if (id < 0) return GRAM_LIMIT;
     }
+}
+
+/* From here on steps give GRAM_LIMIT after so many units of work, and after an interrupt. */
+static void gram_task_begin(gram *g, uint64_t units) {
+    g->stops = true;
+    g->work_from = g->worked, g->work_most = gram__plus(g->worked, units);
+}
+
+/* Ends that. Returns how many units were used: fewer where steps were known before. */
+static uint64_t gram_task_end(gram *g) {
+    g->stops = false, g->work_most = UINT64_MAX;
+    return g->worked - g->work_from;
+}
+
+/* Bytes in use, about. */
+static size_t gram_bytes(const gram *g) {
+    return 8 * g->top + min_size(g->scratch_bytes, 64 * (size_t)g->peak) + (size_t)g->n_states * sizeof *g->state +
+           (size_t)g->n_edges * sizeof *g->edge;
 }
 
 static int32_t gram__first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
@@ -1565,6 +1601,7 @@ static void gram__explore(gram__seal *s) {
     for (int32_t i = 0, woken = 0; (i < s->n_spot || woken < s->n_ready) && !gram_failed(g);) {
         if (woken < s->n_ready) gram__wake(s, s->ready[woken++]);
         else gram__visit(s, i++);
+        if (g_interrupt) gram_fail(g, "interrupted");
     }
 }
 
@@ -2110,7 +2147,7 @@ static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
         gram__copy_states(s);
         gram__copy_twins(s);
         gram__copy_loops(s);
-        g->n_states = n;
+        g->n_states = n, g->n_edges = n_edge;
         g->root = s->id[s->alias[g->rule[root].begin]];
         gram__find_classes(g, n);
     }
@@ -2187,62 +2224,78 @@ static bool             gram_span_between(const gram *g, int32_t state) { return
 static int32_t          gram_unguarded(const gram *g, int32_t state) { return g->state[state].twin; }
 
 /* --- the shortest way to the end ---
- * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a
- * time (Knuth 1977): a call goes on when the shortest way through its rule is known. A loop needs one body and
- * multiplies. Of ways that differ in nothing but their texts, a few are followed: see gram__leg_text(). */
+ * Dijkstra's algorithm, for all rules at a time (Knuth 1977): a call goes on when the shortest way through its rule is known.
+ * Once for the whole automaton, gram_ways() finds the ways from states without registers, and those through rules whose
+ * registers count. After that a question is answered by looking these up; only from a state whose registers count there is a
+ * search over (state, registers). A loop needs one body and multiplies. Of ways that differ in nothing but their texts, a
+ * few are followed: see gram__leg_text().
+ *   Searches are bounded, and what one takes is kept with its result, as units of work. gram_meter() adds these up for the
+ * sets that are asked about, each of them once, whether or not their ways were known before. So a budget of units ends at
+ * the same set whatever else the automaton was asked. --- */
 
-enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
-enum { GRAM__LIVE_LEGS = 1 << 12 };                   /* the same from a state whose registers count: a search for each of their
-                                                       * values, so each takes a millisecond at most */
-enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: after the end of the rule */
-/* goes on at leg with the cost of the rule, or with `times` bodies of it */
+enum {
+    GRAM__LIVE_LEGS = 1 << 12,                        /* states with registers in one search; about a millisecond */
+    GRAM__LIVE_WORK = 1 << 16,                        /* and units of it */
+    GRAM__RULE_LEGS = 1 << 14,                        /* the same of the way through one rule, found once, */
+    GRAM__RULES_LEGS = 1 << 18,                       /* and of the ways through all rules */
+    GRAM__RULES_WORK = 1 << 21,
+    GRAM__LEG_WORK = 4,                               /* units of a leg; an edge is one more */
+    GRAM__WAY_WORK = 1 << 10,                         /* units of a set whose way is followed byte by byte */
+    GRAM__LOOK_WORK = 8,                              /* units of looking at a set: 16 bytes of the arena are enough for each */
+};
+/* a leg's rule: the one of the query, or none: the state has no registers; its state: after the end of the rule */
+enum { GRAM__QUERY = -1, GRAM__PLAIN = -2, GRAM__OVER = -1 };
+/* goes on at leg with the cost that something turns out to have, or `times` bodies of it */
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;
 
+typedef struct {                                      /* ways that are found once */
+    int32_t        *from;                             /* [n_edges] the state that an edge leaves */
+    int32_t        *into, *next_into;                 /* [n_states], [n_edges] edges between states without registers, by where
+                                                       * they lead to; -1: no more */
+    int32_t        *calls, *next_call;                /* those that are calls, by the begin of the rule */
+    int32_t        *waits;                            /* [n_states] first of the legs that wait for it */
+    int32_t        *legs;                             /* [n_states] of the way through the rule that begins there */
+    gram__call_leg *call;                             /* [n_call] legs that wait */
+    int32_t         n_call;
+} gram__ways_all;
+
 struct gram__ways {
-    uint64_t      *rule;                              /* [n_states] of the rule that begins there; 0: not known, else + 1 */
-    uint64_t      *rest;                              /* [n_states] to the end of the rule from a state without registers;
-                                                       * the same */
-    int32_t       *seeded;                            /* [n_states] query in which the search of a rule began */
-    int32_t       *waits;                             /* [n_states] its first waiting call */
-    gram__leg     *heap;                              /* [GRAM__LEGS] shortest first */
-    gram__call_leg *call;                             /* [GRAM__LEGS] that wait for a rule */
-    int32_t       *slot;                              /* [4 * GRAM__LEGS] index + 1 in seen */
-    gram__leg     *seen;                              /* [GRAM__LEGS] */
-    int32_t        n_heap;
-    int32_t        n_call;
-    int32_t        n_seen;
-    int32_t        query;                             /* number of the search */
+    uint64_t      *known;                             /* [n_states] bytes + 1; of a state without registers to the end of its
+                                                       * rule, of the begin of another rule through it; 0: not known */
+    gram__leg     *heap;                              /* [most_heap] shortest first */
+    int32_t       *slot;                              /* [4 * most_seen] index + 1 in seen */
+    gram__leg     *seen;                              /* [most_seen] */
+    int32_t        n_heap, most_heap;
+    int32_t        n_seen, most_seen;
     uint32_t       mask;                              /* slots in use - 1 */
-    int32_t        most;                              /* legs of this search, */
-    bool           over;                              /* and whether they were too many */
+    bool           over;                              /* too many legs */
+    gram__ways_all *all;                              /* NULL: these are found */
 };
 
-static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+/* The way on from a set or a stack, in the arena up to the next collection. */
+typedef struct {
+    uint64_t least;                                   /* bytes + 1; 0: not known */
+    uint32_t units;                                   /* of work to find them, stacks below left aside */
+    uint32_t counted;                                 /* the last meter that counted these */
+    int32_t  next;                                    /* the set after its first byte; 0: not known, GRAM_DEAD: no byte */
+    uint32_t next_units, next_counted;                /* the same for this set */
+    uint32_t note;                                    /* of [mask] */
+    uint8_t  byte;
+} gram__ask;
 
 static uint64_t gram__times(uint64_t a, uint64_t b) {
     uint64_t x;
     return __builtin_mul_overflow(a, b, &x) ? UINT64_MAX : x;
 }
 
-/* Space for searches, from the kernel: the first search may come while allocation is frozen. NULL: none. */
-static gram__ways *gram__ways_of(gram *g) {
-    const size_t n = (size_t)g->n_states + 1, head = (sizeof(gram__ways) + 63) & ~(size_t)63;
-    if (g->ways) return g->ways;
-    g->ways_bytes = head + n * 24 + GRAM__LEGS * (2 * sizeof(gram__leg) + sizeof(gram__call_leg) + 4 * sizeof(int32_t));
-    uint8_t *p = gram__map(g->ways_bytes);
-    if (!p) return NULL;
-    gram__ways *w = g->ways = (gram__ways *)p;
-    w->rule = (uint64_t *)(p + head), w->rest = w->rule + n;
-    w->heap = (gram__leg *)(w->rest + n), w->seen = w->heap + GRAM__LEGS, w->call = (gram__call_leg *)(w->seen + GRAM__LEGS);
-    w->seeded = (int32_t *)(w->call + GRAM__LEGS), w->waits = w->seeded + n, w->slot = w->waits + n;
-    return w;
-}
+static bool gram__has_registers(const gram *g, int32_t state) { return g->state[state].flags & GRAM__LIVE; }
 
 static void gram__leg_put(gram *g, gram__leg leg) {
     gram__ways *w = g->ways;
-    if (w->n_heap == GRAM__LEGS) w->over = true;
+    if (leg.rule != GRAM__PLAIN) g->fuel--;
+    if (w->n_heap == w->most_heap) w->over = true;
     if (w->over || leg.data < 0) return;
-    if (leg.state >= 0 && !(g->state[leg.state].flags & GRAM__LIVE)) leg.data = 0;
+    if (leg.state >= 0 && !gram__has_registers(g, leg.state)) leg.data = 0;
     gram__heap_put(w->heap, &w->n_heap, leg);
 }
 
@@ -2273,9 +2326,9 @@ static void gram__seen_grow(gram__ways *w) {
 
 /* Whether this state with these registers was not reached before. */
 static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
-    if ((uint32_t)w->n_seen * 2 > w->mask && w->n_seen < w->most) gram__seen_grow(w);
+    if ((uint32_t)w->n_seen * 2 > w->mask && w->n_seen < w->most_seen) gram__seen_grow(w);
     const size_t k = gram__leg_slot(w, leg);
-    if (w->slot[k] || w->n_seen == w->most) {
+    if (w->slot[k] || w->n_seen == w->most_seen) {
         w->over = w->over || !w->slot[k];
         return false;
     }
@@ -2285,16 +2338,17 @@ static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
 }
 
 /* Number of texts that are kept. */
-static int32_t gram__texts(const gram *g, int32_t data) {
+static int32_t gram__texts(gram *g, int32_t data) {
     int32_t n = 0;
     for (uint32_t k = gram__at(g, data)->w[1]; k && n < 1000; k = gram__at(g, (int32_t)k)->w[0]) n++;
+    g->fuel -= n / 8;
     return n;
 }
 
 /* Whether fewer than `most` ways to the state of this leg were noted with these registers, texts left aside; notes it. */
 static bool gram__leg_among(gram *g, gram__leg leg, bool keeps, int32_t from, int32_t most) {
     leg.data = gram__with_texts(g, leg.data, 0, keeps ? gram__at(g, leg.data)->w[1] : 0);
-    for (leg.nth = from; leg.nth < from + most; leg.nth++)
+    for (leg.nth = from; leg.nth < from + most; leg.nth++, g->fuel--)
         if (gram__leg_new(g->ways, &leg)) return true;
     return false;
 }
@@ -2308,38 +2362,41 @@ static bool gram__leg_text(gram *g, gram__leg leg) {
     return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, n < 8 ? 3 : 1);
 }
 
-static void gram__ways_begin(gram *g) {
-    gram__ways *w = g->ways;
-    gram__seen_clear(w);
-    w->mask = 255;
-    w->n_heap = w->n_call = 0, w->over = false;
-    w->query++;
-    g->stop = GRAM__GO, g->fuel = INT64_MAX;
-}
-
-/* The leg goes on after a rule, or `times` bodies of a loop; where the cost is not known yet, it waits. */
-static void gram__leg_call(gram *g, int32_t rule, gram__leg leg, uint64_t times, uint64_t unit) {
-    gram__ways *w = g->ways;
-    if (w->rule[rule]) {
-        leg.cost = gram__plus(leg.cost, times ? gram__times(times, unit) : w->rule[rule] - 1);
+/* The leg goes on with what is known of a state, or with `times` bodies of the loop that begins there, of so many bytes; it
+ * waits for that while ways are still found. */
+static void gram__leg_with(gram *g, int32_t state, gram__leg leg, uint64_t times, uint64_t unit) {
+    gram__ways_all *all = g->ways->all;
+    const uint64_t  known = g->ways->known[state];
+    if (known) {
+        leg.cost = gram__plus(leg.cost, times ? gram__times(times, unit) : known - 1);
         gram__leg_put(g, leg);
-        return;
+    } else if (all && g->fuel-- > 0) {
+        all->call[all->n_call] = (gram__call_leg){leg, times, all->waits[state]};
+        all->waits[state] = all->n_call++;
     }
-    if (w->seeded[rule] != w->query) {
-        w->seeded[rule] = w->query, w->waits[rule] = -1;
-        gram__leg_put(g, (gram__leg){.rule = rule, .state = rule});
-    }
-    if (w->n_call == GRAM__LEGS) w->over = true;
-    if (w->over) return;
-    w->call[w->n_call] = (gram__call_leg){leg, times, w->waits[rule]};
-    w->waits[rule] = w->n_call++;
 }
 
-/* The shortest way through a rule is found: calls of it go on. */
-static void gram__rule_over(gram *g, int32_t rule, uint64_t cost, uint64_t unit) {
-    gram__ways *w = g->ways;
-    w->rule[rule] = gram__plus(cost, 1);
-    for (int32_t c = w->waits[rule]; c >= 0; c = w->call[c].next) gram__leg_call(g, rule, w->call[c].leg, w->call[c].times, unit);
+static void gram__plain_put(gram *g, int32_t state, uint64_t cost) {
+    if (!g->ways->known[state]) gram__leg_put(g, (gram__leg){.cost = cost, .rule = GRAM__PLAIN, .state = state});
+}
+
+/* The shortest way from a state without registers, or through the rule that begins there, is found: what leads to it goes on. */
+static void gram__found(gram *g, int32_t state, uint64_t cost, uint64_t unit) {
+    gram__ways     *w = g->ways;
+    gram__ways_all *all = w->all;
+    w->known[state] = gram__plus(cost, 1);
+    for (int32_t i = all->into[state]; i >= 0; i = all->next_into[i]) {
+        const gram__edge *e = &g->edge[i];
+        const uint64_t    more = e->kind <= GRAM__OTHER ? 2 : e->kind == GRAM__EPS ? 1 : w->known[e->arg];
+        if (more) gram__plain_put(g, all->from[i], gram__plus(cost, more - 1));
+    }
+    for (int32_t i = all->calls[state]; i >= 0; i = all->next_call[i]) {
+        const gram__edge *e = &g->edge[i];
+        const uint64_t    more = e->kind == GRAM__TAIL ? 1 : w->known[e->to];
+        if (more) gram__plain_put(g, all->from[i], gram__plus(cost, more - 1));
+    }
+    for (int32_t c = all->waits[state]; c >= 0; c = all->call[c].next)
+        gram__leg_with(g, state, all->call[c].leg, all->call[c].times, unit);
 }
 
 /* After a body of a loop. Within the search of the loop itself: it takes `min` of them. Else: what its count still needs. */
@@ -2348,11 +2405,11 @@ static void gram__leg_after(gram *g, gram__leg leg) {
     const uint64_t done = gram__plus(gram_word(g, leg.data, 0), 1), more = l->min > done ? l->min - done : 0;
     if (leg.rule == l->begin) {
         l->unit = leg.cost;
-        gram__rule_over(g, leg.rule, gram__times(leg.cost, l->min), l->unit);
+        gram__found(g, leg.rule, gram__times(leg.cost, l->min), l->unit);
         return;
     }
     leg.state = GRAM__OVER, leg.data = 0;
-    if (more) gram__leg_call(g, l->begin, leg, more, l->unit);
+    if (more) gram__leg_with(g, l->begin, leg, more, l->unit);
     else gram__leg_put(g, leg);
 }
 
@@ -2366,7 +2423,7 @@ static bool gram__leg_full(gram *g, gram__leg leg, int32_t most) {
 static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
     const int32_t data = leg.data, most = gram__texts(g, data) + 1;
     if (g->act[e->arg].kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
-    for (int32_t b = e->lo; b <= e->hi && b < e->lo + most; b++) {
+    for (int32_t b = e->lo; b <= e->hi && b < e->lo + most && g->fuel > 0; b++) {
         leg.data = gram__do(g, &g->act[e->arg], data, (uint8_t)b);
         gram__leg_put(g, leg);
     }
@@ -2375,7 +2432,7 @@ static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
 static void gram__leg_edges(gram *g, gram__leg leg) {
     const gram__state *s = &g->state[leg.state];
     const gram__edge  *e = g->edge + s->edge;
-    for (int32_t i = s->n_byte + s->n_token + s->n_move + s->n_call; i > 0; i--, e++) {
+    for (int32_t i = s->n_byte + s->n_token + s->n_move + s->n_call; i > 0 && g->fuel > 0; i--, e++) {
         gram__leg next = {.cost = leg.cost, .rule = leg.rule, .state = e->to, .data = leg.data};
         if (e->kind <= GRAM__OTHER) next.cost = gram__plus(next.cost, 1);
         if (e->kind == GRAM__BYTE && e->arg >= 0) {
@@ -2384,109 +2441,348 @@ static void gram__leg_edges(gram *g, gram__leg leg) {
         }
         if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg], leg.data, 0);
         if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
-        if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
+        if (e->kind >= GRAM__CALL) gram__leg_with(g, e->arg, next, 0, 0);
         else gram__leg_put(g, next);
     }
 }
 
-/* One step of the search. True: the query is at the end of its rule. */
+/* One step of a search over registers. True: the query is at the end of its rule. */
 static bool gram__leg_on(gram *g, gram__leg leg) {
-    gram__ways *w = g->ways;
-    if (leg.rule >= 0 && w->rule[leg.rule]) return false;
+    g->fuel -= GRAM__LEG_WORK;
     if (leg.state == GRAM__OVER || g->state[leg.state].flags & GRAM__END) {
         if (leg.rule == GRAM__QUERY) return true;
-        gram__rule_over(g, leg.rule, leg.cost, 0);
+        gram__found(g, leg.rule, leg.cost, 0);
     } else if (g->state[leg.state].loop >= 0) gram__leg_after(g, leg);
-    else if (!(g->state[leg.state].flags & GRAM__LIVE) && w->rest[leg.state]) {
-        leg.cost = gram__plus(leg.cost, w->rest[leg.state] - 1), leg.state = GRAM__OVER;
-        gram__leg_put(g, leg);
+    else if (!gram__has_registers(g, leg.state)) {
+        const int32_t state = leg.state;
+        leg.state = GRAM__OVER;
+        gram__leg_with(g, state, leg, 0, 0);
     } else gram__leg_edges(g, leg);
     return false;
 }
 
-/* Bytes from a state with these registers to the end of its rule; UINT64_MAX: not found within so many legs. */
-static uint64_t gram__search(gram *g, int32_t state, int32_t data, int32_t most) {
+/* Removes the registers and texts from the end of the arena, from `top` on, that a search has made. `table`: as it was then;
+ * another one keeps them. */
+static void gram__undo(gram *g, size_t top, const int32_t *table) {
+    if (g->table != table) return;
+    for (size_t id = top; id < g->top; id += gram__units(gram__n(gram__at(g, (int32_t)id))), g->n_kept--) {
+        size_t i = gram__at(g, (int32_t)id)->hash & (g->table_cap - 1);
+        while (g->table[i] != (int32_t)id) i = (i + 1) & (g->table_cap - 1);
+        g->table[i] = 0;
+    }
+    g->top = top;
+}
+
+/* --- ways that are found once --- */
+
+/* One step of it. A search over the registers of a rule ends at GRAM__RULE_LEGS. */
+static void gram__ways_on(gram *g, gram__leg leg) {
     gram__ways *w = g->ways;
+    if (leg.rule == GRAM__PLAIN) {
+        if (!w->known[leg.state]) gram__found(g, leg.state, leg.cost, 0);
+        return;
+    }
+    if (w->known[leg.rule] || g->fuel < 0 || g->stop != GRAM__GO || w->all->legs[leg.rule] == GRAM__RULE_LEGS) return;
+    if (!gram__leg_new(w, &leg) || !gram__leg_text(g, leg)) return;
+    w->all->legs[leg.rule]++;
+    gram__leg_on(g, leg);
+}
+
+/* Edges between states without registers, by where they lead to and by the rules that they call; the searches of the other
+ * rules begin. */
+static void gram__ways_begin(gram *g) {
+    gram__ways_all *all = g->ways->all;
+    for (int32_t i = 0; i < g->n_states; i++) {
+        const gram__state *s = &g->state[i];
+        const bool         plain = !gram__has_registers(g, i);
+        if (plain && s->flags & GRAM__END) gram__plain_put(g, i, 0);
+        for (int32_t k = s->edge; k < s->edge + s->n_byte + s->n_token + s->n_move + s->n_call; k++) {
+            const gram__edge *e = &g->edge[k];
+            all->from[k] = i;
+            if (plain && e->kind != GRAM__TAIL) all->next_into[k] = all->into[e->to], all->into[e->to] = k;
+            if (e->kind < GRAM__CALL) continue;
+            if (plain) all->next_call[k] = all->calls[e->arg], all->calls[e->arg] = k;
+            if (gram__has_registers(g, e->arg) && !all->legs[e->arg]) {
+                all->legs[e->arg] = 1;
+                gram__leg_put(g, (gram__leg){.rule = e->arg, .state = e->arg});
+            }
+        }
+    }
+}
+
+/* The arrays of ways, in one mapping. all NULL: those that stay. Returns their bytes; p NULL: only that. */
+static size_t gram__ways_parts(const gram *g, uint8_t *p, gram__ways *w, gram__ways_all *all) {
+    const size_t n = (size_t)g->n_states + 1, edges = (size_t)g->n_edges + 1;
+    const size_t heap = all ? n + 2 * edges + GRAM__RULES_WORK + GRAM__RULES_LEGS : GRAM__LIVE_WORK + 1;
+    const size_t seen = all ? GRAM__RULES_LEGS : GRAM__LIVE_LEGS;
+    gram__ways   x = {.known = w->known, .most_heap = (int32_t)heap, .most_seen = (int32_t)seen, .mask = 255, .all = all};
+    gram__ways_all y = {0};
+    struct { void *at; size_t bytes; } part[] = {
+        {&x.heap, heap * sizeof *x.heap}, {&x.seen, seen * sizeof *x.seen}, {&x.slot, 4 * seen * sizeof *x.slot},
+        {&x.known, all || x.known ? 0 : n * sizeof *x.known},
+        {&y.into, n * sizeof *y.into}, {&y.calls, n * sizeof *y.calls}, {&y.waits, n * sizeof *y.waits},
+        {&y.legs, n * sizeof *y.legs},
+        {&y.from, edges * sizeof *y.from}, {&y.next_into, edges * sizeof *y.next_into},
+        {&y.next_call, edges * sizeof *y.next_call}, {&y.call, (GRAM__RULES_WORK + 1) * sizeof *y.call},
+    };
+    size_t at = 0;
+    for (size_t i = 0; i < (all ? sizeof part / sizeof *part : 4); i++) {
+        void *q = p ? p + at : NULL;
+        if (p && part[i].bytes) memcpy(part[i].at, &q, sizeof q);
+        at += (part[i].bytes + 63) & ~(size_t)63;
+    }
+    if (p) *w = x;
+    if (p && all) *all = y;
+    return at;
+}
+
+static void gram__ways_find(gram *g, gram__ways_all *all) {
+    gram__ways    *w = g->ways;
+    const size_t   row = ((size_t)g->n_states + 1) * sizeof *all->into, top = g->top;
+    const int32_t *table = g->table;
+    memset(all->into, 0xff, row), memset(all->calls, 0xff, row), memset(all->waits, 0xff, row);
+    g->stop = GRAM__GO, g->fuel = GRAM__RULES_WORK;
     gram__ways_begin(g);
-    w->most = most;
+    while (w->n_heap && !w->over && !g_interrupt) gram__ways_on(g, gram__heap_take(w->heap, &w->n_heap));
+    gram__undo(g, top, table);
+}
+
+/* Finds the ways that every question needs, once; before the automaton runs, so that what they are depends on it alone.
+ * False: no memory. */
+static bool gram_ways(gram *g) {
+    const size_t   head = (sizeof(gram__ways) + 63) & ~(size_t)63;
+    gram__ways     none = {0};
+    gram__ways_all all = {0};
+    if (g->ways) return true;
+    g->ways_bytes = head + gram__ways_parts(g, NULL, &none, NULL);
+    const size_t once = gram__ways_parts(g, NULL, &none, &all);
+    uint8_t     *p = gram__map(g->ways_bytes), *q = gram__map(once);
+    if (p && q) {
+        g->ways = (gram__ways *)(void *)p;
+        gram__ways_parts(g, p + head, g->ways, NULL);
+        const gram__ways stay = *g->ways;
+        gram__ways_parts(g, q, g->ways, &all);
+        gram__ways_find(g, &all);
+        *g->ways = stay;
+    } else if (p) munmap(p, g->ways_bytes);
+    if (q) munmap(q, once);
+    return g->ways != NULL;
+}
+
+/* --- questions --- */
+
+/* Begins to count the work of the questions that follow, and ends it where there were more than `most` units: gram_least()
+ * does not know then. */
+static void gram_meter(gram *g, uint64_t most) {
+    g->meter++;
+    g->metered = 0, g->meter_most = most, g->spent = false;
+}
+
+/* Whether the meter has ended. */
+static bool gram_spent(const gram *g) { return g->spent; }
+/* Units that were counted, at most one more than may be. */
+static uint64_t gram_metered(const gram *g) { return g->spent ? gram__plus(g->meter_most, 1) : g->metered; }
+
+/* Whether so many more units may be used; they are not counted yet. */
+static bool gram__affords(gram *g, uint64_t units) {
+    if (gram__plus(g->metered, units) > g->meter_most) g->spent = true;
+    return !g->spent;
+}
+
+static void gram__charge(gram *g, uint64_t units) {
+    if (gram__affords(g, units)) g->metered += units;
+}
+
+/* Bytes from a state whose registers count to the end of its rule; UINT64_MAX: not found within the limits. */
+static uint64_t gram__search(gram *g, int32_t state, int32_t data, uint32_t *units) {
+    gram__ways    *w = g->ways;
+    const size_t   top = g->top;
+    const int32_t *table = g->table;
+    uint64_t       found = UINT64_MAX;
+    gram__seen_clear(w);
+    w->mask = 255, w->n_heap = 0, w->over = false;
+    g->stop = GRAM__GO, g->fuel = GRAM__LIVE_WORK;
     gram__leg_put(g, (gram__leg){.rule = GRAM__QUERY, .state = state, .data = data});
-    while (w->n_heap && !w->over && g->stop == GRAM__GO) {
+    while (w->n_heap && !w->over && g->stop == GRAM__GO && g->fuel > 0 && found == UINT64_MAX) {
         const gram__leg leg = gram__heap_take(w->heap, &w->n_heap);
-        if (gram__leg_new(w, &leg) && gram__leg_text(g, leg) && gram__leg_on(g, leg)) return leg.cost;
+        if (gram__leg_new(w, &leg) && gram__leg_text(g, leg) && gram__leg_on(g, leg)) found = leg.cost;
     }
-    return UINT64_MAX;
+    *units = (uint32_t)(GRAM__LIVE_WORK - max_i64(g->fuel, 0));
+    g->n_searches++, g->n_units += *units;
+    gram__undo(g, top, table);
+    return found;
 }
 
-/* Two words of a blob: 0, not known, or a number of bytes + 1, at most 2^64 - 2. */
-static uint64_t gram__noted(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
-
-static uint64_t gram__note(uint32_t *w, uint64_t n) {
-    const uint64_t noted = gram__plus(n, 1);
-    w[0] = (uint32_t)noted, w[1] = (uint32_t)(noted >> 32);
-    return noted;
-}
-
-/* To the end of the rule, from a configuration or a link; + 1. */
-static uint64_t gram__rest(gram *g, int32_t state, int32_t data) {
-    uint64_t  *rest = &g->ways->rest[state];
-    const bool plain = !(g->state[state].flags & GRAM__LIVE);
-    if (plain && *rest) return *rest;
-    gram__blob *b = plain ? NULL : gram__draft(g, GRAM__WAY, 4);
-    if (b) {
-        b->w[2] = (uint32_t)state, b->w[3] = (uint32_t)data;
-        b = gram__at(g, gram__intern(g, b));
-        if (gram__noted(b->w)) return gram__noted(b->w);
+/* Bytes + 1 to the end of the rule, from a configuration or a link; adds the units of work to *units. UINT64_MAX: not known. */
+static uint64_t gram__rest(gram *g, int32_t state, int32_t data, uint64_t *units) {
+    const uint64_t known = g->ways->known[state];
+    *units += 1;
+    if (!gram__has_registers(g, state)) return known ? known : UINT64_MAX;
+    gram__blob *b = gram__draft(g, GRAM__WAY, 5);
+    if (!b) return UINT64_MAX;
+    b->w[3] = (uint32_t)state, b->w[4] = (uint32_t)data;
+    b = gram__at(g, gram__intern(g, b));
+    if (!b->w[2]) {
+        const uint64_t found = gram__plus(gram__search(g, state, data, &b->w[2]), 1);
+        b->w[0] = (uint32_t)found, b->w[1] = (uint32_t)(found >> 32);
+        if (g->stop == GRAM__FULL) b->w[2] = 0;       /* not a matter of the state: it is searched again */
     }
-    const uint64_t found = gram__search(g, state, plain ? 0 : data, plain ? GRAM__LEGS : GRAM__LIVE_LEGS);
-    if (b) gram__note(b->w, found);
-    if (plain && g->stop == GRAM__GO) *rest = gram__plus(found, 1);
-    return gram__plus(found, 1);
+    *units += b->w[2];
+    return b->w[0] | (uint64_t)b->w[1] << 32;
 }
 
-/* The shortest of the ways on from the configurations or links of a blob; + 1. Stacks for which it is not known go to
- * g->pops from *n on. */
-static uint64_t gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, size_t *n) {
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = head; i < gram__n(b) && *n < GRAM_STEPS; i += GRAM__LINK) {
-        const uint64_t below = gram__noted(gram__at(g, (int32_t)b->w[i + 2])->w + 2);
-        if (!below) g->pops[(*n)++] = (int32_t)b->w[i + 2];
-        if (!below || *n == GRAM_STEPS) continue;
-        const uint64_t all = gram__plus(gram__rest(g, (int32_t)b->w[i], (int32_t)b->w[i + 1]), below - 1);
-        if (all < least) least = all;
+/* What is asked of a set or a stack, by its word for that; made at the first time. NULL: no room. */
+static gram__ask *gram__ask_of(gram *g, uint32_t *word) {
+    if (!*word) *word = (uint32_t)gram__make(g, GRAM__CACHE, sizeof(gram__ask) / 4);
+    return *word ? (gram__ask *)(void *)gram__at(g, (int32_t)*word)->w : NULL;
+}
+
+static gram__ask *gram__stack_ask(gram *g, uint32_t stack) {
+    return gram__ask_of(g, &gram__at(g, (int32_t)stack)->w[GRAM__STACK_ASK]);
+}
+
+/* The shortest of the ways on from the configurations or links of a blob, + 1. Stacks for which it is not known go to
+ * g->pops from *n on. False: no room, too deep, or the meter has ended. */
+static bool gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, gram__ask *a, size_t *n) {
+    const size_t before = *n;
+    uint64_t     least = UINT64_MAX, units = GRAM__LOOK_WORK;
+    for (uint32_t i = head; i < gram__n(b); i += GRAM__LINK) {
+        const gram__ask *below = gram__stack_ask(g, b->w[i + 2]);
+        if (!below || *n == GRAM_STEPS) return false;
+        const uint64_t rest = gram__rest(g, (int32_t)b->w[i], (int32_t)b->w[i + 1], &units);
+        if (g->stop == GRAM__FULL || !gram__affords(g, units)) return false;
+        if (!below->least) g->pops[(*n)++] = (int32_t)b->w[i + 2];
+        else least = min_u64(least, gram__plus(rest, below->least - 1));
     }
-    return least;
+    if (*n == before) a->least = least, a->units = (uint32_t)min_u64(units, UINT32_MAX);
+    return true;
 }
 
-/* Works out the shortest ways below the n stacks in g->pops. False: they are too deep. */
+/* Works out the shortest ways below the n stacks in g->pops. */
 static bool gram__below(gram *g, size_t n) {
-    while (n && n < GRAM_STEPS) {
-        gram__blob    *b = gram__at(g, g->pops[n - 1]);
-        const size_t   before = n;
-        const bool     ends = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED);
-        const uint64_t least = ends ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
-        if (n == before) gram__note(b->w + 2, least - 1), n--;
+    while (n) {
+        const gram__blob *b = gram__at(g, g->pops[n - 1]);
+        gram__ask        *a = gram__stack_ask(g, (uint32_t)g->pops[n - 1]);
+        const size_t      before = n;
+        if (!a) return false;
+        if (b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED)) a->least = 1;
+        else if (!a->least && !gram__shortest_of(g, b, GRAM__STACK_HEAD, a, &n)) return false;
+        if (n == before) n--;
     }
-    return n == 0;
+    return true;
 }
+
+/* The way on from a set that is not whole. NULL: not known, see gram__shortest_of(). */
+static gram__ask *gram__look(gram *g, int32_t set) {
+    gram__blob *b = gram__at(g, set);
+    gram__ask  *a = gram__ask_of(g, &b->w[GRAM__SET_ASK]);
+    if (g->stop == GRAM__FULL) g->stop = GRAM__GO;
+    for (size_t n = 1; a && !a->least && n;) {
+        n = 0;
+        if (!gram__shortest_of(g, b, GRAM__SET_HEAD, a, &n) || !gram__below(g, n)) return NULL;
+    }
+    return a;
+}
+
+/* Counts the units of the stacks of a blob, and of those below them, that were not counted yet. */
+static void gram__count_stacks(gram *g, const gram__blob *b, uint32_t head) {
+    size_t n = 0;
+    for (;; b = gram__at(g, g->pops[--n]), head = GRAM__STACK_HEAD) {
+        for (uint32_t i = head; i < gram__n(b) && n < GRAM_STEPS; i += GRAM__LINK) {
+            const uint32_t word = gram__at(g, (int32_t)b->w[i + 2])->w[GRAM__STACK_ASK];
+            gram__ask     *a = word ? gram__stack_ask(g, b->w[i + 2]) : NULL;
+            if (!a || a->counted == g->meter) continue;
+            a->counted = g->meter;
+            gram__charge(g, a->units);
+            g->pops[n++] = (int32_t)b->w[i + 2];
+        }
+        if (!n) return;
+    }
+}
+
+static bool gram__is_over(const gram *g, int32_t set) { return gram__flags(g, set) & (GRAM__COMPLETE | GRAM__ESCAPED); }
 
 /* Bytes of a text that completes the set, or leads out of a local set; the shortest one, unless texts must differ.
  * UINT64_MAX: not known. A control token counts as one byte. */
 static uint64_t gram_least(gram *g, int32_t set) {
-    if (set <= 0 || !gram__ways_of(g)) return UINT64_MAX;
-    if (gram__flags(g, set) & (GRAM__COMPLETE | GRAM__ESCAPED)) return 0;
-    gram__blob *b = gram__at(g, set);
-    for (size_t n = 1; !gram__noted(b->w + 3) && n;) {
-        n = 0;
-        const uint64_t least = gram__shortest_of(g, b, GRAM__SET_HEAD, &n);
-        if (!n) gram__note(b->w + 3, least - 1);
-        else if (!gram__below(g, n)) return UINT64_MAX;
+    if (set <= 0 || g->spent || !gram_ways(g)) return UINT64_MAX;
+    if (gram__is_over(g, set)) return 0;
+    gram__ask *a = gram__look(g, set);
+    if (!a) return UINT64_MAX;
+    if (a->counted != g->meter) {
+        a->counted = g->meter;
+        gram__charge(g, a->units);
+        gram__count_stacks(g, gram__at(g, set), GRAM__SET_HEAD);
     }
-    const uint64_t noted = gram__noted(b->w + 3);
-    return noted == UINT64_MAX ? UINT64_MAX : noted - 1;
+    return g->spent || a->least == UINT64_MAX ? UINT64_MAX : a->least - 1;
 }
 
-/* Appends counts of steps, bytes and collections, for -v. */
+/* Whether a configuration of a set has this stack. */
+static bool gram__on_stack(const gram *g, int32_t set, int32_t stack) {
+    size_t             n;
+    const gram_config *c = gram_configs(g, set, &n);
+    for (size_t i = 0; i < n && i < 8; i++)
+        if (c[i].stack == stack) return true;
+    return false;
+}
+
+/* Units of looking at a set, and at its stacks that the one before it has not; UINT64_MAX: its way is not known. */
+static uint64_t gram__units_of(gram *g, int32_t set, int32_t before, uint64_t *least) {
+    size_t             n;
+    const gram_config *c = gram_configs(g, set, &n);
+    uint64_t           units = GRAM__LOOK_WORK + n;
+    *least = 1;
+    if (gram__is_over(g, set)) return units;
+    const gram__ask *a = gram__look(g, set);
+    if (!a) return UINT64_MAX;
+    for (size_t i = 0; i < n; i++)
+        if (!gram__on_stack(g, before, c[i].stack)) units += gram__stack_ask(g, (uint32_t)c[i].stack)->units;
+    *least = a->least;
+    return units + a->units;
+}
+
+/* The first byte of a set's way, and where it leads to. */
+static bool gram__way_find(gram *g, int32_t set, gram__ask *a) {
+    bool     tried[256] = {0};
+    uint64_t units = 1, least = 0;
+    int32_t  next = GRAM_DEAD;
+    for (int b = 0; b < 256 && !(next > 0 && least == a->least - 1); b++) {
+        if (tried[g->class_of[b]]) continue;
+        tried[g->class_of[b]] = true;
+        next = gram_step(g, set, (uint8_t)b);
+        if (next == GRAM_LIMIT) return false;
+        units = gram__plus(units, next > 0 ? gram__units_of(g, next, set, &least) : 1);
+        if (!gram__affords(g, units)) return false;
+        a->byte = (uint8_t)b;
+    }
+    a->next = next > 0 && least == a->least - 1 ? next : GRAM_DEAD;
+    a->next_units = (uint32_t)min_u64(units, UINT32_MAX);
+    return true;
+}
+
+/* The set after the first byte of the shortest way of a set that is not whole, of several the one whose bytes are least.
+ * GRAM_DEAD: there is none, or it begins with a control token, or it takes too much work; GRAM_LIMIT: the meter has ended, or
+ * no room. free: units that are not counted; *known: it was counted by this meter before. Collections must be held off. */
+static int32_t gram_way(gram *g, int32_t set, uint64_t free, uint8_t *byte, bool *known) {
+    if (gram_least(g, set) == UINT64_MAX) return g->spent ? GRAM_LIMIT : GRAM_DEAD;
+    gram__ask *a = gram__look(g, set);
+    if (a && a->units > GRAM__WAY_WORK) return GRAM_DEAD;
+    if (!a || (!a->next && !gram__way_find(g, set, a))) return GRAM_LIMIT;
+    *known = a->next_counted == g->meter;
+    if (!*known) a->next_counted = g->meter, gram__charge(g, a->next_units - min_u64(free, a->next_units));
+    *byte = a->byte;
+    return g->spent ? GRAM_LIMIT : a->next;
+}
+
+/* A number that [mask] keeps with a set that is not whole, up to the next collection; 0 at first. NULL: no room. */
+static uint32_t *gram_note(gram *g, int32_t set) {
+    gram__ask *a = gram__ask_of(g, &gram__at(g, set)->w[GRAM__SET_ASK]);
+    return a ? &a->note : NULL;
+}
+
+/* Appends counts of steps, bytes, collections and searches, for -v. */
 static void gram_stats(const gram *g, str *out) {
-    str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps,
-            (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
+    str_fmt(out, "%llu steps of %llu not known before in %llu units of work, %zu bytes, %llu collections, %llu searches for ways "
+            "in %llu units", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, (unsigned long long)g->worked,
+            8 * g->top, (unsigned long long)g->n_collections, (unsigned long long)g->n_searches, (unsigned long long)g->n_units);
 }

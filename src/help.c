@@ -196,7 +196,7 @@ static const struct {
     {"1", "a negative answer: a batch in which some line has an error, --match without a match, an answer that was cut before "
           "its constraint was met (in a batch too), -i in a pipe where a message got no answer"},
     {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
-    {"3", "out of a resource: memory, disk, or a file that shrank while it was in use"},
+    {"3", "out of a resource: memory, disk, an I/O error, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
 };
 enum { N_HELP_EXITS = sizeof help_exits / sizeof *help_exits };
@@ -492,7 +492,7 @@ static const struct {
     {"~/.local/state/llmrun/history",
      "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
     {"BASE, MATRIX, PLOT", "the files of --kl-divergence-base, --imatrix-out and --plot"},
-    {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
+    {"OUT.llmrun.new, OUT.stale.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
      "files that are being written; each takes the name, the mode and, if it may, the owner of the old file when it is complete. "
      "What a killed run leaves of them can be removed"},
 };
@@ -509,6 +509,8 @@ static void help__man_environment(str *out) {
         if (cli_opts[i].env) help__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
     help__man_item(out, "LLMRUN_SHARDS", NULL,
                    "number of parts for --shard auto, where a scheduler numbers its tasks and does not count them");
+    help__man_item(out, "LLMRUN_LIBCUDA", NULL,
+                   "absolute path of the library of NVIDIA's driver, in place of libcuda.so.1 as the system finds it");
     help__man_item(out, "VISUAL, EDITOR", NULL, "the editor of /edit in a conversation; vi without them");
     help__man_item(out, "XDG_STATE_HOME", NULL, "folder of llmrun/history; $HOME/.local/state without it");
     help__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
@@ -806,4 +808,5 @@ static void help_version(str *out) {
     str_fmt(out, "libedit   %s\n", term_edits());
     str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
             : "left out (BLAS=0)");
+    str_fmt(out, "sandbox   %s\n", sandbox_holds());
 }

@@ -9,10 +9,13 @@ static int host__read_pair(const char *path, long long v[2]) {
     char buf[128], *at = buf;
     int  fd = open(path, O_RDONLY | O_CLOEXEC), n = 0;
     if (fd < 0) return 0;
-    ssize_t got = read(fd, buf, sizeof buf - 1);
+    size_t  has = 0;
+    ssize_t got;
+    while ((got = read(fd, buf + has, sizeof buf - 1 - has)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0) has += (size_t)got;
     close(fd);
-    if (got <= 0) return 0;
-    buf[got] = 0;
+    if (got < 0) return 0;
+    buf[has] = 0;
     for (; n < 2; n++) {
         char *end;
         while (*at == ' ') at++;

@@ -85,6 +85,7 @@ typedef struct {
     int32_t   *spare;                                 /* [blocks mapped] free block numbers, a stack of n_spare */
     int32_t    oldest;                                /* the idle block that is evicted first, -1: none */
     int32_t    newest;                                /* the one that is evicted last, -1: none */
+    bool       starved;                               /* the system has no memory for more blocks */
     int        n_spare;                               /* blocks that nobody holds */
     int        n_used;                                /* held by sequences or the tree, idle ones among them */
     int        n_idle;                                /* held by the tree alone */
@@ -545,7 +546,8 @@ static void kv_flush(kv_cache *kv) {
 static bool kv__more(kv_group *gr) {
     const int32_t first = dev_blocks_mapped(&gr->mem);
     if (!dev_blocks_more(&gr->mem)) {
-        gr->mem.max_blocks = first;                   /* out of memory: no sequence may wait for blocks beyond these */
+        gr->starved = gr->starved || first < gr->mem.max_blocks;
+        gr->mem.max_blocks = first;                   /* no sequence may wait for blocks beyond these */
         return false;
     }
     const int32_t end = dev_blocks_mapped(&gr->mem);
@@ -935,6 +937,7 @@ static bool kv_full(const kv_cache *kv, int n, err_t *e) {
     if (kv->group[kv->lacking].rule == KV_STATE)
         return err_set(e, EXIT_RESOURCE, "no memory for the recurrent state of one more sequence, %zu bytes (--state-mem)",
                        kv->group[kv->lacking].mem.block_bytes);
+    if (kv->group[kv->lacking].starved) return err_set(e, EXIT_RESOURCE, "out of memory: the KV cache of %d tokens", n);
     return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
 }
 

@@ -183,9 +183,9 @@ static void lang_pool_free(lang_pool *p) {
 /* Whether the budget is used up: all results are NULL from then on. */
 static bool lang_over(const lang_pool *p) { return p->over; }
 
-/* Counts what is kept. False: the budget does not allow it. */
+/* Counts what is kept. False: the budget does not allow it, or an interrupt. */
 static bool lang__spend(lang_pool *p, size_t n) {
-    if (n > p->budget - p->used) p->over = true;
+    if (n > p->budget - p->used || g_interrupt) p->over = true;
     else p->used += n;
     return !p->over;
 }
@@ -193,7 +193,7 @@ static bool lang__spend(lang_pool *p, size_t n) {
 /* Counts steps. False: there were too many. */
 static bool lang__work(lang_pool *p, size_t n) {
     p->work += n;
-    if (p->work / LANG_WORK > p->budget) p->over = true;
+    if (p->work / LANG_WORK > p->budget || g_interrupt) p->over = true;
     return !p->over;
 }
 
@@ -542,7 +542,7 @@ static lang_dfa lang__minimal(lang_dfa d) {
     r.hash = mem_new(d.n, sizeof *r.hash);
     uint8_t *starts = mem_new(d.n, 1);
     lang__halves(&r);
-    while (r.n_dirty) lang__round(&r, starts);
+    while (r.n_dirty && !g_interrupt) lang__round(&r, starts);         /* after an interrupt nothing is kept */
     d = lang__number(d, r.block, r.n_block, NULL);
     mem_free(starts);
     mem_free(r.hash);
@@ -624,7 +624,7 @@ static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang
         const uint32_t a = (uint32_t)(x.pair[s] >> 32), b = (uint32_t)x.pair[s];
         lang__state(&out, lang__pair_ends(&x, a, b));
         lang__pair_edges(&x, &out, a, b);
-        if (x.steps > LANG_WORK / 4 * p->budget || x.n > p->budget) p->over = true;
+        if (x.steps > LANG_WORK / 4 * p->budget || x.n > p->budget || g_interrupt) p->over = true;
     }
     lang__work(p, x.steps);
     hmap_drop(&x.pairs);
@@ -1381,6 +1381,7 @@ static void lang_emit_apart(gram *g, int32_t from, const lang *l, int32_t to) {
 enum {
     LANG_TEXT_MAX = 1 << 20,                          /* bytes of an expression */
     LANG_LOOKS = 64,                                  /* lookaheads of an expression */
+    LANG_RANGES = 1 << 22,                            /* ranges of all its classes: of \w there are 700 */
 };
 
 enum { LANG_I = 1, LANG_M = 2, LANG_S = 4, LANG_X = 8, LANG_A = 16, LANG_U = 32 };      /* flags (?imsxau) */
@@ -1429,6 +1430,7 @@ typedef struct {
     lang_seqs  names;                                 /* of groups */
     gram_range *set;                                  /* the class that is read: code points */
     size_t     n_set;
+    size_t     n_ranges;                              /* of all classes so far */
     uint32_t   n_at, n_look;                          /* nodes of these kinds */
 } lang_rx;
 
@@ -1460,6 +1462,7 @@ static uint32_t lang__node(lang_rx *x, lang_kind kind, size_t at) {
 /* --- classes --- */
 
 static void lang__set_add(lang_rx *x, uint32_t lo, uint32_t hi) {
+    x->n_ranges++;
     MEM_PUSH(x->set, x->n_set, (gram_range){lo, hi});
 }
 
@@ -1617,9 +1620,26 @@ static chars_range    lang__pool[3400];
 static chars_table    lang__set[LANG_TABLES];
 static pthread_once_t lang__unpacked = PTHREAD_ONCE_INIT;
 
+typedef struct { uint32_t from, to; } lang_case;      /* code points that differ in case */
+static lang_case lang__pair_of[2][1500];              /* [n_pair] by `from`: to lower case, and back */
+static size_t    lang__n_pair;
+
+static int lang__case_order(const void *a, const void *b) {
+    const lang_case *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
 static void lang__unpack(void) {
+    const chars_table *t = &lang__set[LANG_TO_LOWER];
     chars_unpack(lang__set, lang__packed, LANG_TABLES, LANG_TO_LOWER, LANG_TABLES, lang__pool,
                  sizeof lang__pool / sizeof *lang__pool);
+    for (size_t i = 0; i < t->n; i++)
+        for (uint32_t c = t->at[i].at[0]; c <= t->at[i].at[1]; c += t->at[i].at[2]) {
+            const uint32_t lower = c + t->at[i].at[3];
+            ASSERT(lang__n_pair < sizeof lang__pair_of[0] / sizeof *lang__pair_of[0]);
+            lang__pair_of[0][lang__n_pair] = (lang_case){c, lower}, lang__pair_of[1][lang__n_pair++] = (lang_case){lower, c};
+        }
+    for (int i = 0; i < 2; i++) qsort(lang__pair_of[i], lang__n_pair, sizeof *lang__pair_of[i], lang__case_order);
 }
 
 /* Adds the characters of some categories. */
@@ -1662,15 +1682,15 @@ static void lang__fold_ascii(lang_rx *x) {
         }
 }
 
-/* Adds what the table of lower case says of the first n ranges, which are sorted: the lower case of what is in them, or
- * (back) that whose lower case is. */
+/* Adds what differs in case from characters of the first n ranges, which are sorted: their lower case, or (back) those
+ * whose lower case they are. */
 static void lang__fold_by(lang_rx *x, size_t n, bool back) {
-    const chars_table *t = &lang__set[LANG_TO_LOWER];
-    for (size_t i = 0; i < t->n; i++)
-        for (uint32_t c = t->at[i].at[0]; c <= t->at[i].at[1]; c += t->at[i].at[2]) {
-            const uint32_t lower = c + t->at[i].at[3];
-            if (lang__in_class(x->set, n, back ? lower : c)) lang__set_add(x, back ? c : lower, back ? c : lower);
-        }
+    const lang_case *pair = lang__pair_of[back];
+    for (size_t i = 0, k; i < n; i++) {
+        const gram_range r = x->set[i];
+        for (k = mem_u32_find(&pair->from, lang__n_pair, sizeof *pair, r.lo); k < lang__n_pair && pair[k].from <= r.hi; k++)
+            lang__set_add(x, pair[k].to, pair[k].to);
+    }
 }
 
 /* Where the flag says so, adds what differs in case alone: in Python, without the flag a, as its re has it. */
@@ -1904,6 +1924,12 @@ static bool lang__members(lang_rx *x) {
                                "byte %zu: found a range that ends before it begins, expected the smaller end first", from + 1);
 }
 
+/* Whether the classes so far are too large: then e says so. An interrupt ends reading too. */
+static bool lang__is_wide(lang_rx *x) {
+    if (x->n_ranges <= LANG_RANGES && !g_interrupt) return false;
+    return !err_set(x->e, EXIT_RESOURCE, "the classes of the expression have more than %d ranges of characters", LANG_RANGES);
+}
+
 /* A class in brackets, from after the first one. */
 static bool lang__brackets(lang_rx *x) {
     const size_t from = x->at - 1;
@@ -1911,7 +1937,7 @@ static bool lang__brackets(lang_rx *x) {
     bool         first = x->python;                   /* there a bracket that comes first is a character */
     for (; first || !lang__take(x, ']'); first = false) {
         if (!lang__more(x)) return err_set(x->e, EXIT_INPUT, "byte %zu: found a class without its ']', expected one", from + 1);
-        if (!lang__members(x)) return false;
+        if (!lang__members(x) || lang__is_wide(x)) return false;
     }
     lang__set_fold(x);
     if (negated) lang__set_negate(x, 0);
@@ -2305,7 +2331,7 @@ static uint32_t lang__rx_read(lang_rx *x) {
         return err_set(x->e, EXIT_RESOURCE, "an expression of %zu bytes, expected at most %d", x->text.n, LANG_TEXT_MAX), 0;
     lang__open(x, 0, x->flags);
     while (lang__more(x))
-        if (!lang__next(x)) return 0;
+        if (!lang__next(x) || lang__is_wide(x)) return 0;
     if (x->n_open > 1)
         return err_set(x->e, EXIT_INPUT, "byte %zu: found '(' without its ')', expected one", lang__top(x)->at + 1), 0;
     return lang__close(x);
@@ -2724,7 +2750,7 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     lang__seqs_add(&d.sets, (uint32_t[]){LANG_P_BEGIN, LANG_N_ALL}, 2);     /* state 0 is element LANG_N_ALL */
     for (uint32_t s = 0; ok && s < d.sets.n; s++) {
         lang__subset_state(&d, &out, s);
-        ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most;
+        ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most && !g_interrupt;
     }
     const lang *l = NULL;
     if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out));

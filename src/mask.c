@@ -323,8 +323,16 @@ enum {
     MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state */
     MASK_LOCALS = 1 << 12,                            /* entries of the table of these */
     MASK_LOOPS = 1 << 10,
-    MASK_NEEDS = 1 << 12,
-    MASK_WAY = 4096                                   /* bytes of a way to the end that is spelled with as few tokens as can be */
+    MASK_WAY = 4096,                                  /* bytes of a way to the end that is spelled with as few tokens as can be */
+    MASK_WORK = 1 << 19,                              /* units of work (see gram_meter) that ways to the end may take in one
+                                                       * step: about 50 ms */
+    MASK_MEASURE_WORK = MASK_WORK / 2,                /* the same, where it is only asked whether ends matter in this step, */
+    MASK_LOCAL_WORK = MASK_WORK / 8,                  /* and of one state */
+    MASK_OWN_WORK = 64,                               /* units of a byte of the answer's own way that are not counted: most of it
+                                                       * is known since the token before */
+    MASK_NEAR_ROOM = 12 << 20,                        /* bytes of the arena for that work */
+    MASK_FAR = 32                                     /* where that takes too much work: so many tokens more than twice the
+                                                       * bytes to the end are enough */
 };
 #define MASK_UNKNOWN UINT64_MAX
 
@@ -335,10 +343,9 @@ typedef struct {
     uint32_t  n, cap;
     bool      string;                                 /* the tokens of a string, or from none */
     bool      measured;
-    uint64_t  most;                                   /* bytes to the end after any of its tokens, at most */
+    uint64_t  most;                                   /* bytes to the end after any of its tokens, at most; or not known */
+    uint64_t  units;                                  /* of work to measure that */
 } mask__slot;
-
-typedef struct { int32_t set; uint64_t tokens; } mask__need;          /* that a way to the end has */
 
 typedef struct { int32_t set, classes; } mask__loop;
 
@@ -358,6 +365,7 @@ typedef struct {
     int                skipped;                       /* classes of the characters in front of which escapes are not listed */
     bool               measured;
     uint64_t           most;                          /* bytes to the end of the rule after any of its tokens, at most */
+    uint64_t           units;                         /* of work to measure that */
     uint32_t           n_token;
     uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1] */
     mask__token       *token;
@@ -375,12 +383,14 @@ typedef struct mask_cache {
     uint32_t         *place;                          /* [2, n_word]: words of it that are to be kept */
     mask__token      *token;                          /* [n_id]: the local state that is worked out */
     mask__escape     *escape;                         /* [n_node] */
-    mask__need        need[MASK_NEEDS];               /* what sets need to end */
-    uint8_t           way[MASK_WAY];                  /* a text to the end */
-    uint32_t          fewest[MASK_WAY + 1];           /* tokens from each of its bytes */
+    uint8_t           way[MASK_WAY];                  /* a text to the end, or its first bytes */
+    int32_t           at[MASK_WAY + 1];               /* the set in front of each of them */
+    uint32_t          fewest[MASK_WAY + 1];           /* tokens from there */
     bool              measures;                       /* bytes to the end are measured; the largest yet is `most` */
     uint64_t          most;
+    uint64_t          units;                          /* of work in this step */
     int64_t           left;                           /* tokens that may come after the next one; -1: any number */
+    bool              own;                            /* the way of the answer itself is followed */
     uint32_t          n_local;                        /* entries of `local` */
     uint32_t          generation;                     /* of the automaton when all this was made */
     uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
@@ -397,7 +407,6 @@ static void mask__forget(mask_cache *m) {
     memset(m->slot, 0, sizeof m->slot);
     memset(m->local, 0, sizeof m->local);
     for (int i = 0; i < MASK_LOOPS; i++) m->loop[i].set = -1;
-    for (int i = 0; i < MASK_NEEDS; i++) m->need[i].set = -1;
     m->plain = NULL;
     m->n_local = 0;
     m->whole_bytes = m->local_bytes = 0;
@@ -490,25 +499,11 @@ static int mask__loops(mask_cache *m, int32_t set) {
  * token less. So where masks allow only tokens after which the way is not too long, there is always one more to
  * choose. --- */
 
-/* Writes the first n bytes of the way, which has n. False: it holds a control token, or a limit was reached. */
-static bool mask__find_way(mask_cache *m, int32_t set, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++) {
-        bool    tried[256] = {0}, found = false;
-        int32_t next = GRAM_DEAD;
-        for (int b = 0; b < 256 && !found; b++) {
-            if (tried[m->g->class_of[b]]) continue;
-            tried[m->g->class_of[b]] = true;
-            next = gram_step(m->g, set, (uint8_t)b);
-            found = next >= 0 && gram_least(m->g, next) == n - i - 1;
-            m->way[i] = (uint8_t)b;
-        }
-        if (!found) return false;
-        set = next;
-    }
-    return true;
-}
+/* In place of the tokens of its way + 1, which are kept with a set: it has control tokens, or takes too much work. One less: no
+ * tokens spell it. */
+#define MASK_NOT_BYTES UINT32_MAX
 
-/* The fewest tokens from byte `at` of the way, with those from later bytes known; UINT32_MAX: no tokens spell it. */
+/* The fewest tokens from byte `at` of the way, with those from later bytes known up to byte n; UINT32_MAX: no tokens spell it. */
 static uint32_t mask__fewest_from(const mask_cache *m, uint64_t at, uint64_t n) {
     const mask__trie *t = &m->w->all;
     uint32_t          best = UINT32_MAX, i = t->root[m->way[at]], end = t->n_node;
@@ -520,21 +515,44 @@ static uint32_t mask__fewest_from(const mask_cache *m, uint64_t at, uint64_t n) 
     return best;
 }
 
-/* Tokens of the way of a set; MASK_UNKNOWN. A way that is too long to look at, or that has control tokens, counts by
- * its bytes. */
-static uint64_t mask__tokens_of_way(mask_cache *m, int32_t set) {
-    const uint64_t n = gram_least(m->g, set);
-    if (n == UINT64_MAX) return MASK_UNKNOWN;
-    if (n > MASK_WAY || !mask__find_way(m, set, n)) return m->w->spells ? n : MASK_UNKNOWN;
-    m->fewest[n] = 0;
-    for (uint64_t i = n; i-- > 0;) m->fewest[i] = mask__fewest_from(m, i, n);
-    return m->fewest[0] == UINT32_MAX ? MASK_UNKNOWN : m->fewest[0];
+/* Follows the way of a set of n bytes up to its end, or to a set whose tokens are known and which this step has followed
+ * already, and from there as far as a token may reach. Returns how many bytes that is. UINT64_MAX: it holds a control
+ * token or takes too much work. */
+static uint64_t mask__follow(mask_cache *m, int32_t set, uint64_t n) {
+    uint64_t i = 0, end = n;
+    bool     limit = n > MASK_WAY, odd = limit, before = false;
+    for (m->at[0] = set; i < end && !odd; i++) {
+        const uint32_t *note = gram_note(m->g, m->at[i]);
+        m->at[i + 1] = gram_way(m->g, m->at[i], m->own ? MASK_OWN_WORK : 0, &m->way[i], &before);
+        limit = !note || m->at[i + 1] == GRAM_LIMIT;
+        odd = limit || m->at[i + 1] < 0 || (before && *note == MASK_NOT_BYTES);
+        if (!odd && before && *note && end == n) end = min_u64(n, i + m->w->longest);
+    }
+    for (uint64_t k = 0; k < i && odd && !limit; k++) *gram_note(m->g, m->at[k]) = MASK_NOT_BYTES;
+    return odd ? UINT64_MAX : end;
 }
 
+/* Writes the begin of a set's way, and the fewest tokens from each of its bytes. These are kept with the sets in front of
+ * the bytes: the next token leads to one of them. False: as mask__follow(). */
+static bool mask__spell(mask_cache *m, int32_t set, uint64_t n) {
+    const uint64_t end = mask__follow(m, set, n);
+    if (end == UINT64_MAX) return false;
+    if (end == n) m->fewest[n] = 0;
+    for (uint64_t i = end; i-- > 0;) {
+        uint32_t *note = gram_note(m->g, m->at[i]);
+        if (!*note) *note = (uint32_t)min_u64(mask__fewest_from(m, i, end), MASK_NOT_BYTES - 2) + 1;
+        m->fewest[i] = *note == MASK_NOT_BYTES - 1 ? UINT32_MAX : *note - 1;
+    }
+    return true;
+}
+
+/* Tokens of the way of a set; MASK_UNKNOWN. A way that takes too much work, or that has control tokens, counts by
+ * its bytes: so does then every one that leads to it. */
 static uint64_t mask__need_of(mask_cache *m, int32_t set) {
-    mask__need *k = &m->need[(uint32_t)set % MASK_NEEDS];
-    if (k->set != set) *k = (mask__need){set, mask__tokens_of_way(m, set)};
-    return k->tokens;
+    const uint64_t n = gram_least(m->g, set);
+    if (n == UINT64_MAX || !n) return n ? MASK_UNKNOWN : 0;
+    if (!mask__spell(m, set, n)) return m->w->spells ? n : MASK_UNKNOWN;
+    return m->fewest[0] == UINT32_MAX ? MASK_UNKNOWN : m->fewest[0];
 }
 
 /* Whether so many tokens reach an end. */
@@ -583,6 +601,7 @@ static bool mask__covers(mask__walk *k, int32_t set, const mask__node *n, uint32
 
 /* Measures the set after a token, and says whether the token may come, as far as its way to the end decides. */
 static bool mask__judge(mask_cache *m, int32_t set) {
+    if (gram_spent(m->g)) return true;
     if (m->measures) mask__raise(m, gram_least(m->g, set));
     return m->left < 0 || mask__closes(m, set, (uint64_t)m->left);
 }
@@ -798,11 +817,14 @@ static mask__end mask__local_make(mask_cache *m, const gram_config *c, int32_t s
                                      .trie = &m->w->all}};
     if (*at && ((*at)->measured || !m->measures)) return MASK_DONE;
     if (m->n_local >= MASK_LOCALS / 2) return MASK_OVER;
+    gram_meter(g, MASK_LOCAL_WORK);
     k.l.textual = !k.l.span && gram_unguarded(g, c->state) >= 0;
     if (!k.l.span || gram_span_between(g, c->state)) mask__find_plain(&k, start);
     const mask__end e = mask__inside(&k, start);
+    k.l.units = gram_metered(g);
+    if (gram_spent(g)) k.l.most = UINT64_MAX;
     if (e != MASK_DONE) return e;
-    if (*at) (*at)->measured = true, (*at)->most = k.l.most;
+    if (*at) (*at)->measured = true, (*at)->most = k.l.most, (*at)->units = k.l.units;
     else m->n_local += (*at = mask__keep(&k)) != NULL;
     return *at ? MASK_DONE : MASK_OVER;
 }
@@ -894,12 +916,31 @@ static bool mask__is_broad(gram *g, int32_t set) {
     return true;
 }
 
+enum { MASK_SINGLE = 8 };                             /* bytes to look at where each takes much work */
+
+/* The first tokens of one byte that lead nearer to the end; at least one. */
+static mask__end mask__single(mask_cache *m, int32_t set, uint32_t *bits) {
+    const mask__trie *t = &m->w->all;
+    const uint64_t    n = gram_least(m->g, set);
+    for (int b = 0, tried = 0, good = 0; b < 256 && (tried < MASK_SINGLE || !good); b++) {
+        const mask__node *node = &t->node[t->root[b]];
+        const int32_t     next = t->root[b] == t->n_node ? GRAM_DEAD : gram_step(m->g, set, (uint8_t)b);
+        if (next == GRAM_LIMIT) return MASK_FULL;
+        tried += next >= 0;
+        if (next < 0 || gram_least(m->g, next) >= n || !mask__judge(m, next)) continue;
+        mask__set(bits, t->id + node->tok, node[1].tok - node->tok);
+        good++;
+    }
+    return MASK_DONE;
+}
+
 /* The tokens that begin the way of a set, and after which what is left reaches its end. */
 static mask__end mask__along(mask_cache *m, int32_t set, uint32_t *bits) {
     const mask__trie *t = &m->w->all;
     const uint64_t    n = gram_least(m->g, set);
     uint32_t          i, end = t->n_node;
-    if (n > MASK_WAY || mask__tokens_of_way(m, set) == MASK_UNKNOWN) return MASK_FULL;
+    if (n == UINT64_MAX) return MASK_FULL;
+    if (n && !mask__spell(m, set, n)) return m->w->spells ? mask__single(m, set, bits) : MASK_FULL;
     i = n ? t->root[m->way[0]] : end;
     for (uint64_t at = 0; i < end;) {
         const mask__node *node = &t->node[i];
@@ -926,10 +967,15 @@ static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
         textual = textual || (gram_unguarded(m->g, c[i].state) >= 0 && !gram_span_of(m->g, c[i].state));
     }
     if (m->left >= 0) return textual ? mask__along(m, set, bits) : mask__tokens(m, set, false, bits, UINT32_MAX);
-    mask__end e = known < n && !broad && !textual ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
+    /* what is measured, and the work for that, does not depend on what is known */
+    const bool short_walk = !broad && !textual && (known < n || m->measures);
+    mask__end  e = short_walk ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
     if (e != MASK_OVER) return e;
     e = MASK_DONE;
+    if (m->measures) m->units += gram_metered(m->g);
     for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__local_make(m, &c[i], start[i]);
+    for (size_t i = 0; i < n && e == MASK_DONE && m->measures; i++) m->units += (*mask__local_at(m, start[i]))->units;
+    gram_meter(m->g, MASK_MEASURE_WORK);
     for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__add_config(m, set, &c[i], start[i], bits);
     return e == MASK_OVER ? mask__tokens(m, set, false, bits, UINT32_MAX) : e;
 }
@@ -1016,6 +1062,7 @@ static void mask__keep_whole(mask_cache *m, mask__slot *s, int32_t set, bool fir
     for (uint32_t i = 0; i < n; i++) s->diff[n + i] = m->bits[at[i]];
     s->n = n;
     s->key = mask__key(set, first), s->used = m->clock, s->measured = m->measures, s->most = m->most;
+    s->units = m->units;
 }
 
 static void mask__recall(mask_cache *m, const mask__slot *s) {
@@ -1026,10 +1073,13 @@ static void mask__recall(mask_cache *m, const mask__slot *s) {
 }
 
 static bool mask__make_whole(mask_cache *m, int32_t set, bool first, mask__slot *s) {
-    m->most = 0;
-    if (!mask__fill(m, set, first, m->bits)) return false;
-    mask__keep_whole(m, s, set, first);
-    return true;
+    m->most = m->units = 0;
+    gram_meter(m->g, MASK_MEASURE_WORK);
+    const bool ok = mask__fill(m, set, first, m->bits);
+    if (gram_spent(m->g)) m->most = UINT64_MAX;
+    m->units += gram_metered(m->g);
+    if (ok) mask__keep_whole(m, s, set, first);
+    return ok;
 }
 
 /* Drops all that is void after a collection. */
@@ -1060,51 +1110,78 @@ static bool mask__miss(mask_cache *m, int32_t set, bool first) {
     return ok;
 }
 
-/* As mask_of; *most: bytes to the end after any of the tokens, at most, where m->measures. */
-static const uint32_t *mask__get(mask_cache *m, int32_t set, bool first, uint64_t *most) {
+/* As mask_of; where m->measures, m->most: bytes to the end after any of the tokens, at most, and m->units. */
+static const uint32_t *mask__get(mask_cache *m, int32_t set, bool first) {
     bool hit;
     mask__refresh(m);
     const mask__slot *s = mask__slot_of(m, set, first, &hit);
-    if (hit && (s->measured || !m->measures)) return mask__recall(m, s), m->hits++, *most = s->most, m->bits;
+    if (hit && (s->measured || !m->measures)) {
+        mask__recall(m, s);
+        return m->hits++, m->most = s->most, m->units = s->units, m->bits;
+    }
     const double began = clock_now();
     const bool   ok = mask__miss(m, set, first);
     m->misses++;
     m->seconds += clock_now() - began;
-    return *most = m->most, ok ? m->bits : NULL;
+    return ok ? m->bits : NULL;
 }
 
 /* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading
  * blank (tok_strips). NULL: a limit was reached. Valid until the next call. A collection may happen: sets that no
  * track holds are void then. */
 static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
-    uint64_t most;
-    return set < 0 ? NULL : mask__get(m, set, first && m->w->strips, &most);
+    return set < 0 ? NULL : mask__get(m, set, first && m->w->strips);
 }
 
-/* The same without the tokens after which the left - 1 that may still come reach no end; all of them where `left` reach none, and
- * where no way to the end is known: then the sets after the tokens would each be searched in vain. */
-static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) {
-    gram_track t;
-    uint64_t   most;
+/* Bytes to the end; adds the units of work. */
+static uint64_t mask__to_end(mask_cache *m, int32_t set, uint64_t *units) {
+    gram_hold(m->g, true);
+    gram_meter(m->g, MASK_WORK);
+    const uint64_t least = gram_least(m->g, set);
+    *units += gram_metered(m->g);
+    gram_hold(m->g, false);
+    return least;
+}
+
+/* The tokens after which `left` - 1 more reach an end; NULL: the set itself is too far from it, or a limit was reached. */
+static const uint32_t *mask__near(mask_cache *m, int32_t set, bool first, int64_t left, uint64_t *units) {
+    gram_hold(m->g, true);
+    gram_meter(m->g, MASK_WORK - min_u64(MASK_WORK, *units));
+    m->own = true;
+    bool ok = mask__closes(m, set, (uint64_t)left);
+    m->own = false, m->left = left - 1;
+    ok = ok && mask__fill(m, set, first, m->bits) && !gram_spent(m->g);
+    m->left = -1;
+    *units += gram_metered(m->g);
+    gram_hold(m->g, false);
+    return ok ? m->bits : NULL;
+}
+
+/* The same without the tokens after which the left - 1 that may still come reach no end; all of them where `left` reach none,
+ * where no way to the end is known, and where finding the ways takes too much work. Adds the units of work to *units: they
+ * depend on the set and on `left` alone, whatever was known before. */
+static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left, uint64_t *units) {
+    const uint32_t *bits = NULL;
+    gram_track      t;
     if (set < 0) return NULL;
     gram_track_open(&t, m->g);
     t.set = set;
     first = first && m->w->strips;
     if (gram_room(m->g) < MASK_ROOM) gram_collect(m->g);
-    gram_hold(m->g, true);
-    const bool known = gram_least(m->g, t.set) != UINT64_MAX;
-    gram_hold(m->g, false);
-    m->measures = m->w->spells && known;
-    const uint32_t *bits = mask__get(m, t.set, first, &most);
-    const bool      enough = m->measures && left > 0 && most < (uint64_t)left;
-    m->measures = false;
-    gram_hold(m->g, true);
-    if (bits && known && !enough && left > 0 && mask__closes(m, t.set, (uint64_t)left)) {
-        m->left = left - 1;
-        bits = mask__fill(m, t.set, first, m->bits) ? m->bits : NULL;
-        m->left = -1;
+    const uint64_t least = left > 0 ? mask__to_end(m, t.set, units) : UINT64_MAX;
+    if (least != UINT64_MAX) {
+        m->measures = m->w->spells;
+        if (m->measures && (bits = mask__get(m, t.set, first))) *units += m->units;
+        m->measures = false;
+        const bool far = bits && m->most == UINT64_MAX && (uint64_t)left / 2 > least + MASK_FAR;
+        if (!bits || (m->most >= (uint64_t)left && !far)) {
+            if (gram_room(m->g) < MASK_NEAR_ROOM) gram_collect(m->g);
+            mask__refresh(m);
+            bits = mask__near(m, t.set, first, left, units);
+        }
     }
-    gram_hold(m->g, false);
+    gram_meter(m->g, UINT64_MAX);
+    if (!bits) bits = mask__get(m, t.set, first);
     gram_track_close(&t);
     return bits;
 }

@@ -23,7 +23,7 @@ static bool ops_blas_open(err_t *e) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     for (int i = 0; i < 2 && !g_sgemm; i++) {
-        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        void *lib = sandbox_library(names[i]);
         if (lib) *(void **)&g_sgemm = dlsym(lib, "cblas_sgemm");
     }
     return g_sgemm || err_set(e, EXIT_INPUT, "--blas: no libopenblas.so.0 on this machine (Debian: libopenblas0)");

@@ -14,6 +14,8 @@
  *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file
  * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
  * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
+ *   The header is on disk before the first record, and every record when the run has ended. After a loss of power what was not
+ * on disk may be missing or read as zeros; --resume removes the lines that do.
  * Public: results_open, results_setting, results_is_old, results_seed, results_file, results_add_id, results_reset_ids,
  * results_use_old, results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed,
  * results_close, results_merge.
@@ -115,12 +117,15 @@ static bytes results__read_fingerprint(bytes *b) {
     return value.n > 2 && value.p[0] == '"' ? (bytes){value.p + 1, value.n - 2} : (bytes){0};
 }
 
+/* Whether a part of a line was not on disk when the machine lost power: it reads as zeros, which no record holds. */
+static bool results__damaged(bytes line) { return line.n && memchr(line.p, 0, line.n) != NULL; }
+
 /* Reads a record without its newline; id gets its custom_id, if any. False: not a record of llmrun. */
 static bool results__read(bytes b, results__record *h, str *id) {
     str name = {0};
     *h = (results__record){0};
     str_clear(id);
-    if (!b.n || b.p[b.n - 1] != '}') return false;
+    if (!b.n || b.p[b.n - 1] != '}' || results__damaged(b)) return false;
     if (!results__skip(&b, results__begin) || !results__read_number(&b, &h->line) ||
         !results__skip(&b, "_") || !results__hex(&b, 16, &h->digest.a))
         return false;
@@ -222,11 +227,10 @@ static bool results__same_settings(const char *file, bytes was, bytes now, err_t
 }
 
 /* Appends the header's name: beside the file itself, with links resolved. */
-static void results__header_name(const char *path, str *out) {
-    char *real = realpath(path, NULL);
-    str_put(out, real ? real : path);
+static bool results__header_name(const char *path, str *out, err_t *e) {
+    const bool ok = str_real(out, path, e);
     str_put(out, ".llmrun");
-    mem_free(real);
+    return ok;
 }
 
 /* Reads a header and its settings, a part of its text; no text: there is none. On failure e is set. */
@@ -415,39 +419,55 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
 
 /* Cuts the file to n bytes: the rest is an incomplete record. On failure e is set. */
 static bool results__truncate(const results *r, uint64_t n, uint64_t torn, err_t *e) {
-    while (ftruncate(r->fd, (off_t)n))
-        if (errno != EINTR)
-            return err_set(e, err_code_of(errno), "%s: cannot remove an incomplete last line: %s", r->name,
-                           strerror(errno));
+    if (!out_cut(r->fd, (off_t)n))
+        return err_set(e, err_code_of(errno), "%s: cannot remove an incomplete last line: %s", r->name, strerror(errno));
     log_warn("%s: %llu bytes of an incomplete last line are removed", r->name, (unsigned long long)torn);
     return true;
+}
+
+/* Reads n bytes of a file, fewer at its end. -1: see errno. */
+static ssize_t results__pread(int fd, void *p, size_t n, off_t at) {
+    size_t  has = 0;
+    ssize_t got = 1;
+    while (has < n && got) {
+        got = pread(fd, (uint8_t *)p + has, n - has, at + (off_t)has);
+        if (got < 0 && errno != EINTR) return -1;
+        if (got > 0) has += (size_t)got;
+    }
+    return (ssize_t)has;
 }
 
 /* Whether the line at this place of a file begins as a record; a run may have been killed after any of its bytes. */
 static bool results__begins(int fd, off_t at) {
     char          head[sizeof results__begin - 1];
-    const ssize_t got = at < 0 ? -1 : pread(fd, head, sizeof head, at);
+    const ssize_t got = at < 0 ? -1 : results__pread(fd, head, sizeof head, at);
     return got >= 0 && memcmp(head, results__begin, (size_t)got) == 0;
 }
 
-/* Stores the records of a resumed file. False: e is set, or a signal asks to stop. */
+static bool results__forget_damaged(results *r, uint64_t damaged, err_t *e);   /* which reads the new file by this one */
+
+/* Stores the records of a resumed file. Lines that are damaged are removed where the header shows that the file is of llmrun.
+ * False: e is set, or a signal asks to stop. */
 static bool results__resume(results *r, err_t *e) {
     lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
     str       id = {0};
     bytes     line;
-    uint64_t  no;
+    uint64_t  no, damaged = 0;
     lines_got got;
     if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
-    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->complete)
-        if (!results__store(r, in, line, &id, e)) break;
-    if (got == LINES_LINE && !in->complete && results__begins(r->fd, (off_t)in->at))
-        results__truncate(r, in->at, in->next - in->at, e);
-    else if (got == LINES_LONG || (got == LINES_LINE && !in->complete)) results__foreign(in, e);
-    r->old_end = in->complete ? in->next : in->at;
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE) {
+        const bool bad = !r->strict && results__damaged(line);
+        damaged += bad;
+        if (!bad && (!in->complete || !results__store(r, in, line, &id, e))) break;
+    }
+    const bool torn = got == LINES_LINE && !in->complete && !e->code;
+    if (torn && results__begins(r->fd, (off_t)in->at)) results__truncate(r, in->at, in->next - in->at, e);
+    else if (torn || got == LINES_LONG) results__foreign(in, e);
+    r->old_end = torn ? in->at : in->next;
     results__index(r);
     lines_close(in);
     str_drop(&id);
-    return got != LINES_LATER && !e->code;
+    return got != LINES_LATER && !e->code && (!damaged || results__forget_damaged(r, damaged, e));
 }
 
 /* Locks the file: one run writes it. The lock ends with the process. On failure e is set. */
@@ -467,13 +487,12 @@ static bool results__lock(const results *r, err_t *e) {
 static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
     str   name = {0}, text = {0};
     bytes was;
-    bool  ok;
-    results__header_name(r->name, &name);
-    if (!size) ok = !r->resumable || results__header_save(name.p, r->fd, settings, e);
-    else if (!resume)
+    bool  ok = results__header_name(r->name, &name, e);
+    if (ok && !size) ok = !r->resumable || results__header_save(name.p, r->fd, settings, e);
+    else if (ok && !resume)
         ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
                      r->resumable ? " (--resume continues this one)" : "");
-    else {
+    else if (ok) {
         ok = results__header_load(name.p, &text, &was, e);
         r->strict = !text.n;
         ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
@@ -519,8 +538,7 @@ static results *results_open(const char *path, bool resume, bytes settings, err_
 static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
     str   file = {0}, text = {0};
     bytes settings, v;
-    results__header_name(path, &file);
-    bool found = results__header_load(file.p, &text, &settings, e) && text.n &&
+    bool found = results__header_name(path, &file, e) && results__header_load(file.p, &text, &settings, e) && text.n &&
                  results__find(settings, bytes_of(name), &v);
     str_clear(value);
     if (found) str_add(value, v.p, v.n);
@@ -567,7 +585,7 @@ static void results__undo_write(const results *r, size_t done) {
     struct stat st;
     off_t       end = lseek(r->fd, 0, SEEK_CUR);
     if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
-    if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
+    if (out_cut(r->fd, end - (off_t)done)) lseek(r->fd, end - (off_t)done, SEEK_SET);
 }
 
 /* Writes one record with its newline; a terminal is shown it by utf8_visible(). On failure e is set, unless the reader has closed
@@ -605,11 +623,17 @@ static bool results_put_head(results *r, bytes head, err_t *e) {
     return ok || err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
 }
 
-/* On failure e is set: some records may not be on disk. */
+/* Puts the records on disk, also those before a write that failed. The name of a file with a header is there already. On
+ * failure e is set: some records may not be on disk. */
 static bool results_close(results *r, err_t *e) {
     if (!r) return true;
-    bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
-              err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
+    bool ok = !r->file || out_sync(r->fd);
+    if (ok && r->file && !r->resumable) {
+        str real = {0};
+        ok = str_real(&real, r->name, e) && out_sync_folder(real.p);
+        str_drop(&real);
+    }
+    ok = ok || r->why || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
     results__free(r);
     return ok;
 }
@@ -696,7 +720,10 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
     else p->fd[file] = in->fd, in->borrowed = true;
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
-        if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
+        if (got == LINES_LINE && results__damaged(line))
+            err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu holds NUL bytes, expected a record; --resume removes damaged lines",
+                    in->name, (unsigned long long)in->at, (unsigned long long)in->no);
+        else if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
         else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
             MEM_PUSH(p->place, p->n, (results__item){.line = h.line, .digest = h.digest, .at = in->at, .input = h.file,
@@ -881,39 +908,57 @@ typedef struct {
     out_t out;
 } results__new;
 
-/* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On
- * failure e is set. */
-static bool results__new_begin(const results *r, results__new *w, err_t *e) {
-    struct stat like;
-    char       *real = realpath(r->name, NULL);
+/* Begins a new file in place of `path`, whose links are resolved. name: in errors, kept until results__new_end(); like: whose
+ * owner and mode it gets, NULL: see errno. It is locked before it has the name of the old one, so that no other run can write it.
+ * On failure e is set. */
+static bool results__new_begin(results__new *w, const char *path, const char *name, const struct stat *like, err_t *e) {
     *w = (results__new){.fd = -1};
-    str_put(&w->path, real ? real : r->name);
-    str_fmt(&w->tmp, "%s.llmrun.new", w->path.p);
-    mem_free(real);
-    unlink(w->tmp.p);
-    w->fd = fstat(r->fd, &like) == 0 ? out_create(w->tmp.p, O_RDWR | O_APPEND, &like) : -1;
+    str_put(&w->path, path);
+    str_fmt(&w->tmp, "%s.llmrun.new", path);
+    if (like) {
+        unlink(w->tmp.p);
+        w->fd = out_create(w->tmp.p, O_RDWR | O_APPEND, like);
+    }
     const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
     FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
-    w->out = (out_t){f, r->name, 0, false};
+    w->out = (out_t){f, name, 0, false};
     if (f) return flock(w->fd, LOCK_EX | LOCK_NB), true;
-    return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
+    err_set(e, err_code_of(errno), "%s: cannot write: %s", name, strerror(errno));
+    if (copy >= 0) close(copy);
+    return false;
 }
 
-/* ok: the new file replaces the old one. Else it is removed and the old one is unchanged. */
-static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
+/* ok: the new file replaces the old one, and its descriptor is returned. -1: it is removed and the old one is unchanged. */
+static int results__new_end(results__new *w, bool ok, err_t *e) {
     const bool flushed = !w->out.f || out_end(&w->out, e);
     ok = ok && flushed;
     if (ok && !out_replace(w->fd, w->tmp.p, w->path.p))
-        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
-    if (ok) {
-        close(r->fd);
-        r->fd = w->fd;
-    } else if (w->fd >= 0) {
+        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", w->out.name, strerror(errno));
+    if (!ok && w->fd >= 0) {
         close(w->fd);
         out_settle(w->tmp.p, false);
     }
     str_drop_all(&w->path, &w->tmp);
+    return ok ? w->fd : -1;
+}
+
+/* The same for the results themselves, which the run goes on writing. */
+static bool results__renew_begin(const results *r, results__new *w, err_t *e) {
+    struct stat like;
+    str         real = {0};
+    *w = (results__new){.fd = -1};
+    const bool ok = str_real(&real, r->name, e) &&
+                    results__new_begin(w, real.p, r->name, fstat(r->fd, &like) == 0 ? &like : NULL, e);
+    str_drop(&real);
     return ok;
+}
+
+static bool results__renew_end(results *r, results__new *w, bool ok, err_t *e) {
+    const int fd = results__new_end(w, ok, e);
+    if (fd < 0) return false;
+    close(r->fd);
+    r->fd = fd;
+    return true;
 }
 
 /* Bytes of a file up to its last newline: a killed run may leave an incomplete line. -1: it cannot be read. */
@@ -922,8 +967,8 @@ static off_t results__whole_lines(int fd) {
     off_t end = lseek(fd, 0, SEEK_END);
     while (end > 0) {
         const off_t   from = end > (off_t)sizeof buf ? end - (off_t)sizeof buf : 0;
-        const ssize_t got = pread(fd, buf, (size_t)(end - from), from);
-        if (got <= 0) return -1;
+        const ssize_t got = results__pread(fd, buf, (size_t)(end - from), from);
+        if (got != end - from) return -1;
         for (ssize_t i = got; i > 0; i--)
             if (buf[i - 1] == '\n') return from + i;
         end = from;
@@ -931,48 +976,56 @@ static off_t results__whole_lines(int fd) {
     return 0;
 }
 
-/* Opens FILE.stale and finds the end of its whole lines. A new one has owner and mode of the results, an old one no more of
- * the mode than they have. What earlier runs have not written is left alone: a link, a pipe, a file of another kind. -1: e is
- * set. */
-static int results__open_stale(const results *r, const char *to, off_t *end, err_t *e) {
-    struct stat own, st = {0};
-    int         fd = fstat(r->fd, &own) == 0 ? out_create(to, O_RDWR, &own) : -1;
-    if (fd < 0 && errno == EEXIST) fd = open(to, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    const int    why = errno;
-    const bool   is = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
-    const mode_t mode = st.st_mode & own.st_mode & 0777;
-    *end = is ? results__whole_lines(fd) : -1;
-    const bool ours = results__begins(fd, 0) && results__begins(fd, *end);
-    if (ours && (mode == (st.st_mode & 0777) || fchmod(fd, mode) == 0)) return fd;
-    if (ours || (fd < 0 && why != ELOOP && why != ENXIO))
-        err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(fd < 0 ? why : errno));
-    else
+/* Opens the FILE.stale of earlier runs and finds the end of its whole lines. *like: owner and mode of a new one, no more of the
+ * mode than the results have. What earlier runs have not written is left alone: a link, a pipe, a file of another kind. -1: there
+ * is none, or e is set. */
+static int results__open_stale(const results *r, const char *to, struct stat *like, off_t *end, err_t *e) {
+    struct stat own;
+    const int   fd = open(to, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), why = errno;
+    *end = 0;
+    if (fstat(r->fd, like)) err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
+    else if (fd < 0 && why == ENOENT) return -1;
+    else if ((fd < 0 && why != ELOOP && why != ENXIO) || (fd >= 0 && fstat(fd, &own)))
+        err_set(e, err_code_of(fd < 0 ? why : errno), "%s: cannot read: %s", to, strerror(fd < 0 ? why : errno));
+    else if (fd < 0 || !S_ISREG(own.st_mode) || own.st_nlink != 1 || (*end = results__whole_lines(fd)) < 0 ||
+             !results__begins(fd, 0) || !results__begins(fd, *end))
         err_set(e, EXIT_INPUT, "%s: is no file of earlier results, expected one, or none: records of %s move there", to, r->name);
+    else {
+        own.st_mode &= like->st_mode;
+        *like = own;
+        return fd;
+    }
     if (fd >= 0) close(fd);
     return -1;
 }
 
-/* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds
- * nothing; a run that is killed here adds them twice. */
+/* Copies bytes [at, end) of a file. False: e is set, or the output has failed. */
+static bool results__copy(int fd, const char *name, uint64_t at, uint64_t end, out_t *out, str *buf, err_t *e) {
+    for (; at < end; at += buf->n)
+        if (!results__fetch(fd, name, at, min_u64(end - at, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n)) return false;
+    return true;
+}
+
+/* Adds the stale records to the file `to`, FILE.stale, which is replaced as a whole before FILE loses them. A failure adds
+ * nothing; a run that is killed between the two adds them twice. */
 static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
-    off_t     end;
-    size_t    done;
-    const int fd = results__open_stale(r, to, &end, e);
-    if (fd < 0) return false;
-    bool ok = ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+    results__new w = {.fd = -1};
+    struct stat  like;
+    off_t        end;
+    const int    old = results__open_stale(r, to, &like, &end, e);
+    if (e->code) return false;
+    bool ok = results__new_begin(&w, to, to, &like, e) && results__copy(old, to, 0, (uint64_t)end, &w.out, record, e);
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
         if (o->dropped || (o->now && !o->bad_utf8)) continue;
-        if (!results__fetch(r->fd, r->name, o->at, o->n, record, e)) break;
-        str_put(record, "\n");
-        ok = results__write(fd, record->p, record->n, &done);
+        ok = results__fetch(r->fd, r->name, o->at, o->n, record, e);
+        if (ok) str_put(record, "\n");
+        ok = ok && out_put(&w.out, record->p, record->n);
     }
-    ok = ok && !e->code && fsync(fd) == 0 && out_sync_folder(to);
-    const int why = errno;
-    if (!ok && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
-    close(fd);
-    out_settle(to, ok);
-    return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
+    const int fd = results__new_end(&w, ok, e);
+    if (fd >= 0) close(fd);
+    if (old >= 0) close(old);
+    return fd >= 0;
 }
 
 /* Changes the line number of a record. */
@@ -994,12 +1047,7 @@ static void results__renumber(str *record, uint64_t line, str *id) {
 static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e) {
     struct stat st;
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
-    for (uint64_t at = r->old_end; at < (uint64_t)st.st_size; at += buf->n) {
-        const uint64_t left = (uint64_t)st.st_size - at;
-        if (!results__fetch(r->fd, r->name, at, min_u64(left, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n))
-            return false;
-    }
-    return true;
+    return results__copy(r->fd, r->name, r->old_end, (uint64_t)st.st_size, out, buf, e);
 }
 
 /* Number of records that go to FILE.stale: those without a line, and the originals of repaired ones. */
@@ -1013,8 +1061,8 @@ static uint64_t results__n_stale(const results *r) {
 static bool results__rewrite(results *r, err_t *e) {
     results__new w;
     str          record = {0}, id = {0}, stale = {0};
-    bool         ok = results__new_begin(r, &w, e);
-    str_fmt(&stale, "%s.stale", w.path.p);
+    bool         ok = results__renew_begin(r, &w, e);
+    if (ok) str_fmt(&stale, "%s.stale", w.path.p);
     ok = ok && (!results__n_stale(r) || results__append_stale(r, stale.p, &record, e));
     for (size_t i = 0; ok && i < r->n_old; i++) {
         const results__old *o = &r->old[i];
@@ -1026,7 +1074,7 @@ static bool results__rewrite(results *r, err_t *e) {
         ok = ok && out_put(&w.out, record.p, record.n);
     }
     ok = ok && results__copy_rest(r, &w.out, &record, e);
-    ok = results__new_end(r, &w, ok, e);
+    ok = results__renew_end(r, &w, ok, e);
     str_drop_all(&record, &stale, &id);
     return ok;
 }
@@ -1074,12 +1122,22 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
     results__set_init(&p, &r->name, 1);
     bool ok = results__read_file(&p, 0, &id, e) && results__keep_one(&p, names, n_names, &id, e);
     if (ok) {
-        ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
-        ok = results__new_end(r, &w, ok, e);
+        ok = results__renew_begin(r, &w, e) && results__put_all(&p, &w.out, e);
+        ok = results__renew_end(r, &w, ok, e);
     }
     results__set_drop(&p, 1);
     str_drop(&id);
     return ok;
+}
+
+/* Writes a file anew that has been opened to be resumed, without the lines that are damaged; their requests run again. */
+static bool results__forget_damaged(results *r, uint64_t damaged, err_t *e) {
+    for (size_t i = 0; i < r->n_old; i++) r->old[i].now = r->old[i].line;
+    if (!results__rewrite(r, e)) return false;
+    log_warn("%s: %llu damaged line%s removed: part of the file was not on disk when the machine stopped", r->name,
+             (unsigned long long)damaged, damaged == 1 ? " is" : "s are");
+    r->n_old = 0;
+    return results__resume(r, e);
 }
 
 /* Takes the errors out of a file that has been opened to be resumed, so that their lines run again. On failure e is set. */

@@ -344,7 +344,8 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->stream = sched__stream(sc, q);
     for (size_t i = 0; o->stop_ids && o->ends && i < o->ends->n; i++) tok_ids_add(&q->ends, o->ends->id[i]);
     for (size_t i = 0; o->stop_ids && i < o->stop_ids->n; i++) tok_ids_add(&q->ends, o->stop_ids->id[i]);
-    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->stop_ids ? &q->ends : o->ends);
+    if (q->r.constrain)
+        q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->stop_ids ? &q->ends : o->ends, q->r.share);
     q->thought = gen_thought_new(&o->think);
     q->thinks = o->think.inside;
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
@@ -858,7 +859,7 @@ static void sched__shift(sched *sc, sched_seq *q) {
 /* Whether the text of the answer, which a stop string has cut, is what its constraint asks for. */
 static bool sched__is_whole(const sched *sc, const sched_seq *q) {
     const gen_answer *a = &q->a;
-    constrain_seq    *s = constrain_seq_new(q->r.constrain, sched__stream(sc, q).strip, q->r.gen.ends);
+    constrain_seq    *s = constrain_seq_new(q->r.constrain, sched__stream(sc, q).strip, q->r.gen.ends, 1);
     size_t            at = 0;
     for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; at = a->tok[i++].end) constrain_accept(s, a->tok[i].id);
     constrain_feed(s, (bytes){(const uint8_t *)a->text.p + at, a->text.n - at});
@@ -983,6 +984,14 @@ static void sched__tokens(sched *sc) {
     }
 }
 
+/* Whether an interrupt has ended the work of a constraint: what this step has picked is dropped. */
+static bool sched__is_broken(const sched *sc) {
+    for (int i = 0; i < sc->n_out && g_interrupt; i++)
+        for (int k = 0; k < sc->out[i]->n_pick; k++)
+            if (sc->out[i]->pick[k].id == SCHED_NO_MASK) return true;
+    return false;
+}
+
 /* Picks and adds every token that the step has logits for, or the token itself. */
 static void sched__sample(sched *sc) {
     sc->ids = sched__ids(sc);
@@ -990,7 +999,7 @@ static void sched__sample(sched *sc) {
     mem_freeze("sampling");
     pool_run(sc->eng->p, sched__pick, sc);
     mem_thaw();
-    sched__tokens(sc);
+    if (!sched__is_broken(sc)) sched__tokens(sc);
 }
 
 /* --- vectors --- */

@@ -8,7 +8,7 @@
  * answer.
  * To add a command: 1 a function talk__NAME; 2 its row in talk_commands, of which /help and the man page are made; 3 its name
  * and what it does in the case talk_commands of tests/talk.py, which fails for a command that it does not list.
- * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_describe, talk_run.
+ * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_describe, talk_start_editor, talk_run.
  * Opens: talk_opts, talk_command. */
 
 typedef struct {
@@ -399,8 +399,19 @@ static bool talk__read_file(const char *path, str *out) {
     return str_read_file(out, path, O_NONBLOCK, TERM_MESSAGE_MAX, "a text", &e) || (talk__say("%s", e.text), false);
 }
 
+/* --- the editor: programs are not started in the sandbox, and would be in it. A process that is begun before it runs them, on
+ * files whose names are those of talk__editor_file() alone. --- */
+
+static int talk__editor = -1;                         /* socket to that process, -1: there is none */
+
+/* The beginning of the name of a text that is edited. */
+static void talk__editor_file(str *path) {
+    const char *folder = getenv("TMPDIR");
+    str_fmt(path, "%s/llmrun-", folder && *folder ? folder : "/tmp");
+}
+
 /* Runs the editor of the environment on a file. False: it cannot be run or says that it failed. */
-static bool talk__run_editor(const char *path) {
+static bool talk__edit_file(const char *path) {
     int         status = 0;
     const pid_t child = fork();
     if (child == 0) {
@@ -413,11 +424,55 @@ static bool talk__run_editor(const char *path) {
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* The process: a path comes, a byte goes back that is 1 where the editor has done its work. It ends with the program. */
+__attribute__((noreturn)) static void talk__serve_editor(int fd) {
+    char    path[PATH_MAX];
+    str     begin = {0};
+    ssize_t n;
+    talk__editor_file(&begin);
+    signal(SIGINT, SIG_IGN);                          /* Ctrl-C is the editor's */
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);               /* no process of this user traces it */
+    while ((n = read(fd, path, sizeof path - 1)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n < 0) continue;
+        path[n] = 0;
+        const bool    ours = strncmp(path, begin.p, begin.n) == 0 && !strchr(path + begin.n, '/');
+        const uint8_t done = ours && talk__edit_file(path);
+        if (write(fd, &done, 1) != 1) break;
+    }
+    _exit(0);
+}
+
+/* Begins the process that runs editors, where a person may ask for one. To be called before the sandbox is entered, once. */
+static void talk_start_editor(void) {
+    int pair[2];
+    ASSERT(talk__editor < 0);
+    if (!isatty(STDIN_FILENO) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        close(pair[0]);
+        talk__serve_editor(pair[1]);
+    }
+    close(pair[1]);
+    if (child > 0) talk__editor = pair[0];
+    else close(pair[0]);
+}
+
+/* Has the editor run on a file. */
+static bool talk__run_editor(const char *path) {
+    uint8_t done = 0;
+    ssize_t got = talk__editor < 0 ? -1 : write(talk__editor, path, strlen(path));
+    if (got > 0)
+        do got = read(talk__editor, &done, 1);
+        while (got < 0 && errno == EINTR);
+    return got == 1 && done;
+}
+
 /* The text that a person makes of `text` in an editor. False: there is none. */
 static bool talk__edit_text(const char *text, str *out) {
-    const char *folder = getenv("TMPDIR");
-    str         path = {0};
-    str_fmt(&path, "%s/llmrun-XXXXXX.txt", folder && *folder ? folder : "/tmp");
+    str path = {0};
+    talk__editor_file(&path);
+    str_put(&path, "XXXXXX.txt");
     const int  fd = mkostemps(path.p, 4, O_CLOEXEC);
     if (fd >= 0) out_add_pending(path.p);
     const bool made = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);

@@ -90,7 +90,7 @@ static bool term__load(term_lib *lib) {
     static const char *const files[] = {"libedit.so.2", "libedit.so.0", "libedit.so"};
     void                    *so = NULL;
     bool                     all = true;
-    for (size_t i = 0; LLMRUN_EDIT && !so && i < sizeof files / sizeof *files; i++) so = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; LLMRUN_EDIT && !so && i < sizeof files / sizeof *files; i++) so = sandbox_library(files[i]);
     for (size_t i = 0; so && i < sizeof term__lib_names / sizeof *term__lib_names; i++) {
         void *f = dlsym(so, term__lib_names[i].name);
         memcpy((char *)lib + term__lib_names[i].at, &f, sizeof f);
@@ -211,6 +211,12 @@ static void term__redraw(term_input *t) {
     term__tty.resized = term__tty.resumed = 0;
 }
 
+/* Standard input ends. A call that failed is an error, but for a terminal that is gone (EIO) and a descriptor that is closed. */
+static void term__failed(term_input *t) {
+    t->ended = true;
+    if (!t->person && errno != EBADF) err_set(t->e, err_code_of(errno), "standard input: cannot read: %s", strerror(errno));
+}
+
 /* Reads what there is, after what is still to be taken. */
 static void term__fill(term_input *t) {
     memmove(t->buf, t->buf + t->at, t->n -= t->at);
@@ -218,7 +224,8 @@ static void term__fill(term_input *t) {
     t->begun = true;
     const ssize_t got = read(t->in, t->buf + t->n, sizeof t->buf - t->n);
     if (got > 0) t->n += (size_t)got;
-    else if (got == 0 || (errno != EINTR && errno != EAGAIN)) t->ended = true;
+    else if (got == 0) t->ended = true;
+    else if (errno != EINTR && errno != EAGAIN) term__failed(t);
 }
 
 /* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not
@@ -233,7 +240,7 @@ static bool term__wait(term_input *t, size_t have, int ms) {
         if (got > 0) term__fill(t);
         else if (got == 0 && first) t->begun = true, log_warn("waiting for a message on standard input");
         else if (got == 0) return false;
-        else if (errno != EINTR) t->ended = true;
+        else if (errno != EINTR) term__failed(t);
         term__redraw(t);
     }
     return t->n - t->at > have;

@@ -105,7 +105,8 @@ static const topic topics_all[] = {
         "is computed once.",
         "Each answer is written as one whole line when it ends, with the number of its line in the input. A line that is "
         "wrong gets a record with error, the others are answered, and the exit code is 1.",
-        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. "
+        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. After a "
+        "loss of power it removes what had not reached the disk; when a run has ended, its files are on disk. "
         "Records of other lines move to OUT.stale. Results of another model or of other settings are refused, with the name "
         "of the setting. --merge refuses two records of one line that differ.",
         "--shard auto numbers the part as the job launcher does, and {shard} in -o is its number:",
@@ -177,6 +178,11 @@ static const topic topics_all[] = {
         "Hostile files\tSizes, offsets, types, shapes and strings of a model file are checked before they are used; a fault "
         "is one line with its place. NaN and infinite weights are found when they reach the logits (exit code 2). A file "
         "that is rewritten in place at the same length while it runs is not noticed",
+        "Sandbox\tBefore a run reads a file it gives up what it does not need, so that an error in a parser reaches nothing "
+        "else: on Linux 5.13 and later (Landlock) it opens the files of the command line, the folders in which it writes and "
+        "those below them, and some of /proc and /sys; on every Linux (a seccomp filter) it starts no program, opens no "
+        "socket, and touches no other process. In a conversation any file can be opened, since /read and /save name them; "
+        "with a GPU any can be read. --no-sandbox leaves all that away; --version and -v say what holds",
         "Hostile text\tWhat a model writes cannot steer a terminal: control characters are shown as \\xHH. Contents of "
         "messages never become control tokens",
         "Results\tLines of a batch are written whole. JSON is valid UTF-8; an answer that is not has its exact bytes beside "

@@ -102,9 +102,10 @@ static bool gguf_write_start(gguf_writer *w, const char *path, uint64_t align, c
     *w = (gguf_writer){.fd = -1, .align = align};
     ASSERT(align && !(align & (align - 1)));
     if (!gguf_write__replaceable(path, in, e)) return false;
-    char *real = realpath(path, NULL);
+    str real = {0};
+    if (!str_real(&real, path, e)) return false;
     w->name = str_dup(path);
-    w->path = real ? real : str_dup(path);
+    w->path = real.p;
     size_t n = strlen(w->path) + 48;
     w->tmp = mem_new(n, 1);
     w->fd = gguf_write__create(w, n);
@@ -196,11 +197,18 @@ static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uin
     return n_bytes;
 }
 
+/* Reads a byte of each page. Where the system cannot read a mapped file for a write, the signal of this read names the file. */
+static void gguf_write__touch(const uint8_t *p, size_t n) {
+    for (size_t i = 0; i < n; i += 4096) (void)*(const volatile uint8_t *)(p + i);
+    if (n) (void)*(const volatile uint8_t *)(p + n - 1);
+}
+
 static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
     for (size_t done = 0; done < n;) {
         size_t  some = min_size(n - done, (size_t)1 << 30);
         ssize_t got = write(w->fd, (const uint8_t *)p + done, some);
         if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EFAULT) gguf_write__touch((const uint8_t *)p + done, some), errno = EFAULT;
         if (got <= 0) return gguf_write__unwritten(w, e);
         done += (size_t)got;
     }

@@ -2061,6 +2061,106 @@ def little_memory():
     check(served > 0, "no limit was enough")
 
 
+def kernel_has():
+    """What of the sandbox this kernel has, and this build uses: words of its line of --version."""
+    line = re.search(rb"(?m)^sandbox   (.*)$", good("--version")).group(1).decode()
+    status = dict(x.split(":", 1) for x in open("/proc/self/status").read().splitlines() if ":" in x)
+    if line.startswith("left out") or "Seccomp" not in status:
+        raise Skip("no sandbox here: " + line)
+    return line
+
+
+def inside(*args):
+    """What /proc says of a run that has printed its line of the sandbox and waits for standard input."""
+    p = subprocess.Popen([BIN, *args, "-v"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV)
+    try:
+        for line in p.stderr:
+            if b"sandbox  " in line:
+                with open("/proc/%d/status" % p.pid) as f:
+                    return dict(x.split(":\t", 1) for x in f.read().splitlines() if ":\t" in x)
+        raise AssertionError("no line of the sandbox: %s" % (args,))
+    finally:
+        p.kill()
+        p.communicate()
+
+
+@case
+def sandbox_line():
+    """--version and -v say in one line what of the sandbox holds; --no-sandbox turns it off"""
+    holds = kernel_has()
+    check(re.fullmatch(r"(landlock \d+, )?seccomp|landlock \d+|none: .*", holds), holds)
+    same(re.search(rb"(?m)^sandbox   .*$", good("--version", "--no-sandbox")).group(0), b"sandbox   off (--no-sandbox)", "--version")
+    for more, said in ([], holds), (["--no-sandbox"], "off (--no-sandbox)"):
+        r = run("-m", SMALL, "--raw", "-p", "x", "-n", "2", *GREEDY, "-v", *more)
+        same(re.findall(r"sandbox .*", r.err.decode()), ["sandbox     " + said], "-v " + str(more))
+        r = run("-m", SMALL, "--raw", "-p", "x", "-n", "2", *GREEDY, *more)
+        check(r.rc == 0 and b"sandbox" not in r.err, repr(r))
+
+
+@case
+def sandbox_every_action():
+    """every action enters the sandbox before it reads a file: a filter and no new privileges, unless --no-sandbox is given"""
+    holds, own = kernel_has(), dict(x.split(":", 1) for x in open("/proc/self/status").read().splitlines() if ":" in x)
+    waits = (["-m", SMALL, "--raw"], ["-m", SMALL, "--tokenize"], ["-m", SMALL, "--detokenize"], ["--render", "-m", SMALL],
+             ["--match", "--regex", "x"], ["-m", SMALL, "--score"], ["-m", SMALL, "--perplexity"], ["-m", SMALL, "--embed"],
+             ["-m", SMALL, "--logits", tmp("box.f32")], ["-m", SMALL, "--imatrix-out", tmp("box.gguf")],
+             ["-m", SMALL, "--batch", "-"], ["-m", SMALL, "--embed", "--batch", "-"])
+    for args in waits:
+        status = inside(*args)
+        if "seccomp" in holds:
+            same(status["Seccomp"], "2", str(args))
+        same(status["NoNewPrivs"], "0" if holds.startswith("none") else "1", str(args))
+        status = inside(*args, "--no-sandbox")
+        same((status["Seccomp"], status["NoNewPrivs"]), (own["Seccomp"].strip(), own["NoNewPrivs"].strip()), str(args))
+    ends = (["-m", SMALL, "--inspect"], ["-m", SMALL, "--dump-tensor", "output_norm.weight", "-o", tmp("box.norm")],
+            ["-m", SMALL, "--quantize", "Q8_0", "-o", tmp("box.q8")], ["--list", "archs"], ["--version"], ["--help"], ["-h"],
+            ["-m", SMALL, "--bench", "-p", "4", "-n", "2", "-r", "1"], ["--merge", tmp("box.none")], ["--list-devices"],
+            ["--show-statistics", "--in-file", tmp("box.none")], ["-m", SMALL, "--mask", "--regex", "x", "-p", "x"])
+    for args in ends:
+        r = run(*args, "-v")
+        same(re.findall(r"sandbox     .*", r.err.decode()), ["sandbox     " + holds], "%s: %r" % (args, r))
+
+
+@case
+def sandbox_names():
+    """links, folders, pipes by /dev/fd, files that are replaced: what the command line names is there, whatever leads to it"""
+    kernel_has()
+    box, far = folder("box"), folder("far")
+    want = good("-m", SMALL, "--raw", "-p", "Once", "-n", "4", *GREEDY, "-q")
+    os.symlink(SMALL, os.path.join(box, "model.gguf"))
+    os.symlink("Once", os.path.join(box, "link"))
+    with open(os.path.join(box, "Once"), "w") as f:
+        f.write("Once")
+    run_in = lambda *args: run(*args, "-n", "4", *GREEDY, "-q", "--raw", cwd=box)
+    same(run_in("-m", "model.gguf", "-f", "link").out, want, "links")
+    same(run_in("-m", "./model.gguf", "-f", os.path.join(box, "..", "box", "Once")).out, want, "paths")
+    r = finish(begin(["sh", "-c", '"$0" -m "$1" --raw -f /dev/fd/7 -n 4 --temp 0 -q 7<"$2"', BIN, SMALL, os.path.join(box, "Once")]), 60)
+    same(r.out, want, "/dev/fd of a file")
+    r = finish(begin(["sh", "-c", 'printf Once | "$0" -m "$1" --raw -f /dev/stdin -n 4 --temp 0 -q -o /dev/stdout | cat', BIN, SMALL]), 60)
+    same(r.out, want, "/dev/stdin and /dev/stdout")
+    os.symlink(os.path.join(far, "out"), os.path.join(box, "out"))
+    with open(os.path.join(far, "out"), "w") as f:
+        f.write("old")
+    same(run_in("-m", SMALL, "-p", "Once", "-o", "out").rc, 0, "-o to a link")
+    with open(os.path.join(far, "out"), "rb") as f:
+        same(f.read(), want, "-o to a link")
+    for _ in range(2):
+        kept = run_in("-m", SMALL, "-p", "Once upon a time", "--kv-block-size", "2", "--prompt-cache", "cache", "--lookup-cache", "words")
+        same((kept.rc, kept.err), (0, b""), "caches")
+    check({"cache", "words"} <= set(os.listdir(box)), str(os.listdir(box)))
+
+
+@case
+def libraries_from_elsewhere():
+    """no library comes from the current folder, though LD_LIBRARY_PATH has an empty or relative one"""
+    here = folder("libraries")
+    for name in "libedit.so.2", "libedit.so.0", "libedit.so", "libopenblas.so.0", "libopenblas.so", "libcuda.so.1":
+        open(os.path.join(here, name), "w").close()   # what finds one of these finds no library
+    want = good("--version")
+    for path in ":", ".", ":/nowhere", "/nowhere::/nowhere", "../libraries":
+        same(run("--version", cwd=here, env={"LD_LIBRARY_PATH": path}).out, want, "LD_LIBRARY_PATH=" + path)
+
+
 @case
 def few_descriptors():
     """`ulimit -n 4` is enough for one model"""
@@ -2069,6 +2169,11 @@ def few_descriptors():
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
     r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
     check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
+    want = good("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q")
+    for n in range(5, 16):                            # the sandbox needs some for a while, and does without
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+        r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
+        same((r.rc, r.out, r.err), (0, want, b""), "%d descriptors" % n)
 
 
 # --- quantising ---

@@ -35,7 +35,9 @@ def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, inp=None, **fake):
     handle, counts = tempfile.mkstemp(dir=TMP)
     os.close(handle)
     env = {k: v for k, v in ENV.items() if not k.startswith("FAKE_CUDA_")}
-    env.update({"FAKE_CUDA_" + k.upper(): str(v) for k, v in fake.items()}, LD_LIBRARY_PATH=folder, FAKE_CUDA_COUNT=counts)
+    env.update({"FAKE_CUDA_" + k.upper(): str(v) for k, v in fake.items()}, FAKE_CUDA_COUNT=counts)
+    if folder:
+        env["LLMRUN_LIBCUDA"] = os.path.join(folder, "libcuda.so.1")
     r = finish(begin([binary, *args], env=env, stdin=subprocess.PIPE if inp else subprocess.DEVNULL), timeout, inp)
     with open(counts) as f:
         r.calls, r.down = map(int, (f.read() or "0 0").split())
@@ -92,7 +94,11 @@ def missing():
     broken = folder_with("broken", lambda path: open(path, "w").close())
     library = subprocess.check_output(["sh", "-c", "ldd $0 | awk '/libpcre2/ { print $3 }'", PROGRAM]).decode().strip()
     other = folder_with("other", lambda path: shutil.copy(library, path))
-    return [(BARE, FAKE, {}, "this program was built without CUDA kernels"),
+    no_driver = [(PROGRAM, None, {}, r"there is no NVIDIA driver \(no /dev/nvidiactl\)")]
+    if any(map(os.path.exists, ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"))):
+        no_driver = []
+    return no_driver + [
+            (BARE, FAKE, {}, "this program was built without CUDA kernels"),
             (PROGRAM, broken, {}, r"there is no NVIDIA driver \(.*libcuda"),
             (PROGRAM, other, {}, "the NVIDIA driver is too old: it has no cu"),
             (PROGRAM, FAKE, {"driver": 11020}, r"the NVIDIA driver is too old: it has CUDA 11\.2, at least 11\.4 is needed"),
@@ -118,6 +124,9 @@ def listed():
     last = run("--list-devices").calls
     for n in range(1, last + 1):
         refused(run("--list-devices", fail=n), 3, "cu[A-Z][A-Za-z]*: error 719, unspecified launch failure", "call %d" % n)
+    for path in "build/test/fake/libcuda.so.1", "libcuda.so.1", "":
+        refused(finish(begin([PROGRAM, "--list-devices"], env={**ENV, "LLMRUN_LIBCUDA": path}, stdin=subprocess.DEVNULL), 60), 2,
+                "LLMRUN_LIBCUDA: found %s, expected an absolute path" % path, "LLMRUN_LIBCUDA=" + path)
     refused(run("--list-devices", "-p", "x"), 2, "--prompt has no effect|-p has no effect", "--list-devices -p")
 
 

@@ -1,6 +1,6 @@
 /* fake_cuda.c - an NVIDIA driver for tests: a libcuda.so.1 whose launches run the kernels of ggml_kernels.h by emu_cuda.h, on the
  * CPU.
- *     LD_LIBRARY_PATH=build/test/fake build/test/fake/llmrun -m tests/data/tiny/llama.gguf -p Hello -n 4 -ngl all
+ *     LLMRUN_LIBCUDA=$PWD/build/test/fake/libcuda.so.1 build/test/fake/llmrun -m tests/data/tiny/llama.gguf -p Hello -n 4 -ngl all
  * The program is linked with the image that this driver takes (tests/fake_image.s) in place of nvcc's.
  * Copies and launches are queued; a call that waits for the stream runs the queue, so a result that is read too early is still
  * the old one. A guard page follows each allocation, and no address is used for two allocations. Wrong use ends the process with
@@ -126,7 +126,8 @@ static uint8_t        *addresses;
 static uint64_t        seed = 1;
 static int             n_devices = 1, capability = 90, driver = 13000;
 static bool            ready, initialised, running, apart;
-static const char     *count_file, *at_work = "nothing";
+static FILE           *count_file;
+static const char     *at_work = "nothing";
 static fake_ops        queue, *recorded;              /* what waits; what is recorded, NULL: nothing is */
 static _Thread_local int current = -1;                /* the device of this thread's context */
 
@@ -161,8 +162,7 @@ static long long number(const char *name, long long usual) {
 static void at_end(int status, void *arg) {
     int left = 0;
     (void)arg;
-    FILE *f = count_file ? fopen(count_file, "w") : NULL;
-    if (f) fprintf(f, "%d %zu\n", n_calls, n_down), fclose(f);
+    if (count_file) fprintf(count_file, "%d %zu\n", n_calls, n_down), fclose(count_file);
     if (status > 2) return;
     for (int i = 0; i < n_range; i++) left += range[i].kind != NONE;
     for (int i = 0; i < n_physical; i++) left += !physical[i].released;
@@ -182,7 +182,7 @@ static void begin(void) {
     memory = (size_t)number("FAKE_CUDA_MEMORY", (long long)memory);
     seed = (uint64_t)number("FAKE_CUDA_SEED", 1);
     apart = number("FAKE_CUDA_APART", 0);
-    count_file = getenv("FAKE_CUDA_COUNT");
+    if (getenv("FAKE_CUDA_COUNT")) count_file = fopen(getenv("FAKE_CUDA_COUNT"), "w");
     if (fail) fail_at = atoi(fail);
     if (fail && strchr(fail, ':')) fail_with = atoi(strchr(fail, ':') + 1);
     addresses = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

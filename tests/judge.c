@@ -168,7 +168,8 @@ static void jd_close(constrain *c, uint64_t seed, int64_t left) {
     int64_t    n = 0;
     gram_track_open(&t, c->g);
     for (; n < left; n++) {
-        const uint32_t *bits = mask_closing(c->m, t.set, n == 0, left - n);
+        uint64_t        units = 0;
+        const uint32_t *bits = mask_closing(c->m, t.set, n == 0, left - n, &units);
         int32_t         id = bits ? jd_token(bits, &r) : -1;
         if (id < 0 || (gram_complete(c->g, t.set) && jd_random(&r) % 4 == 0)) break;
         t.set = mask_accept(c->m, t.set, id, n == 0);

@@ -33,8 +33,11 @@ python_suite spec tests/spec.py "$stress"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
 python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
 python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
+python_suite hard-all tests/hard.py "$bin" --all alone together
 python_suite spec-all tests/spec.py "$bin" --all chi_square
 python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
+python_suite failures-all tests/failures.py "$bin" "$build/disturb.so" --step "${FAILURES:-7}"
+python_suite power-all tests/power.py "$bin" "$build/disturb.so" --trials 20
 suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
 END
 }
@@ -51,15 +54,19 @@ python_suite answers tests/answers.py "$bin" --answers "${ANSWERS:-1000}"
 suite kernels "$build/kernel_tests"
 python_suite chat tests/chat.py "$bin"
 python_suite structure tests/structure.py "$bin"
+python_suite hard tests/hard.py "$bin"
 python_suite talk tests/talk.py "$bin"
 python_suite embed tests/embed.py "$bin"
 python_suite rule tests/rule.py "$build/judge" --tokens 150000
 suite corpus "$build/replay"
 END
     [ -n "${LLMRUN_SLOW:-}" ] || cat << 'END'
+python_suite failures tests/failures.py "$bin" "$build/disturb.so"
+python_suite power tests/power.py "$bin" "$build/disturb.so"
 python_suite remote tests/remote.py "$bin" "$build/remote"
 python_suite values tests/values.py "$bin"
 python_suite inflate tests/inflate.py "$bin"
+python_suite fidelity tests/bench/fidelity.py --self-test --llmrun "$bin"
 python_suite world models/train/test_world.py
 python_suite export models/train/test_export.py
 END

@@ -153,7 +153,7 @@ static void t_constrain_seq(void) {
     float          logits[600];
     tco_open(&t);
     constrain     *c = constrain_get(t.cache, &o, &e);
-    constrain_seq *s = constrain_seq_new(c, false, &ends), *copy = constrain_seq_like(s);
+    constrain_seq *s = constrain_seq_new(c, false, &ends, 1), *copy = constrain_seq_like(s);
     CHECK(!constrain_complete(s) && !constrain_closed(s));
     for (int i = 0; i < 600; i++) logits[i] = 1;
     mem_freeze("a mask");

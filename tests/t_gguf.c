@@ -725,31 +725,59 @@ static void t_gguf_long_path(void) {
            strstr(e.text, "/m.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"), "%s", e.text);
 }
 
-/* A file cut off under its mapping: one line, exit 3. The read happens in a child. */
+/* How a page of a mapped file is lost, and what reads it. */
+enum { TG_CUT = 1, TG_DISK = 2, TG_COPY = 4 };
+
+/* Loses the pages of a tensor and reads them; in a child. A disk that fails is an empty file mapped there. */
+static void tg_lose(const char *path, int how) {
+    gguf_file   g;
+    gguf_writer w;
+    err_t       e = {0};
+    if (!gguf_open(&g, path, &e)) _exit(99);
+    const gguf_tensor *t = gguf_tensor_find(&g, "t");
+    uint8_t           *p = (uint8_t *)(uintptr_t)t->data + 65536 - 4096;
+    const int          none = memfd_create("none", 0);
+    p -= (uintptr_t)p % 4096;
+    if (how & TG_CUT && (truncate(path, 0) || gguf_alive(&g, &(err_t){0}))) _exit(96);
+    if (how & TG_DISK && (mmap(p, 4096, PROT_READ, MAP_SHARED | MAP_FIXED, none, 0) != p || !gguf_alive(&g, &e))) _exit(95);
+    if (!(how & TG_COPY)) _exit(*(volatile const uint8_t *)p ? 97 : 98);
+    if (!gguf_write_start(&w, tg_path("copy.gguf"), 32, &g, &e)) _exit(94);
+    gguf_write_tensor(&w, t->name, t->type, t->n_dims, t->dim);
+    gguf_write_data(&w, t->data, (size_t)t->n_bytes, &e);
+    _exit(93);
+}
+
+/* A page of a mapped file that cannot be had: one line that tells a shorter file from a disk that fails, exit 3, no temporary
+ * file. */
 static void t_gguf_sigbus(void) {
-    static const char *const names[] = {"cut.gguf", NULL};
-    char  said[512] = "", want[600];
-    int   fd[2], status = 0;
-    if (!tg_dir_new() || !CHECK(pipe(fd) == 0)) return;
-    tg_put("cut.gguf", "G3 #1 #0 't i1 #65536 i24 q0 @32 z65536");
-    snprintf(want, sizeof want, "llmrun: %s: shrank or became unreadable while it was mapped, expected it to stay as it was\n",
-             tg_path("cut.gguf"));
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        gguf_file g;
-        err_t     e = {0};
-        dup2(fd[1], STDERR_FILENO);
-        if (!gguf_open(&g, tg_path("cut.gguf"), &e) || truncate(tg_path("cut.gguf"), 0) || gguf_alive(&g, &(err_t){0})) _exit(99);
-        _exit(*(volatile const uint8_t *)(gguf_tensor_find(&g, "t")->data + 65535) ? 97 : 98);
-    }
-    close(fd[1]);
-    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
-    ssize_t n = read(fd[0], said, sizeof said - 1);
-    close(fd[0]);
-    CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_RESOURCE, "status %x", status);
-    if (CHECK(n > 0)) EQ_STR(said, want);
-    tg_dir_drop(names);
+    static const char *const names[] = {"lost.gguf", NULL};
+    static const char *const why[] = {
+        [TG_CUT] = "became shorter while it was mapped, expected it to stay as it was",
+        [TG_DISK] = "I/O error while it was read, expected a readable file (at byte 61440)",
+    };
+    char said[512], want[600];
+    if (!tg_dir_new()) return;
+    for (int copy = 0; copy <= TG_COPY; copy += TG_COPY)
+        for (int how = TG_CUT; how <= TG_DISK; how++) {
+            int fd[2], status = 0;
+            tg_put("lost.gguf", "G3 #1 #0 't i1 #65536 i24 q0 @32 z65536");
+            snprintf(want, sizeof want, "llmrun: %s: %s\n", tg_path("lost.gguf"), why[how]);
+            if (!CHECK(pipe(fd) == 0)) return;
+            fflush(NULL);
+            const pid_t pid = fork();
+            if (pid == 0) {
+                dup2(fd[1], STDERR_FILENO);
+                tg_lose(tg_path("lost.gguf"), how | copy);
+            }
+            close(fd[1]);
+            CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+            const ssize_t n = read(fd[0], said, sizeof said - 1);
+            close(fd[0]);
+            CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_RESOURCE, "%d: status %x", how | copy, status);
+            said[max_i64(n, 0)] = 0;
+            EQ_STR(said, want);
+        }
+    tg_dir_drop(names);                               /* nothing else is there */
 }
 
 /* --- files that change while they are used --- */
@@ -928,7 +956,7 @@ static const t_case t_gguf_cases[] = {
     {"gguf/split",     "parts are found and checked against each other",                              t_gguf_split},
     {"gguf/not-files", "directory, pipe, device, empty and sparse files get a clear error",                   t_gguf_not_files},
     {"gguf/long-path", "a long path leaves space for the reason",                                    t_gguf_long_path},
-    {"gguf/sigbus",    "a file cut under its mapping ends with one line and exit 3",                  t_gguf_sigbus},
+    {"gguf/sigbus",    "a page that cannot be had: one line tells a shorter file from a failed disk, exit 3",                  t_gguf_sigbus},
     {"gguf/overwritten", "keys, names, shapes and strings of an open file stay, whatever is written to it", t_gguf_overwritten},
     {"gguf/head",      "a header of more than 256 MiB is refused",                                    t_gguf_head},
     {"gguf/real",      "a real vocabulary and a real model",                                          t_gguf_real},

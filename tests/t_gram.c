@@ -649,6 +649,85 @@ static void t_gram_least(void) {
     gram_free(g), str_drop(&out);
 }
 
+/* Units of work for the ways of a set and of those after it. */
+static uint64_t tgr_units(gram *g, const char *text, uint64_t most, uint64_t *least) {
+    int32_t set = gram__first(g);
+    gram_meter(g, most);
+    *least = gram_least(g, set);
+    for (const char *p = text; *p; p++) {
+        uint8_t byte;
+        bool    known;
+        set = gram_step(g, set, (uint8_t)*p);
+        *least = gram_least(g, set);
+        if (*least && *least != UINT64_MAX && gram_way(g, set, 0, &byte, &known) > 0) CHECK(!known);
+    }
+    return gram_metered(g);
+}
+
+/* A meter counts the same whatever was known before, each set once; it ends at the same set. What a search makes leaves the
+ * arena. Ways from states without registers take no search. */
+static void t_gram_meter(void) {
+    static const char text[] = "<a><b><c><aa";
+    uint64_t          cold, warm, part;
+    gram             *g = tgr_distinct(NULL);
+    gram_hold(g, true);
+    gram_least(g, gram__first(g));
+    const size_t   top = g->top;
+    const uint64_t units = tgr_units(g, text, UINT64_MAX, &cold);
+    CHECKF(units > 500 && cold == 1 && 8 * (g->top - top) < 16 * units + 4096, "%llu units, %zu bytes", (unsigned long long)units, 8 * (g->top - top));
+    for (int i = 0; i < 2; i++) EQ_INT(tgr_units(g, text, UINT64_MAX, &warm), units), EQ_INT(warm, cold);
+    gram_least(g, gram__first(g));
+    const uint64_t again = gram_metered(g);
+    gram_least(g, gram__first(g));
+    EQ_INT(gram_metered(g), again);
+    for (uint64_t most = 0; most < units; most += units / 7) {
+        gram *fresh = tgr_distinct(NULL);
+        gram_hold(fresh, true);
+        EQ_INT(tgr_units(fresh, text, most, &part), most + 1);
+        CHECK(gram_spent(fresh));
+        EQ_INT(tgr_units(g, text, most, &part), most + 1);
+        CHECK(gram_spent(g));
+        gram_free(fresh);
+    }
+    gram_free(g), g = gram_new();
+    const int32_t r = gram_rule(g, NULL);
+    int32_t       at = gram_begin(g, r);
+    for (int i = 0; i < 2000; i++) {
+        const int32_t next = i < 1999 ? gram_state(g) : gram_end(g, r);
+        gram_byte(g, at, 'a', 'b', next);
+        at = next;
+    }
+    if (!tgr_seal_held(g, r)) return;
+    int32_t set = gram__first(g);
+    for (int i = 0; i < 2000; i++, set = gram_step(g, set, 'b')) EQ_INT(gram_least(g, set), 2000 - i);
+    EQ_INT(g->n_searches, 0);
+    gram_free(g);
+}
+
+/* A task of steps ends where its units are used up, and says how many they were. */
+static void t_gram_work(void) {
+    gram *g = tgr_distinct(NULL);
+    gram_hold(g, true);
+    const int32_t first = gram__first(g);
+    gram_task_begin(g, 1000);
+    const int32_t second = gram_step(g, first, '<');
+    const uint64_t used = gram_task_end(g);
+    CHECK(second > 0 && used > 0 && used < 1000);
+    gram_task_begin(g, 0);
+    EQ_INT(gram_step(g, first, '<'), second);         /* it is known */
+    EQ_INT(gram_step(g, second, 'a'), GRAM_LIMIT);
+    EQ_INT(gram_task_end(g), 0);
+    CHECK(gram_step(g, second, 'a') > 0);
+    g_interrupt = 2;
+    CHECK(gram_step(g, second, 'b') > 0);
+    gram_task_begin(g, UINT64_MAX);
+    EQ_INT(gram_step(g, second, 'c'), GRAM_LIMIT);
+    g_interrupt = 0;
+    CHECK(gram_step(g, second, 'c') > 0);
+    gram_task_end(g);
+    gram_free(g);
+}
+
 /* --- random automata with operations, against a simulation that copies whole stacks --- */
 
 /* in a rule, state 0 is the begin and 1 the end */
@@ -797,6 +876,8 @@ static const t_case t_gram_cases[] = {
      "random automata whose edges count and take bits, with calls that may be empty, against copies of whole stacks",
      t_gram_operations},
     {"gram least", "the shortest way to the end follows counts, bits and texts", t_gram_least},
+    {"gram meter", "work for ways is counted by the sets alone, and ends at the same one whatever was known", t_gram_meter},
+    {"gram work", "steps end where the units of a task are used up, and at an interrupt", t_gram_work},
     {"gram random",
      "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set "
      "is its parts; shortest ways", t_gram_random},

@@ -587,6 +587,11 @@ static void t_kv_unmapped(void) {
     EQ_INT(s->n, 0);
     EQ_INT(kv_held(rig.kv, &peak), 0);
     EQ_INT(kv__room(rig.kv, 1), 0);                   /* a schedule must not wait for blocks that the system does not give */
+    for (int turn = 0; turn < 2; turn++) {            /* and the message does not say that an option bounds it */
+        err_t e = {0};
+        CHECK(!kv_require(s, 3, &e) && e.code == EXIT_RESOURCE);
+        EQ_STR(e.text, "out of memory: the KV cache of 3 tokens");
+    }
     kv_seq_free(s);
     t_kv_close(&rig);
 }

@@ -310,7 +310,8 @@ static void tk_close(mask_cache *m, gram *g, const tok_vocab *v, int64_t left, t
     gram_track_open(&t, g);
     for (; left > 0; left--) {
         const uint64_t  bytes_left = gram_least(g, t.set);
-        const uint32_t *bits = mask_closing(m, t.set, false, left);
+        uint64_t        units = 0;
+        const uint32_t *bits = mask_closing(m, t.set, false, left, &units);
         if (!CHECK(bits != NULL)) break;
         const int32_t id = tk_pick(bits, v, d);
         if (gram_complete(g, t.set) && (id < 0 || tk_roll(d, 4) == 0)) break;
@@ -338,8 +339,10 @@ static void t_mask_closing(void) {
         gram_track  t;
         if (tk_roll(&d, 2)) m->budget = (uint32_t)tk_roll(&d, 9), m->large = 2;
         gram_track_open(&t, g);
+        gram_hold(g, true);
         const int64_t least = (int64_t)mask__need_of(m, t.set);
         CHECK(least >= 0 && (uint64_t)least <= gram_least(g, t.set));
+        gram_hold(g, false);
         gram_track_close(&t);
         for (int more = 0; more < 12; more++, made++) tk_close(m, g, &k.v, least + more, &d);
         mask_free(m);

@@ -162,6 +162,47 @@ static void t_results_torn(void) {
     str_drop(&all);
 }
 
+/* Of each part of a file that reads as zeros, the records that it touches are removed, and no other ones. Without a header it may
+ * be a file of someone else, which stays as it is; to merge it is an error. */
+static void t_results_damaged(void) {
+    enum { N = 5 };
+    const char *path = tl_path("damaged.jsonl");
+    str         all = tl_whole(path, N), want = {0}, id = {0};
+    for (size_t from = 0; from < all.n; from += 7)
+        for (size_t to = from + 1; to <= all.n; to += 1 + 4 * (to - from)) {
+            err_t e;
+            char *p = (char *)mem_new(all.n, 1);
+            memcpy(p, all.p, all.n);
+            memset(p + from, 0, to - from);
+            tl_file("damaged.jsonl", p, all.n);
+            results *r = tl_open(path, true, &e);
+            if (!CHECKF(r != NULL, "zeros in [%zu, %zu): %s", from, to, e.text)) return;
+            str_clear(&want);
+            uint64_t whole = 0;
+            int      i = 1;
+            for (size_t at = 0, n; at < all.n; at += n, i++) {
+                n = (size_t)(strchr(all.p + at, '\n') - all.p) - at + 1;
+                const bool there = at + n <= from || at > to;    /* a newline that is gone joins two */
+                if (there) str_add(&want, all.p + at, n), whole++;
+                CHECKF(tl_has(r, i) == there, "zeros in [%zu, %zu): line %d", from, to, i);
+            }
+            EQ_INT(r->n_old, whole);
+            CHECKF(tl_is(path, want), "zeros in [%zu, %zu)", from, to);
+            CHECK(access(tl_path("damaged.jsonl.stale"), F_OK) != 0);
+            results__free(r);
+            mem_free(p);
+        }
+    err_t e = {0};
+    all.p[all.n - 20] = 0;
+    tl_file("damaged.jsonl", all.p, all.n);
+    str_fmt(&id, "%s.llmrun", path);
+    CHECK(unlink(id.p) == 0 && !tl_open(path, true, &e) && tl_is(path, all));
+    e = (err_t){0};
+    CHECK(!results_merge(&path, 1, &(out_t){stdout, "stdout", 0, false}, &e));
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "line 5 holds NUL bytes"), "\"%s\"", e.text);
+    str_drop_all(&all, &want, &id);
+}
+
 /* The lines of a file as the batch asks for them: number, hash, whether a custom_id of theirs is the first. */
 typedef struct {
     uint64_t line, hash;
@@ -297,9 +338,9 @@ static bool tl_two_move(const char *path, err_t *e) {
 /* What belongs to a file of results is open to nobody who may not read that, from its first byte. */
 static void t_results_mode(void) {
     static const struct { unsigned mode; const char *header, *move; } rows[] = {
-        {0600, "file name folder ", "file folder file name folder file "},
-        {0640, "600>640 file name folder ", "600>640 600>640 file folder file name folder file "},
-        {0644, "600>644 file name folder ", "600>644 600>644 file folder file name folder file "},
+        {0600, "file name folder ", "file name folder file name folder file "},
+        {0640, "600>640 file name folder ", "600>640 600>640 file name folder file name folder file "},
+        {0644, "600>644 file name folder ", "600>644 600>644 file name folder file name folder file "},
     };
     const char  *path = tl_path("mode.jsonl"), *stale = tl_path("mode.jsonl.stale"), *header = tl_path("mode.jsonl.llmrun");
     const mode_t was = umask(022);
@@ -877,6 +918,7 @@ static void t_results_old(void) {
 
 static const t_case t_results_cases[] = {
     {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
+    {"results damaged", "of a file that reads as zeros in part, the records that these touch are removed", t_results_damaged},
     {"results torn", "a file that is cut at any byte keeps its complete records and can be resumed", t_results_torn},
     {"results ids", "a record is found by its line's content, without a custom_id also by its number; a duplicate id is found", t_results_ids},
     {"results old", "records of earlier versions are found by their hash, merged, and never taken for others", t_results_old},

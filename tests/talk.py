@@ -7,7 +7,7 @@ Nothing here waits for a time to pass: a test waits for what the terminal shows.
 """
 import ctypes, fcntl, json, os, random, re, select, signal, struct, subprocess, sys, termios, time
 import script
-from kit import ENV, SLOW, Skip, begin, case, check, finish, fork_terminal, new_folder, one_line, open_terminal, same, short, walk
+from kit import ENV, SLOW, Skip, begin, case, check, finish, fork_terminal, new_folder, one_line, open_terminal, refused, same, short, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
@@ -246,6 +246,15 @@ def talk_commands():
                  r"unknown command /unda \(/undo\?", r"unknown parameter nothing",
                  r"--temp: expected a number, found 'hot'", r"/help: expected nothing", r"kept +\d+ tokens from the cache"):
         check(re.search(word, r.err.decode()), "no %r in %s" % (word, r.err.decode()))
+
+
+@case
+def talk_unreadable():
+    """standard input that cannot be read is an error, not the end of the conversation"""
+    folder = os.open(TMP, os.O_RDONLY)
+    r = finish(begin([BIN, "-m", hello(), "-i", "-q"], stdin=folder, env=OWN))
+    os.close(folder)
+    refused(r, 2, "standard input: cannot read: Is a directory", "a folder")
 
 
 @case
@@ -863,6 +872,27 @@ def talk_opens_an_editor():
         same(p.end(), 0, "exit code")
         same([m["content"] for m in saved(path) if m["role"] == "user"], want, way)
     check(not [x for x in os.listdir(TMP) if x.startswith("llmrun-")], "a temporary file is left")
+
+
+@case
+def talk_leaves_the_editor_free():
+    """the editor of /edit is not in the sandbox, where it could start nothing; the conversation is"""
+    editor, path = tmp("free.sh"), tmp("free.json")
+    with open(editor, "w") as f:
+        f.write('#!/bin/sh\ngrep -E "^(Seccomp|NoNewPrivs):" /proc/self/status > "$1"\n')
+    os.chmod(editor, 0o755)
+    own = [x.split() for x in open("/proc/self/status") if x.startswith(("Seccomp:", "NoNewPrivs:"))]
+    p = Person("-m", hello(), "-i", "-v", EDITOR=editor, TERM="dumb", TMPDIR=TMP)
+    holds = p.until(b"> ").decode()
+    check("sandbox     " in holds, holds)
+    if "seccomp" in holds:
+        with open("/proc/%d/status" % p.pid) as f:
+            check("Seccomp:\t2" in f.read(), "the conversation is not in the sandbox")
+    p.type("/edit begun\r"), p.until(b"written"), p.prompt()
+    p.type("/save %s\r" % path), p.until(b"saved to"), p.prompt()
+    p.type("\x04")
+    same(p.end(), 0, "exit code")
+    same([[x.split() for x in m["content"].splitlines()] for m in saved(path) if m["role"] == "user"], [own], "status of the editor")
 
 
 @case

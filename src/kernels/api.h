@@ -91,6 +91,15 @@ K_PUBLIC bool k_init(const char *level);
 K_PUBLIC const char *k_level_name(void);
 /* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
+/* The processor that this program is compiled for. */
+typedef enum { K_OTHER_MACHINE, K_X86_64, K_AARCH64 } k_machine;
+#if K__X86
+#define K_MACHINE K_X86_64
+#elif defined(__aarch64__)
+#define K_MACHINE K_AARCH64
+#else
+#define K_MACHINE K_OTHER_MACHINE
+#endif
 /* Every thread calls it before it computes: it makes the CPU treat denormals as zero. */
 K_PUBLIC void k_thread_start(void);
 

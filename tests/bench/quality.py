@@ -2,13 +2,16 @@
 """What each weight type costs: size, perplexity, divergence from the unquantised model, exact answers. Markdown on stdout.
 
     make quality [MODEL=models/pip-f16.gguf] [LLAMA_CPP=DIR]
+    make quality MODEL=smollm2 [QUALITY="--types Q4_0,Q4_K_M"]        # or gemma3: the public models of `make real`, in REAL
     python3 tests/bench/quality.py --types Q4_K_M,Q4_0 --how plain,calibrated
 
 Every type is made from --model three ways: plain, with an importance matrix, and calibrated (which has the matrix too). With
 LLAMA_CPP, a folder below which llama-quantize lies, that program makes its file as well, from the same model and the same importance
 matrix, and the figures of its file stand beside ours: all files are judged by llmrun, on the same text, against the same base.
   The text is the test split of models/train/world.py; importance matrix and calibration see the train split only. --text and
---train-text name files in their place, for other models. The base keeps every log-probability (--kl-top-k 0).
+--train-text name files in their place, for other models. A public model is quantised as published (--published names a copy at hand): it is
+dequantised, and small factors on its channels, which change nothing that it computes, take its weights off the grid of that type (outliers.py
+--off-grid). Its text and its train text are two parts of fidelity.py's. The base keeps every log-probability (--kl-top-k 0).
   Answers are the one-hop questions of models/train/judge.py, --tasks prompts of each kind; 0 leaves them out.
   What was measured is kept in --cache under digests of model, text and the program that made the file, so that a run which was
 stopped goes on; --any-build takes files of other builds of llmrun for this one's.
@@ -24,6 +27,7 @@ TYPES = ["BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "
          "TQ2_0", "TQ1_0", "IQ1_M", "IQ1_S", "Q1_0"]
 HOWS = ["plain", "imatrix", "calibrated"]
 PEER_HOWS = ["plain", "imatrix"]
+PUBLIC = ["smollm2", "gemma3"]
 WINDOW = 512
 
 
@@ -73,6 +77,8 @@ class Bench:
     def __init__(self, o):
         self.o, self.bin, self.failed = o, os.path.abspath(o.llmrun), []
         os.makedirs(o.cache, exist_ok=True)
+        if o.model in PUBLIC:
+            self.enter_public(o)
         self.peer = self.find_peer(os.environ.get("LLAMA_CPP"))
         self.text = o.text or write_documents(self.at("test-%d.txt" % o.documents), "test", o.documents)
         self.train = o.train_text or write_documents(self.at("train-%d.txt" % o.train_documents), "train", o.train_documents)
@@ -80,6 +86,19 @@ class Bench:
         self.text_id = digest(self.text) + ("" if o.chunks < 0 else "-%d" % o.chunks)
         self.peer_id = digest(*self.peer[1]) if self.peer else ""
         self.weights = json.loads(self.llmrun("--inspect", "--json", "-m", o.model))["parameters"]
+
+    def enter_public(self, o):
+        """The model in float32, off its grid, and its texts."""
+        import fidelity, outliers
+        source, text, train = o.published or fidelity.public(o.model, fidelity.REAL, self.bin), self.at("text.txt"), self.at("train.txt")
+        plain, o.model = self.at("f32.gguf"), self.at("%s-%s.gguf" % (o.model, digest(source, outliers.__file__)))
+        if o.model not in PUBLIC and not os.path.exists(o.model):
+            self.llmrun("--quantize", "F32", "--allow-requantize", "-m", source, "-o", plain)
+            outliers.plant(plain, o.model + ".part", off_grid=True)
+            os.replace(o.model + ".part", o.model)
+            os.unlink(plain)
+        o.text, o.train_text = o.text or fidelity.write_text(text, 24000), o.train_text or fidelity.write_text(train, 24000, 60000)
+        o.tasks = 0
 
     @staticmethod
     def find_peer(folder):
@@ -243,7 +262,8 @@ def short_table(rows, peer):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--llmrun", default=os.path.join(ROOT, "llmrun"))
-    p.add_argument("--model", default=os.path.join(ROOT, "models", "pip-f16.gguf"), help="F16, BF16 or F32 (default %(default)s)")
+    p.add_argument("--model", default=os.path.join(ROOT, "models", "pip-f16.gguf"), help="F16, BF16 or F32, or one of %s (default %%(default)s)" % ", ".join(PUBLIC))
+    p.add_argument("--published", metavar="FILE", help="the file of a public model")
     p.add_argument("--types", default=",".join(TYPES), help="by comma (default all)")
     p.add_argument("--how", default=",".join(HOWS), help="by comma: " + " ".join(HOWS))
     p.add_argument("--cache", default=os.path.join(ROOT, "build", "quality"))
@@ -256,7 +276,7 @@ def main():
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--any-build", action="store_true", help="take what other builds of llmrun made, where it was measured")
     o = p.parse_args()
-    if not os.path.exists(o.model):
+    if o.model not in PUBLIC and not os.path.exists(o.model):
         raise SystemExit("no model %s (--model, or MODEL= with make)" % o.model)
     hows, kinds = o.how.split(","), o.types.split(",")
     if set(hows) - set(HOWS):
