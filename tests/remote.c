@@ -82,6 +82,7 @@ static void device_make_plan(uint64_t id) {
     if (!k_init(in.level) || !gguf_open(&p->g, in.path, &e) || !model_open(&p->m, &p->g, &in.rope, &e))
         die(EXIT_INPUT, "device: %s", e.text);
     if (in.as_bf16) model_as_bf16(&p->m);
+    model_use_head(&p->m, false);                     /* what a head reads of a step is no message: remote.py asks for --no-head */
     p->kv = kv_new(&p->m.hp, &o, (kv_load){.tokens = in.block}, &e);
     ASSERT(p->kv && p->kv->n_group == in.n_group);
     for (int il = 0; il < p->kv->n_layer; il++) {
