@@ -6,6 +6,7 @@ typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
     int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
+    void  (*far_act)(const float *, int, float *);                         /* the far values of one block */
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
@@ -35,7 +36,7 @@ typedef struct {
 /* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
 #define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
     .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
@@ -195,9 +196,8 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
 }
 
 /* --- rows with outliers ---
- * In trained models single channels are a hundred times larger than the others. One scale for 256 activations then leaves almost
- * nothing of the other 255. So the rounding errors of such a block are quantised too, and the row becomes two rows, which are
- * columns of a product like any others; their results are added. Only the codes of a row decide whether it is split. */
+ * A row with blocks that are sums of two (k__peaked) is a sum of two rows, which are columns of a product like any others; their
+ * results are added. The second has the far values alone. Only the values of a row decide whether it is split. */
 
 enum { K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
 
@@ -208,7 +208,7 @@ K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *
         const size_t k = b * K_SUPER;
         const int    len = n - (int)k < K_SUPER ? n - (int)k : K_SUPER;
         const int    all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
-        float        lost[K_SUPER];
+        float        apart[K_SUPER];
         if (!k__peaked(all, len, d[b])) continue;
         if (!split) {
             memset(q + at, 0, (size_t)n);
@@ -216,8 +216,10 @@ K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *
             memset(d + at / K_SUPER, 0, blocks * sizeof *d);
             split = true;
         }
-        for (int i = 0; i < len; i++) lost[i] = x[k + (size_t)i] - d[b] * (float)q[k + (size_t)i];
-        g_k_level->quant_act(lost, len, q + at + k, sum + far, d + far);
+        g_k_level->far_act(x + k, len, apart);
+        g_k_level->quant_act(apart, len, q + at + k, sum + far, d + far);
+        for (int i = 0; i < len; i++) apart[i] = x[k + (size_t)i] - d[far] * (float)q[at + k + (size_t)i];
+        g_k_level->quant_act(apart, len, q + k, sum + b, d + b);
     }
     return split;
 }

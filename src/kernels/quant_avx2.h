@@ -628,3 +628,27 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
     const __m128i all = _mm_add_epi32(_mm256_castsi256_si128(size32), _mm256_extracti128_si256(size32, 1));
     return _mm_cvtsi128_si32(_mm_hadd_epi32(_mm_hadd_epi32(all, all), all));
 }
+
+/* k_far_act_ref. */
+K__SHARED_AVX2 void k_far_act_avx2(const float *x, int n, float *far) {
+    const __m256i sign = _mm256_set1_epi32(0x7fffffff);
+    __m256i       units[K_SUPER / 8], most_bits = _mm256_setzero_si256(), all = most_bits, some = all, count = all;
+    for (int i = 0; i < n; i += 8) most_bits = _mm256_max_epi32(most_bits, _mm256_and_si256(k__ld256(x + i), sign));
+    const __m256 by = _mm256_set1_ps((float)K_FAR_UNITS / k__f32_of((uint32_t)k__most8(most_bits)));
+    for (int i = 0; i < n; i += 8) {
+        const __m256 size = _mm256_castsi256_ps(_mm256_and_si256(k__ld256(x + i), sign));
+        units[i / 8] = _mm256_cvtps_epi32(_mm256_mul_ps(size, by));
+        all = _mm256_add_epi32(all, units[i / 8]);
+    }
+    const __m256i most = _mm256_set1_epi32(k__far_mean_of(k__total8(all), n));
+    for (int i = 0; i < n; i += 8) {
+        const __m256i out = _mm256_cmpgt_epi32(units[i / 8], most);
+        some = _mm256_add_epi32(some, _mm256_andnot_si256(out, units[i / 8]));
+        count = _mm256_add_epi32(count, out);
+    }
+    const __m256i above = _mm256_set1_epi32(k__far_above(k__total8(some), n + k__total8(count)));
+    for (int i = 0; i < n; i += 8) {
+        const __m256i out = _mm256_cmpgt_epi32(units[i / 8], above);
+        _mm256_storeu_ps(far + i, _mm256_and_ps(_mm256_castsi256_ps(out), _mm256_loadu_ps(x + i)));
+    }
+}

@@ -743,3 +743,26 @@ K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *s
     sum->most32 = (int16_t)k__most_one_sign(size32, of32);
     return _mm512_reduce_add_epi32(all);
 }
+
+/* k_far_act_ref. */
+K__SHARED_512 void k_far_act_avx512(const float *x, int n, float *far) {
+    const __m512i sign = _mm512_set1_epi32(0x7fffffff);
+    __m512i       units[K_SUPER / 16], most_bits = _mm512_setzero_si512(), all = most_bits, some = most_bits;
+    int           count = 0;
+    for (int i = 0; i < n; i += 16) most_bits = _mm512_max_epi32(most_bits, _mm512_and_si512(k__ld512(x + i), sign));
+    const __m512 by = _mm512_set1_ps((float)K_FAR_UNITS / k__f32_of((uint32_t)_mm512_reduce_max_epi32(most_bits)));
+    for (int i = 0; i < n; i += 16) {
+        const __m512 size = _mm512_castsi512_ps(_mm512_and_si512(k__ld512(x + i), sign));
+        units[i / 16] = _mm512_cvtps_epi32(_mm512_mul_ps(size, by));
+        all = _mm512_add_epi32(all, units[i / 16]);
+    }
+    const __m512i most = _mm512_set1_epi32(k__far_mean_of(_mm512_reduce_add_epi32(all), n));
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 in = _mm512_cmple_epi32_mask(units[i / 16], most);
+        some = _mm512_mask_add_epi32(some, in, some, units[i / 16]);
+        count += __builtin_popcount(in);
+    }
+    const __m512i above = _mm512_set1_epi32(k__far_above(_mm512_reduce_add_epi32(some), count));
+    for (int i = 0; i < n; i += 16)
+        _mm512_storeu_ps(far + i, _mm512_maskz_loadu_ps(_mm512_cmpgt_epi32_mask(units[i / 16], above), x + i));
+}
