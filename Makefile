@@ -192,6 +192,9 @@ bench-pack: build/main/pack            ## file order against packed rows, kernel
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf), as Markdown; LLAMA_CPP=DIR: beside it
 	@LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL)
 
+fidelity: llmrun                       ## rounding of activations and caches, weights apart: public models in REAL, Pip, Pip with outliers; beside llama-perplexity in PEER, as Markdown; FIDELITY="--models smollm2 --types Q8_0"
+	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/bench/fidelity.py --llmrun ./llmrun $(FIDELITY)
+
 gate: llmrun                           ## what 8-bit activations and rounded caches cost MODEL, with and without outliers, as Markdown
 	@$(PYTHON) tests/bench/gate.py --llmrun ./llmrun --model $(MODEL)
 
@@ -580,4 +583,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity gate results plots sections check install uninstall clean help

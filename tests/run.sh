@@ -60,6 +60,7 @@ END
 python_suite remote tests/remote.py "$bin" "$build/remote"
 python_suite values tests/values.py "$bin"
 python_suite inflate tests/inflate.py "$bin"
+python_suite fidelity tests/bench/fidelity.py --self-test --llmrun "$bin"
 python_suite world models/train/test_world.py
 python_suite export models/train/test_export.py
 END

@@ -37,7 +37,7 @@
  * 10  tests/gen/tiny_blocks.py and tiny_llama.py (*)  a tiny model with the type
  *     tests/gen/quant_types.py (*)  what llama-quantize makes of a file type
  * 11  README.md  the table of `llmrun --list types`: python3 tests/readme.py --write
- *     tests/bench/quality.py, gate.py, measure.py, plots.py (*)  lists of types to measure */
+ *     tests/bench/quality.py, fidelity.py, gate.py, measure.py, plots.py (*)  lists of types to measure */
 
 /* Parts 1 and 2 ([api]) need the numbers of a row; its functions are those of part 3. */
 #if K__PART(3)
