@@ -115,7 +115,7 @@ typedef struct {
 } k_sums;
 
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
- * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
+ * rows: where split[r] is set, row r + rest holds the outliers of row r, and zeros. */
 typedef struct {
     const float    *x;                                   /* [rows][ldx] for f32 and f16 weights */
     size_t          ldx;                                 /* values between rows of x and of h */
@@ -127,7 +127,7 @@ typedef struct {
     size_t          ldd;                                 /* blocks between rows */
     const uint8_t  *split;                               /* [rows], NULL: no row is split */
     const int32_t  *idx;                                 /* [nt] rows of the arrays; NULL: 0, 1, ... */
-    int             rest;                                /* rows from a split one to what rounding took from it */
+    int             rest;                                /* rows from a split one to that of its outliers */
     int             nt;                                  /* rows of the product */
     int             gaps;                                /* whether most blocks have scale 0: skip them */
     int             spare;                               /* no padding: a GPU's kernels take it as an argument */

@@ -7,6 +7,9 @@ typedef struct {
     unsigned    needs;                                /* K_CPU_ bits */
     int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
     void  (*far_act)(const float *, int, float *);                         /* the far values of one block */
+    uint64_t (*far_lines)(const int8_t *, int);
+    void  (*far_add)(k__far_cols, const uint8_t *, const float *, int, int, float *);
+    void  (*far_column)(uint32_t, const uint8_t *, size_t, int, int, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
@@ -36,7 +39,8 @@ typedef struct {
 /* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
 #define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
-    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_lines = k_far_lines_##l,                                    \
+    .far_add = k_far_add_##l, .far_column = k_far_column_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
     .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
@@ -195,11 +199,7 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
     return k_wants_q8(type) ? 128 : 32;
 }
 
-/* --- rows with outliers ---
- * A row with blocks that are sums of two (k__peaked) is a sum of two rows, which are columns of a product like any others; their
- * results are added. The second has the far values alone. Only the values of a row decide whether it is split. */
-
-enum { K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
+/* --- rows with outliers: [far] --- */
 
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
     const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
@@ -224,20 +224,6 @@ K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *
     return split;
 }
 
-/* Some columns of a product: row[c] of the activations gives column to[c] of y. */
-typedef struct {
-    int32_t row[K__SPLIT_COLS], to[K__SPLIT_COLS];
-    int     n, fresh;                                 /* columns; the first `fresh` are stored, the others are added */
-} k__split;
-
-/* Rows of one matrix, in file order or packed. */
-typedef struct {
-    uint32_t       type;
-    const uint8_t *data;
-    size_t         row_bytes;                         /* 0: packed */
-    int            n;
-} k__weights;
-
 /* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
 static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
     if (w->row_bytes)
@@ -246,41 +232,106 @@ static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float
         g_k_level->mul_packed(w->type, w->data + k_pack_at(w->type, r, w->n), nr, w->n, a, y, ldy, scratch);
 }
 
-static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts a, float *y, size_t ldy, void *scratch) {
-    float out[K__SPLIT_COLS][K__SPLIT_ROWS];
-    a.idx = s->row;
-    a.nt = s->n;
-    a.gaps = !s->fresh;
-    for (int r = 0, rows; s->n && r < nr; r += rows) {
-        rows = nr - r < K__SPLIT_ROWS ? nr - r : K__SPLIT_ROWS;
-        k__mul_at(w, r, rows, &a, out[0], K__SPLIT_ROWS, scratch);
-        for (int c = 0; c < s->n; c++) {
-            float *to = y + (size_t)s->to[c] * ldy + r;
-            if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
-            else g_k_level->add(to, to, out[c], rows);
+/* Column k of rows r .. r + nr, dequantised. */
+static void k__far_column(const k__weights *w, int r, int nr, int k, float to[K__FAR_STEP]) {
+    if (!w->row_bytes) {
+        g_k_level->far_column(w->type, w->data + k_pack_at(w->type, r, w->n), k_pack_bytes(w->type, K_PACK_ROWS, w->n), nr, k, to);
+        return;
+    }
+    for (int i = 0; i < nr; i++) to[i] = k__far_at(w->type, w->data + (size_t)(r + i) * w->row_bytes, k);
+}
+
+/* The far values of one row of activations. */
+typedef struct {
+    const int8_t *q;
+    const float  *d;                                  /* [(n + 255)/256], 0: none in the block */
+} k__far_row;
+
+static k__far_row k__far_row_of(const k_acts *a, int t) {
+    const size_t row = (size_t)(k__row_of(a, t) + a->rest);
+    return (k__far_row){a->q + row * a->ldq, a->d + row * a->ldd};
+}
+
+/* Bytes of any[i] that are not 0: columns of block b with far values of any row of a. Bit i of the result: any[i] is not 0. */
+static uint64_t k__far_union(const k_acts *a, int n, int b, uint32_t any[K_SUPER / 4]) {
+    uint64_t all = 0;
+    memset(any, 0, K_SUPER);
+    for (int t = 0; t < a->nt; t++) {
+        if (!a->split[k__row_of(a, t)]) continue;
+        const k__far_row far = k__far_row_of(a, t);
+        const int8_t    *q = far.q + b * K_SUPER;
+        if (far.d[b] == 0) continue;
+        const uint64_t lines = g_k_level->far_lines(q, n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER);
+        for (uint64_t rest = lines; rest; rest &= rest - 1) {
+            const int i = __builtin_ctzll(rest);
+            uint32_t  four;
+            memcpy(&four, q + 4 * i, 4);
+            any[i] |= four;
+        }
+        all |= lines;
+    }
+    return all;
+}
+
+/* The far values of a row in columns from .. end - 1, and their slots. Returns how many. */
+static int k__far_list(k__far_row far, int n, int from, int end, const uint8_t *map, uint8_t slot[K__FAR_SLOTS],
+                       float v[K__FAR_SLOTS]) {
+    int count = 0;
+    for (int k = from & -K_SUPER; k < end; k += K_SUPER) {
+        const float d = far.d[k / K_SUPER];
+        if (d == 0) continue;
+        uint64_t lines = g_k_level->far_lines(far.q + k, n - k < K_SUPER ? n - k : K_SUPER);
+        for (; lines; lines &= lines - 1) {
+            const int at = k + 4 * __builtin_ctzll(lines);
+            for (int i = at; i < at + 4; i++) {
+                if (far.q[i] == 0 || i < from || i >= end) continue;
+                slot[count] = map[i];
+                v[count++] = d * (float)far.q[i];
+            }
+        }
+    }
+    return count;
+}
+
+/* Adds the far values of the columns k[slots], in rising order, to the products; map[k[i]] is i. */
+static void k__far_window(const k__weights *w, int nr, const k_acts *a, const int *k, int slots, const uint8_t *map, float *y,
+                          size_t ldy) {
+    _Alignas(64) k__far_cols col;
+    uint8_t slot[K__FAR_SLOTS];
+    float   v[K__FAR_SLOTS];
+    for (int r = 0, rows; r < nr; r += rows) {
+        rows = nr - r < K__FAR_STEP ? nr - r : K__FAR_STEP;
+        for (int s = 0; s < slots; s++) k__far_column(w, r, rows, k[s], col[s]);
+        for (int t = 0; t < a->nt; t++) {
+            if (!a->split[k__row_of(a, t)]) continue;
+            const int count = k__far_list(k__far_row_of(a, t), w->n, k[0], k[slots - 1] + 1, map, slot, v);
+            if (count) g_k_level->far_add(col, slot, v, count, rows, y + (size_t)t * ldy + r);
         }
     }
 }
 
-/* Few columns: one pass over the weights for rows and their rounding errors. Many: a second product for the errors. */
-static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    int      n_rest = 0;
-    k__split s;
-    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[k__row_of(a, t)];
-    const bool once = n_rest && a->nt + n_rest <= K__SPLIT_ONCE;
-    s.n = s.fresh = once ? a->nt : 0;
-    for (int t = 0; t < s.n; t++) s.row[t] = k__row_of(a, t), s.to[t] = t;
-    if (!once) k__mul_at(w, 0, nr, a, y, ldy, scratch);
-    for (int t = 0; n_rest && t < a->nt; t++) {
-        const int row = k__row_of(a, t);
-        if (!a->split[row]) continue;
-        s.row[s.n] = row + a->rest;
-        s.to[s.n++] = t;
-        if (s.n < K__SPLIT_COLS) continue;
-        k__mul_split(&s, w, nr, *a, y, ldy, scratch);
-        s.n = 0;
+/* The product of the first rows of codes, then the far values. scratch has n bytes and more. */
+static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    uint8_t *map = scratch;
+    int      at[K__FAR_SLOTS], slots = 0, split = 0;
+    k__mul_at(w, 0, nr, a, y, ldy, scratch);
+    for (int t = 0; a->split && t < a->nt; t++) split |= a->split[k__row_of(a, t)];
+    for (int b = 0; split && b * K_SUPER < w->n; b++) {
+        uint32_t any[K_SUPER / 4];
+        uint64_t lines = k__far_union(a, w->n, b, any);
+        for (; lines; lines &= lines - 1) {
+            const int i = __builtin_ctzll(lines);
+            for (int c = 0; c < 4; c++) {
+                if (!(any[i] >> 8 * c & 255)) continue;
+                at[slots] = b * K_SUPER + 4 * i + c;
+                map[at[slots]] = (uint8_t)slots;
+                if (++slots < K__FAR_SLOTS) continue;
+                k__far_window(w, nr, a, at, slots, map, y, ldy);
+                slots = 0;
+            }
+        }
     }
-    if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
+    if (slots) k__far_window(w, nr, a, at, slots, map, y, ldy);
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */
@@ -297,14 +348,14 @@ K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
-    if (k_wants_q8(type)) k__mul_either(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
+    if (k_wants_q8(type)) k__mul_far(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
     else if (type == K_F16_ROUND && a->nt >= K__ROUND_COLS) k__mul_rounded(w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
                          void *scratch) {
-    k__mul_either(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
+    k__mul_far(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
 }
 
 K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
