@@ -1,15 +1,36 @@
 /* ===== [far] outliers of activations =====
  * In trained models single channels are a hundred times larger than the others. One scale for 256 activations then leaves almost
  * nothing of the other 255. So the values far above the mean of their block (k__peaked) leave it, and the others, with what
- * rounding took from the far ones, have a scale of their own. A row with such blocks is two rows of codes: the second has the
- * far values and zeros. The product of the first is one of [quant] or [packed]; then each far value v of column k adds v * w[k]
- * to each result, in the order of the columns, by one FMA with the dequantised weight. Far values of many rows are in few columns,
- * so a column is dequantised once for all rows of a product. Only the values of a row decide, not its company. */
+ * rounding took from the far ones, have a scale of their own. The product of the codes is one of [quant] or [packed]; then each
+ * far value v of column k adds v * w[k] to each result, in the order of the columns, by one FMA with the dequantised weight. Far
+ * values of many rows are in few columns, so a column is dequantised once for all rows of a product. Only the values of a row
+ * decide, not its company. */
 
 enum {
-    K__FAR_SLOTS = 64,                                /* columns that are dequantised at a time */
+    K__FAR_SLOTS = 256,                               /* columns that are dequantised at a time */
     K__FAR_STEP  = 128                                /* rows of weights at a time */
 };
+
+/* A far value of column k. The row `rest` rows after a split one is not one of codes: its codes are the list of the far values, in
+ * rising order, at most one for 8 codes, and its first sum is their number. */
+typedef struct {
+    int32_t k;
+    float   v;
+} k__far;
+
+typedef struct {
+    const k__far *of;
+    int           n;
+} k__far_list;
+
+/* The list that belongs to row `row` of a. */
+K__BODY k__far_list k__far_of(const k_acts *a, int row) {
+    k__far_list l = {(const k__far *)(const void *)(a->q + (size_t)(row + a->rest) * a->ldq), 0};
+    int32_t     n;
+    memcpy(&n, &a->sum[(size_t)(row + a->rest) * a->ldd], sizeof n);
+    l.n = n;
+    return l;
+}
 
 /* Rows of one matrix, in file order or packed. */
 typedef struct {
@@ -19,23 +40,14 @@ typedef struct {
     int            n;
 } k__weights;
 
-typedef float k__far_cols[K__FAR_SLOTS][K__FAR_STEP];
+typedef float k__far_cols[K__FAR_SLOTS][K__FAR_STEP];    /* dequantised columns */
 
-/* Bit i: dword i of len codes, a multiple of 4, is not 0. */
-static uint64_t k_far_lines_ref(const int8_t *q, int len) {
-    uint64_t lines = 0;
-    for (int i = 0; i < len / 4; i++) {
-        uint32_t four;
-        memcpy(&four, q + 4 * i, 4);
-        lines |= (uint64_t)(four != 0) << i;
+/* y[rows] += v * col[slot[k]] of the far values, one after the other. */
+static void k_far_add_ref(k__far_cols col, const uint8_t *slot, k__far_list far, int rows, float *y) {
+    for (int i = 0; i < far.n; i++) {
+        const float *w = col[slot[far.of[i].k]];
+        for (int r = 0; r < rows; r++) y[r] = fmaf(far.of[i].v, w[r], y[r]);
     }
-    return lines;
-}
-
-/* y[rows] += v[i] * col[slot[i]], one after the other. */
-static void k_far_add_ref(k__far_cols col, const uint8_t *slot, const float *v, int count, int rows, float *y) {
-    for (int i = 0; i < count; i++)
-        for (int r = 0; r < rows; r++) y[r] = fmaf(v[i], col[slot[i]][r], y[r]);
 }
 
 /* The weight with code q in group g of 16, or for SCALE of the groups of its format, as dequantising computes it. */
@@ -126,44 +138,35 @@ static void k_far_column_ref(uint32_t type, const uint8_t *w, size_t strip, int 
 
 #if K__X86
 #define K__FAR_OF(target, l)                                                                                   \
-    target uint64_t k_far_lines_##l(const int8_t *q, int len);                                                 \
-    target void     k_far_add_##l(k__far_cols col, const uint8_t *slot, const float *v, int count, int rows, float *y); \
-    target void     k_far_column_##l(uint32_t type, const uint8_t *w, size_t strip, int rows, int k, float *to);
+    target void k_far_add_##l(k__far_cols col, const uint8_t *slot, k__far_list far, int rows, float *y);      \
+    target void k_far_column_##l(uint32_t type, const uint8_t *w, size_t strip, int rows, int k, float *to);
 K__FAR_OF(K__SHARED_AVX2, avx2)
 K__FAR_OF(K__SHARED_512, avx512)
 
 #if K__PART(2)
 /* --- avx512 --- */
 
-K__SHARED_512 uint64_t k_far_lines_avx512(const int8_t *q, int len) {
-    uint64_t lines = 0;
-    K__UNROLL for (int i = 0; i < 4; i++) {
-        const int       left = len / 4 - 16 * i;
-        const __mmask16 in = (__mmask16)(left >= 16 ? 0xffff : left > 0 ? (1 << left) - 1 : 0);
-        const __m512i   v = _mm512_maskz_loadu_epi32(in, q + 64 * i);
-        lines |= (uint64_t)_mm512_test_epi32_mask(v, v) << 16 * i;
+/* n vectors of sums from y on, of the rows from `from` on; the last has the rows of `last`. */
+K__IN_512 void k__far_add512(int n, k__far_cols col, int from, const uint8_t *slot, k__far_list far, __mmask16 last, float *y) {
+    __m512 s[8];
+    K__UNROLL for (int i = 0; i < n; i++) s[i] = _mm512_maskz_loadu_ps(i + 1 < n ? 0xffff : last, y + from + 16 * i);
+    for (const k__far *e = far.of; e < far.of + far.n; e++) {
+        const float *w = col[slot[e->k]] + from;
+        const __m512 x = _mm512_set1_ps(e->v);
+        K__UNROLL for (int i = 0; i < n; i++) s[i] = _mm512_fmadd_ps(x, _mm512_load_ps(w + 16 * i), s[i]);
     }
-    return lines;
+    K__UNROLL for (int i = 0; i < n; i++) _mm512_mask_storeu_ps(y + from + 16 * i, i + 1 < n ? 0xffff : last, s[i]);
 }
 
-/* count vectors of sums from y on; the last has the rows of `last`. */
-K__IN_512 void k__far_add512(int n, const float (*col)[K__FAR_STEP], const uint8_t *slot, const float *v, int count, __mmask16 last,
-                             float *y) {
-    __m512 s[4];
-    K__UNROLL for (int i = 0; i < n; i++) s[i] = _mm512_maskz_loadu_ps(i + 1 < n ? 0xffff : last, y + 16 * i);
-    for (int e = 0; e < count; e++) {
-        const __m512 x = _mm512_set1_ps(v[e]);
-        K__UNROLL for (int i = 0; i < n; i++) s[i] = _mm512_fmadd_ps(x, _mm512_loadu_ps(col[slot[e]] + 16 * i), s[i]);
-    }
-    K__UNROLL for (int i = 0; i < n; i++) _mm512_mask_storeu_ps(y + 16 * i, i + 1 < n ? 0xffff : last, s[i]);
-}
-
-K__SHARED_512 void k_far_add_avx512(k__far_cols col, const uint8_t *slot, const float *v, int count, int rows, float *y) {
+K__SHARED_512 void k_far_add_avx512(k__far_cols col, const uint8_t *slot, k__far_list far, int rows, float *y) {
     int r = 0;
-    for (; rows - r >= 64; r += 64) k__far_add512(4, (const float (*)[K__FAR_STEP])(col[0] + r), slot, v, count, 0xffff, y + r);
+    if (rows == K__FAR_STEP) {
+        k__far_add512(K__FAR_STEP / 16, col, 0, slot, far, 0xffff, y);
+        return;
+    }
+    for (; rows - r >= 64; r += 64) k__far_add512(4, col, r, slot, far, 0xffff, y);
     for (; r < rows; r += 16)
-        k__far_add512(1, (const float (*)[K__FAR_STEP])(col[0] + r), slot, v, count,
-                      (__mmask16)(rows - r >= 16 ? 0xffff : (1 << (rows - r)) - 1), y + r);
+        k__far_add512(1, col, r, slot, far, (__mmask16)(rows - r >= 16 ? 0xffff : (1 << (rows - r)) - 1), y);
 }
 
 /* Bits `at` and above of the lanes of a line. */
@@ -172,12 +175,12 @@ K__IN_512 __m512i k__far_bits512(const uint8_t *p, int at, int mask) {
 }
 
 /* The weights of INT formats with these codes. */
-K__IN_512 __m512 k__far_int512(const k__form *f, const uint8_t *h, int in_unit, __m512 q) {
-    const int g16 = in_unit / 16, g = in_unit / 32, last = 64 * (k__head_lines(f->head) - 1);
+K__IN_512 __m512 k__far_int512(int head, float factor, const uint8_t *h, int in_unit, __m512 q) {
+    const int g16 = in_unit / 16, g = in_unit / 32, last = 64 * (k__head_lines(head) - 1);
     __m512i   sc = _mm512_set1_epi32(1), mn = sc;
     __m512    d = _mm512_loadu_ps((const float *)(const void *)(h + last));
     bool      has_min = false;
-    switch (f->head) {
+    switch (head) {
     case K__HEAD_MIN6:
         sc = k__far_bits512(h + g / 4 * 64, g % 4 * 8, 63);
         if (g < 4) mn = k__far_bits512(h + 128, g * 8, 63);
@@ -203,7 +206,7 @@ K__IN_512 __m512 k__far_int512(const k__form *f, const uint8_t *h, int in_unit, 
         sc = _mm512_or_si512(k__far_bits512(h, 4 * g, 15), _mm512_slli_epi32(k__far_bits512(h + 64, 2 * g, 3), 4));
         sc = _mm512_sub_epi32(sc, _mm512_set1_epi32(32));
         d = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(k__ld512(h + last), 16)));
-        d = _mm512_mul_ps(d, _mm512_set1_ps(f->factor));
+        d = _mm512_mul_ps(d, _mm512_set1_ps(factor));
         break;
     default: break;
     }
@@ -214,71 +217,75 @@ K__IN_512 __m512 k__far_int512(const k__form *f, const uint8_t *h, int in_unit, 
 }
 
 /* The same of SCALE formats. */
-K__IN_512 __m512 k__far_scale512(const k__form *f, const uint8_t *h, int in_unit, __m512 q) {
+K__IN_512 __m512 k__far_scale512(int head, int segs, const uint8_t *h, int in_unit, __m512 q) {
     const int g = in_unit / 32;
-    if (f->head == K__HEAD_E8) {
+    if (head == K__HEAD_E8) {
         const __m512i   e = _mm512_cvtepu8_epi32(k__ld128(h + 16 * g)), one = _mm512_set1_epi32(1);
         const __mmask16 low = _mm512_cmple_epi32_mask(e, one);
         const __m512i   v = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
         return _mm512_mul_ps(_mm512_castsi512_ps(_mm512_mask_sllv_epi32(v, low, _mm512_set1_epi32(0x00200000), e)), q);
     }
-    if (f->head == K__HEAD_E4) {
+    if (head == K__HEAD_E4) {
         const __m256i v = _mm256_slli_epi16(_mm256_cvtepu8_epi16(k__ld128(h + in_unit / 16 * 16)), 7);
         return _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtph_ps(v), _mm512_set1_ps(0x1p7f)), q);
     }
-    const __m512 w = _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 32 * (g / f->segs))), q);
-    return f->head == K__HEAD_F16M ? _mm512_add_ps(w, _mm512_cvtph_ps(k__ld256(h + 64 + 32 * g))) : w;
+    const __m512 w = _mm512_mul_ps(_mm512_cvtph_ps(k__ld256(h + 32 * (g / segs))), q);
+    return head == K__HEAD_F16M ? _mm512_add_ps(w, _mm512_cvtph_ps(k__ld256(h + 64 + 32 * g))) : w;
 }
 
-K__SHARED_512 void k_far_column_avx512(uint32_t type, const uint8_t *w, size_t strip, int rows, int k, float *to) {
-    const k__form *f = &k__forms[type];
-    const int      bits = f->bits;
-    const __m512i  values = f->values ? _mm512_cvtepi8_epi32(k__ld128(f->values)) : _mm512_setzero_si512();
-    for (int r = 0; r < rows; r += K_PACK_ROWS, w += strip) {
-        const k__far_place p = k__far_find(f, w, k);
-        const int          i = p.line, byte = 8 * p.byte;
-        __m512i            u = _mm512_setzero_si512();
+K__IN_512 void k__far_column512(int bits, int segs, int head, int off, float factor, const int8_t *table, k__far_place p, size_t strip,
+                                int rows, float *to) {
+    const int     i = p.line, byte = 8 * p.byte;
+    const __m512i values = table ? _mm512_cvtepi8_epi32(k__ld128(table)) : _mm512_setzero_si512();
+    for (int r = 0; r < rows; r += K_PACK_ROWS, p.codes += strip, p.head += strip) {
+        __m512i u = _mm512_setzero_si512();
         if (bits == 8) u = k__far_bits512(p.codes + 64 * i, byte, 255);
         else {
             if (bits & 4) u = k__far_bits512(p.codes + k__plane4(bits, i), byte + i / 8 * 4, 15);
             if (bits & 2)
-                u = _mm512_or_si512(u, _mm512_sll_epi32(k__far_bits512(p.codes + k__plane2(bits, i), byte + i % 4 * 2, 3), _mm_cvtsi32_si128(bits & 4)));
+                u = _mm512_or_si512(u, _mm512_slli_epi32(k__far_bits512(p.codes + k__plane2(bits, i), byte + i % 4 * 2, 3), (unsigned)bits & 4));
             if (bits & 1)
-                u = _mm512_or_si512(u, _mm512_sll_epi32(k__far_bits512(p.codes + k__plane1(i), byte + i % 8, 1), _mm_cvtsi32_si128(bits & 6)));
+                u = _mm512_or_si512(u, _mm512_slli_epi32(k__far_bits512(p.codes + k__plane1(i), byte + i % 8, 1), (unsigned)bits & 6));
         }
-        u = f->values ? _mm512_permutexvar_epi32(u, values) : _mm512_sub_epi32(u, _mm512_set1_epi32(f->off));
+        if (table) u = _mm512_permutexvar_epi32(u, values);
+        else if (off) u = _mm512_sub_epi32(u, _mm512_set1_epi32(off));
         const __m512 q = _mm512_cvtepi32_ps(u);
-        _mm512_storeu_ps(to + r, f->head <= K__HEAD_ONE ? k__far_int512(f, p.head, p.in_unit, q) : k__far_scale512(f, p.head, p.in_unit, q));
+        _mm512_store_ps(to + r, head <= K__HEAD_ONE ? k__far_int512(head, factor, p.head, p.in_unit, q)
+                                                    : k__far_scale512(head, segs, p.head, p.in_unit, q));
     }
+}
+
+#define K__FAR_CASE_512(id, name, bits, segs, head, off, most, factor, values) \
+    case K_##id: k__far_column512(bits, segs, head, off, factor, values, p, strip, rows, to); return;
+K__SHARED_512 void k_far_column_avx512(uint32_t type, const uint8_t *w, size_t strip, int rows, int k, float *to) {
+    const k__far_place p = k__far_find(&k__forms[type], w, k);
+    switch (type) { K__FORMS(K__FAR_CASE_512) }
 }
 #endif
 
 #if K__PART(1)
 /* --- avx2 --- */
 
-K__SHARED_AVX2 uint64_t k_far_lines_avx2(const int8_t *q, int len) {
-    uint64_t lines = 0;
-    for (int i = 0; i < len; i += 32) {
-        const __m256i zero = _mm256_cmpeq_epi32(k__ld256(q + i), _mm256_setzero_si256());
-        lines |= (uint64_t)(~(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(zero)) & 255) << i / 4;
-    }
-    return lines;
-}
-
-K__SHARED_AVX2 void k_far_add_avx2(k__far_cols col, const uint8_t *slot, const float *v, int count, int rows, float *y) {
-    int r = 0;
-    for (; rows - r >= 32; r += 32) {
-        __m256 s[4];
-        K__UNROLL for (int i = 0; i < 4; i++) s[i] = _mm256_loadu_ps(y + r + 8 * i);
-        for (int e = 0; e < count; e++) {
-            const __m256 x = _mm256_set1_ps(v[e]);
-            K__UNROLL for (int i = 0; i < 4; i++) s[i] = _mm256_fmadd_ps(x, _mm256_loadu_ps(col[slot[e]] + r + 8 * i), s[i]);
+K__SHARED_AVX2 void k_far_add_avx2(k__far_cols col, const uint8_t *slot, k__far_list far, int rows, float *y) {
+    const k__far *end = far.of + far.n;
+    int           r = 0;
+    for (; rows - r >= 64; r += 64) {
+        __m256 s[8];
+        K__UNROLL for (int i = 0; i < 8; i++) s[i] = _mm256_loadu_ps(y + r + 8 * i);
+        for (const k__far *e = far.of; e < end; e++) {
+            const float *w = col[slot[e->k]] + r;
+            K__UNROLL for (int i = 0; i < 8; i++) s[i] = _mm256_fmadd_ps(_mm256_set1_ps(e->v), _mm256_load_ps(w + 8 * i), s[i]);
         }
-        K__UNROLL for (int i = 0; i < 4; i++) _mm256_storeu_ps(y + r + 8 * i, s[i]);
+        K__UNROLL for (int i = 0; i < 8; i++) _mm256_storeu_ps(y + r + 8 * i, s[i]);
+    }
+    for (; rows - r >= 8; r += 8) {
+        __m256 s = _mm256_loadu_ps(y + r);
+        for (const k__far *e = far.of; e < end; e++) s = _mm256_fmadd_ps(_mm256_set1_ps(e->v), _mm256_load_ps(col[slot[e->k]] + r), s);
+        _mm256_storeu_ps(y + r, s);
     }
     for (; r < rows; r++) {
         __m128 s = _mm_set_ss(y[r]);
-        for (int e = 0; e < count; e++) s = _mm_fmadd_ss(_mm_set_ss(v[e]), _mm_set_ss(col[slot[e]][r]), s);
+        for (const k__far *e = far.of; e < end; e++) s = _mm_fmadd_ss(_mm_set_ss(e->v), _mm_set_ss(col[slot[e->k]][r]), s);
         y[r] = _mm_cvtss_f32(s);
     }
 }
@@ -346,11 +353,13 @@ K__SHARED_AVX2 void k_far_column_avx2(uint32_t type, const uint8_t *w, size_t st
     const int      bits = f->bits;
     int32_t        values[16];
     for (int i = 0; i < 16; i++) values[i] = f->values ? f->values[i] : 0;
-    for (int r = 0; r < rows; r += 8, w += r % K_PACK_ROWS ? 0 : strip) {
-        const k__far_place p = k__far_find(f, w, k);
-        const int          i = p.line, byte = 8 * p.byte, at = r % K_PACK_ROWS;
-        const uint8_t     *codes = p.codes + 4 * at;
-        __m256i            u = _mm256_setzero_si256();
+    const k__far_place p = k__far_find(f, w, k);
+    const int          i = p.line, byte = 8 * p.byte;
+    for (int r = 0; r < rows; r += 8) {
+        const size_t   to_strip = (size_t)(r / K_PACK_ROWS) * strip;
+        const int      at = r % K_PACK_ROWS;
+        const uint8_t *codes = p.codes + to_strip + 4 * at, *head = p.head + to_strip;
+        __m256i        u = _mm256_setzero_si256();
         if (bits == 8) u = k__far_bits8(codes + 64 * i, byte, 255);
         else {
             if (bits & 4) u = k__far_bits8(codes + k__plane4(bits, i), byte + i / 8 * 4, 15);
@@ -361,7 +370,7 @@ K__SHARED_AVX2 void k_far_column_avx2(uint32_t type, const uint8_t *w, size_t st
         }
         u = f->values ? _mm256_i32gather_epi32(values, u, 4) : _mm256_sub_epi32(u, _mm256_set1_epi32(f->off));
         const __m256 q = _mm256_cvtepi32_ps(u);
-        _mm256_storeu_ps(to + r, f->head <= K__HEAD_ONE ? k__far_int8(f, p.head, p.in_unit, at, q) : k__far_scale8(f, p.head, p.in_unit, at, q));
+        _mm256_storeu_ps(to + r, f->head <= K__HEAD_ONE ? k__far_int8(f, head, p.in_unit, at, q) : k__far_scale8(f, head, p.in_unit, at, q));
     }
 }
 #endif

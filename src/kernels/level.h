@@ -6,9 +6,8 @@ typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
     int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
-    void  (*far_act)(const float *, int, float *);                         /* the far values of one block */
-    uint64_t (*far_lines)(const int8_t *, int);
-    void  (*far_add)(k__far_cols, const uint8_t *, const float *, int, int, float *);
+    int   (*far_act)(const float *, int, uint8_t *);                       /* places of the far values of one block */
+    void  (*far_add)(k__far_cols, const uint8_t *, k__far_list, int, float *);
     void  (*far_column)(uint32_t, const uint8_t *, size_t, int, int, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
@@ -39,8 +38,8 @@ typedef struct {
 /* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
 #define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
-    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_lines = k_far_lines_##l,                                    \
-    .far_add = k_far_add_##l, .far_column = k_far_column_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_add = k_far_add_##l,                                        \
+    .far_column = k_far_column_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
     .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
@@ -185,11 +184,23 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
 
+/* What k__mul_far needs beside the scratch of products, which it uses after them. */
+typedef struct {
+    k__far_cols col;
+    int         at[K__FAR_SLOTS];                     /* column of each slot, in rising order */
+    int         n;                                    /* slots that are used */
+    uint8_t    *slot;                                 /* [n] slot of each column */
+    uint64_t   *any;                                  /* [(n + 63)/64] columns with far values of any row */
+} k__far_mem;
+
+static size_t k__far_bytes(int n) { return sizeof(k__far_mem) + 64 + 2 * (size_t)n + 64; }
+
 /* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
-    return panels > rounded ? panels : rounded;
+    const size_t most = panels > rounded ? panels : rounded, far = k__far_bytes(n_max);
+    return most > far ? most : far;
 }
 
 /* Whole strips, several of them, so that a strip is prefetched while the one
@@ -201,27 +212,34 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
 
 /* --- rows with outliers: [far] --- */
 
-K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
-    const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
-    bool         split = false;
-    for (size_t b = 0, far = at / K_SUPER; b < blocks; b++, far++) {
-        const size_t k = b * K_SUPER;
-        const int    len = n - (int)k < K_SUPER ? n - (int)k : K_SUPER;
-        const int    all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
-        float        apart[K_SUPER];
-        if (!k__peaked(all, len, d[b])) continue;
-        if (!split) {
-            memset(q + at, 0, (size_t)n);
-            memset(sum + at / K_SUPER, 0, blocks * sizeof *sum);
-            memset(d + at / K_SUPER, 0, blocks * sizeof *d);
-            split = true;
-        }
-        g_k_level->far_act(x + k, len, apart);
-        g_k_level->quant_act(apart, len, q + at + k, sum + far, d + far);
-        for (int i = 0; i < len; i++) apart[i] = x[k + (size_t)i] - d[far] * (float)q[at + k + (size_t)i];
-        g_k_level->quant_act(apart, len, q + k, sum + b, d + b);
+/* Quantises a block again without its far values, which are added to the list: integers from -127 to 127 times a scale, so that
+ * GPUs may keep them as codes. What this leaves of them stays. */
+static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *sum, float *d, k__far *list, int32_t *n) {
+    float     near[K_SUPER], amax = 0;
+    uint8_t   at[K_SUPER];
+    const int count = g_k_level->far_act(x, len, at);
+    if (count > len / 8) return;
+    memcpy(near, x, (size_t)len * sizeof *near);
+    for (int i = 0; i < count; i++) amax = k__farther(amax, fabsf(x[at[i]]));
+    const float inv = k__act_inverse(amax), scale = k__act_scale(amax, false);
+    for (int i = 0; i < count; i++) {
+        const float v = scale * (float)k__act_code(x[at[i]], inv);
+        near[at[i]] = x[at[i]] - v;
+        list[(*n)++] = (k__far){k + at[i], v};
     }
-    return split;
+    g_k_level->quant_act(near, len, q, sum, d);
+}
+
+K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
+    const size_t at = (size_t)rest * ldq;
+    k__far      *list = (k__far *)(void *)(q + at);
+    int32_t      n_far = 0;
+    for (int k = 0, b = 0; k < n; k += K_SUPER, b++) {
+        const int len = n - k < K_SUPER ? n - k : K_SUPER, all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
+        if (k__peaked(all, len, d[b])) k__quant_apart(x + k, k, len, q + k, sum + b, d + b, list, &n_far);
+    }
+    if (n_far) memcpy(sum + at / K_SUPER, &n_far, sizeof n_far);
+    return n_far > 0;
 }
 
 /* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
@@ -241,97 +259,52 @@ static void k__far_column(const k__weights *w, int r, int nr, int k, float to[K_
     for (int i = 0; i < nr; i++) to[i] = k__far_at(w->type, w->data + (size_t)(r + i) * w->row_bytes, k);
 }
 
-/* The far values of one row of activations. */
-typedef struct {
-    const int8_t *q;
-    const float  *d;                                  /* [(n + 255)/256], 0: none in the block */
-} k__far_row;
-
-static k__far_row k__far_row_of(const k_acts *a, int t) {
-    const size_t row = (size_t)(k__row_of(a, t) + a->rest);
-    return (k__far_row){a->q + row * a->ldq, a->d + row * a->ldd};
+/* The part of a list from column `from` on and before column `end`. */
+static k__far_list k__far_cut(k__far_list far, int from, int end) {
+    while (far.n && far.of->k < from) far.of++, far.n--;
+    while (far.n && far.of[far.n - 1].k >= end) far.n--;
+    return far;
 }
 
-/* Bytes of any[i] that are not 0: columns of block b with far values of any row of a. Bit i of the result: any[i] is not 0. */
-static uint64_t k__far_union(const k_acts *a, int n, int b, uint32_t any[K_SUPER / 4]) {
-    uint64_t all = 0;
-    memset(any, 0, K_SUPER);
-    for (int t = 0; t < a->nt; t++) {
-        if (!a->split[k__row_of(a, t)]) continue;
-        const k__far_row far = k__far_row_of(a, t);
-        const int8_t    *q = far.q + b * K_SUPER;
-        if (far.d[b] == 0) continue;
-        const uint64_t lines = g_k_level->far_lines(q, n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER);
-        for (uint64_t rest = lines; rest; rest &= rest - 1) {
-            const int i = __builtin_ctzll(rest);
-            uint32_t  four;
-            memcpy(&four, q + 4 * i, 4);
-            any[i] |= four;
-        }
-        all |= lines;
-    }
-    return all;
-}
-
-/* The far values of a row in columns from .. end - 1, and their slots. Returns how many. */
-static int k__far_list(k__far_row far, int n, int from, int end, const uint8_t *map, uint8_t slot[K__FAR_SLOTS],
-                       float v[K__FAR_SLOTS]) {
-    int count = 0;
-    for (int k = from & -K_SUPER; k < end; k += K_SUPER) {
-        const float d = far.d[k / K_SUPER];
-        if (d == 0) continue;
-        uint64_t lines = g_k_level->far_lines(far.q + k, n - k < K_SUPER ? n - k : K_SUPER);
-        for (; lines; lines &= lines - 1) {
-            const int at = k + 4 * __builtin_ctzll(lines);
-            for (int i = at; i < at + 4; i++) {
-                if (far.q[i] == 0 || i < from || i >= end) continue;
-                slot[count] = map[i];
-                v[count++] = d * (float)far.q[i];
-            }
-        }
-    }
-    return count;
-}
-
-/* Adds the far values of the columns k[slots], in rising order, to the products; map[k[i]] is i. */
-static void k__far_window(const k__weights *w, int nr, const k_acts *a, const int *k, int slots, const uint8_t *map, float *y,
-                          size_t ldy) {
-    _Alignas(64) k__far_cols col;
-    uint8_t slot[K__FAR_SLOTS];
-    float   v[K__FAR_SLOTS];
+/* Adds the far values of the columns that have slots to the products. */
+static void k__far_window(const k__weights *w, int nr, const k_acts *a, k__far_mem *m, float *y, size_t ldy) {
+    const int from = m->at[0], end = m->at[m->n - 1] + 1;
     for (int r = 0, rows; r < nr; r += rows) {
         rows = nr - r < K__FAR_STEP ? nr - r : K__FAR_STEP;
-        for (int s = 0; s < slots; s++) k__far_column(w, r, rows, k[s], col[s]);
+        for (int s = 0; s < m->n; s++) k__far_column(w, r, rows, m->at[s], m->col[s]);
         for (int t = 0; t < a->nt; t++) {
-            if (!a->split[k__row_of(a, t)]) continue;
-            const int count = k__far_list(k__far_row_of(a, t), w->n, k[0], k[slots - 1] + 1, map, slot, v);
-            if (count) g_k_level->far_add(col, slot, v, count, rows, y + (size_t)t * ldy + r);
+            const int row = k__row_of(a, t);
+            if (a->split[row]) g_k_level->far_add(m->col, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
         }
     }
+    m->n = 0;
 }
 
-/* The product of the first rows of codes, then the far values. scratch has n bytes and more. */
+/* The product of the codes, then the far values. */
 static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    uint8_t *map = scratch;
-    int      at[K__FAR_SLOTS], slots = 0, split = 0;
+    k__far_mem *m = (k__far_mem *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    const int   words = (w->n + 63) / 64;
+    bool        split = false;
     k__mul_at(w, 0, nr, a, y, ldy, scratch);
-    for (int t = 0; a->split && t < a->nt; t++) split |= a->split[k__row_of(a, t)];
-    for (int b = 0; split && b * K_SUPER < w->n; b++) {
-        uint32_t any[K_SUPER / 4];
-        uint64_t lines = k__far_union(a, w->n, b, any);
-        for (; lines; lines &= lines - 1) {
-            const int i = __builtin_ctzll(lines);
-            for (int c = 0; c < 4; c++) {
-                if (!(any[i] >> 8 * c & 255)) continue;
-                at[slots] = b * K_SUPER + 4 * i + c;
-                map[at[slots]] = (uint8_t)slots;
-                if (++slots < K__FAR_SLOTS) continue;
-                k__far_window(w, nr, a, at, slots, map, y, ldy);
-                slots = 0;
-            }
-        }
+    for (int t = 0; a->split && t < a->nt && !split; t++) split = a->split[k__row_of(a, t)];
+    if (!split) return;
+    m->n = 0;
+    m->any = (uint64_t *)(m + 1);
+    m->slot = (uint8_t *)(m->any + words);
+    memset(m->any, 0, (size_t)words * sizeof *m->any);
+    for (int t = 0; t < a->nt; t++) {
+        const int         row = k__row_of(a, t);
+        const k__far_list far = a->split[row] ? k__far_of(a, row) : (k__far_list){NULL, 0};
+        for (int i = 0; i < far.n; i++) m->any[far.of[i].k / 64] |= 1ull << far.of[i].k % 64;
     }
-    if (slots) k__far_window(w, nr, a, at, slots, map, y, ldy);
+    for (int i = 0; i < words; i++)
+        for (uint64_t bits = m->any[i]; bits; bits &= bits - 1) {
+            const int k = 64 * i + __builtin_ctzll(bits);
+            m->slot[k] = (uint8_t)m->n;
+            m->at[m->n++] = k;
+            if (m->n == K__FAR_SLOTS) k__far_window(w, nr, a, m, y, ldy);
+        }
+    if (m->n) k__far_window(w, nr, a, m, y, ldy);
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */

@@ -142,7 +142,7 @@ K_BOTH inline int k__sums_at(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >>
  * whose largest value is more than K_PEAK times the mean magnitude of the others is the sum of two: values above K_NEAR times the
  * mean are apart ("far"), and the others, with what rounding took from the far ones, are "near". Integers decide, so that all
  * levels decide alike. K_FAR_UNITS: the unit is 1/32767 of the largest value, whose rounding leaves up to 129 of them to near. */
-enum { K_PEAK = 12, K_NEAR = 10, K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
+enum { K_PEAK = 10, K_NEAR = 8, K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
 
 /* Whether a block of n with scale d, where the largest code is 127 or -127, is the sum of two; all: the sum of the magnitudes of its
  * codes. */

@@ -41,8 +41,8 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
     return all;
 }
 
-/* The far values of a block of n values (k__peaked), zeros in place of the others. */
-static void k_far_act_ref(const float *x, int n, float *far) {
+/* The places of the far values of a block of n values (k__peaked), in rising order. Returns how many there are. */
+static int k_far_act_ref(const float *x, int n, uint8_t at[K_SUPER]) {
     float amax = 0;
     int   all = 0, some = 0, count = 0;
     for (int i = 0; i < n; i++) amax = k__farther(amax, fabsf(x[i]));
@@ -54,7 +54,10 @@ static void k_far_act_ref(const float *x, int n, float *far) {
         if (units <= most) some += units, count++;
     }
     const int above = k__far_above(some, count);
-    for (int i = 0; i < n; i++) far[i] = k__far_units(x[i], by) > above ? x[i] : 0;
+    count = 0;
+    for (int i = 0; i < n; i++)
+        if (k__far_units(x[i], by) > above) at[count++] = (uint8_t)i;
+    return count;
 }
 
 K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u);

@@ -630,9 +630,10 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
 }
 
 /* k_far_act_ref. */
-K__SHARED_AVX2 void k_far_act_avx2(const float *x, int n, float *far) {
+K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]) {
     const __m256i sign = _mm256_set1_epi32(0x7fffffff);
     __m256i       units[K_SUPER / 8], most_bits = _mm256_setzero_si256(), all = most_bits, some = all, count = all;
+    int           n_far = 0;
     for (int i = 0; i < n; i += 8) most_bits = _mm256_max_epi32(most_bits, _mm256_and_si256(k__ld256(x + i), sign));
     const __m256 by = _mm256_set1_ps((float)K_FAR_UNITS / k__f32_of((uint32_t)k__most8(most_bits)));
     for (int i = 0; i < n; i += 8) {
@@ -648,7 +649,8 @@ K__SHARED_AVX2 void k_far_act_avx2(const float *x, int n, float *far) {
     }
     const __m256i above = _mm256_set1_epi32(k__far_above(k__total8(some), n + k__total8(count)));
     for (int i = 0; i < n; i += 8) {
-        const __m256i out = _mm256_cmpgt_epi32(units[i / 8], above);
-        _mm256_storeu_ps(far + i, _mm256_and_ps(_mm256_castsi256_ps(out), _mm256_loadu_ps(x + i)));
+        unsigned far = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(units[i / 8], above)));
+        for (; far; far &= far - 1) at[n_far++] = (uint8_t)(i + __builtin_ctz(far));
     }
+    return n_far;
 }

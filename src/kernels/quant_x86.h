@@ -120,9 +120,9 @@ K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
 K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d);
 K__SHARED_512 int  k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d);
-K__SHARED_AVX2 void k_far_act_avx2(const float *x, int n, float *far);
-K__SHARED_512 void  k_far_act_avx512(const float *x, int n, float *far);
-K__SHARED bool      k__decoded_avx2(uint32_t type);
+K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]);
+K__SHARED_512 int  k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]);
+K__SHARED bool     k__decoded_avx2(uint32_t type);
 
 /* Reorders words 0 1 2 3 of each half to 0 2 1 3. */
 K__BODY __m128i k__crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
