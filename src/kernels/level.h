@@ -225,7 +225,7 @@ static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *su
     for (int i = 0; i < count; i++) {
         const float v = scale * (float)k__act_code(x[at[i]], inv);
         near[at[i]] = x[at[i]] - v;
-        list[(*n)++] = (k__far){k + at[i], v};
+        if (v != 0) list[(*n)++] = (k__far){k + at[i], v};
     }
     g_k_level->quant_act(near, len, q, sum, d);
 }
