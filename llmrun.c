@@ -5,8 +5,8 @@
  * A tool is needed for offline actions alone: text and batch run without it. A section is a file, src/NAME.c; those of the
  * header are src/kernels/NAME.h. They are .c files since they hold code of this program alone, which the root alone includes.
  *   [k]         formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
- *   [base]      (die log err min max mem bytes str out clock rng hmap utf8 chars progress jw) exit codes, log, memory,
- *               text, JSON, output
+ *   [base]      (die log err min max mem bytes str out clock rng digest hmap utf8 chars progress jw) exit codes, log,
+ *               memory, text, JSON, output
  *   [host]      limits of this machine: CPUs, memory, cgroups
  *   [pool]      worker threads and barriers                                        <- k base host
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base

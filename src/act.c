@@ -128,7 +128,7 @@ static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e)
 /* --- streams and signals --- */
 
 static volatile sig_atomic_t act__graceful;           /* the run checks g_interrupt */
-static char                  act_lost[1024];         /* printed after an interrupt: which result is not complete; "": none */
+static char                  act_lost[4096];         /* printed after an interrupt: which result is not complete; "": none */
 
 /* The first signal asks a run to stop at the next token. The second one ends the program at once, and so does the first where
  * no run checks for it. */
@@ -147,9 +147,10 @@ static void act__on_signal(int sig) {
 static void act__may_lose(const char *file, const char *state) {
     if (g_log_level < LOG_NORMAL) return;
     const bool named = file && strcmp(file, "-") != 0;
-    snprintf(act_lost, sizeof act_lost - 1, "llmrun: interrupted: %.900s is %s", named ? file : "the output", state);
-    log_sanitize(act_lost, strlen(act_lost));
-    strcat(act_lost, "\n");
+    char line[1024];
+    snprintf(line, sizeof line, "llmrun: interrupted: %.900s is %s", named ? file : "the output", state);
+    const size_t n = utf8_visible((const uint8_t *)line, strlen(line), true, act_lost, sizeof act_lost - 2);
+    strcpy(act_lost + n, "\n");
 }
 
 static void act__kept(void) { act_lost[0] = 0; }
@@ -599,9 +600,9 @@ static bool act__imatrix(act_job *r, err_t *e) {
     mem_free(more);
     im.chunk = (uint32_t)(r->ids.n || !n || c->fwd.n_ctx > 0 ? chunk : common);
     ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
-    if (ok && g_log_level >= LOG_NORMAL)
-        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %u tokens, %.1f s\n", c->what, im.n, im.n_chunk, im.chunk,
-                clock_now() - r->t_start);
+    if (ok)
+        log_warn("%s: %zu tensors, %u chunks of %u tokens, %.1f s", c->what, im.n, im.n_chunk, im.chunk,
+                 clock_now() - r->t_start);
     calib_imatrix_drop(&im);
     return ok;
 }
@@ -1045,22 +1046,34 @@ static bool act__from_model(config *c, const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* The value of an option as a setting: texts as JSON, switches as words. */
+/* The value of an option as a setting: texts as plain JSON, which earlier runs have written too; switches as words. */
 static void act__setting(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
     const char *text = o->kind == OPT_STR ? *(const char *const *)field : NULL;
     if (o->kind == OPT_LIST) {
         const cli_list *l = field;
-        for (int k = 0; k < l->n; k++) str_json(out, bytes_of(l->v[k]));
+        for (int k = 0; k < l->n; k++) str_json_plain(out, bytes_of(l->v[k]));
     } else if (o->kind == OPT_ON) str_put(out, *(const bool *)field ? "on" : "off");
     else if (o->kind == OPT_SET) str_fmt(out, "%d", *(const int *)field);
-    else if (o->kind == OPT_STR) str_json(out, bytes_of(text ? text : ""));
+    else if (o->kind == OPT_STR) str_json_plain(out, bytes_of(text ? text : ""));
     else cli_value(o, c, out);
 }
 
+/* A setting that stands for a file: its digest; the hash that earlier versions wrote, where --resume continues their records.
+ * resumed: the file of these; NULL: there is none. */
+static void act__put_digest(const char *resumed, const char *name, digest d, uint64_t was, str *out) {
+    str        text = {0};
+    err_t      none = {0};
+    const bool there = resumed && results_setting(resumed, name, &text, &none);
+    const bool old = there ? text.n == 16 : resumed && results_is_old(resumed);
+    if (old) str_fmt(out, "%s=%016llx\n", name, (unsigned long long)was);
+    else str_fmt(out, "%s=%016llx%016llx\n", name, (unsigned long long)d.a, (unsigned long long)d.b);
+    str_drop(&text);
+}
+
 /* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a
- * chat those that are given; a template of the model is part of its fingerprint. */
-static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, str *out) {
+ * chat those that are given; a template of the model is part of its fingerprint. resumed: as for act__put_digest(). */
+static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, const char *resumed, str *out) {
     static const char *const more[] = {"-n",           "-ctk",      "-ctv",  "--pre",  "--stop",
                                        "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     const config            *c = r->c;
@@ -1081,8 +1094,10 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
-    if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
-    if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
+    if (c->chat.template_file) act__put_digest(resumed, "chat-template", chat_digest(r->chat), chat_fingerprint(r->chat), out);
+    if (r->hold_text.n)
+        act__put_digest(resumed, "constraint-file", bytes_digest((bytes){0}, str_bytes(&r->hold_text)),
+                        bytes_hash(0, str_bytes(&r->hold_text)), out);
     if (c->action == ACT_EMBED_LINES)
         str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
 }
@@ -1278,7 +1293,8 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    act__settings(r, en, l->seed.p, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train,
+                  c->resume ? l->records.p : NULL, &settings);
     results *out = results_open(l->records.p, c->resume, job->form >= BATCH_NUMBERS ? (bytes){0} : str_bytes(&settings), e);
     if (out && (!c->retry_errors || results_forget_failed(out, e))) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);

@@ -3,23 +3,21 @@
  * the progress line. Owns the globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line; after
  * mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
- * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, MEM_PUSH,
+ * Public: die, log_warn, log_error, log_info, log_text, err_set, err_code_of, min_int, max_int, min_i64, max_i64, min_u64,
+ * max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, MEM_PUSH,
  * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
- * bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
- * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,
- * str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible,
- * str_json, str_json_exact, str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending,
- * out_settle, out_create, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
- * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad,
- * utf8_head, utf8_whole,
- * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show,
- * progress_left,
- * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line, bytes_cut_member, bytes_member, bytes_scan_number,
- * bytes_scan_json,
- * bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool,
- * jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
- * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
+ * bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked,
+ * bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, bytes_digest, digest_eq, str_reserve, str_add, str_dup, str_put,
+ * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all,
+ * str_read_file, str_char, str_utf8, str_visible, str_visible_line, str_json, str_json_plain, str_json_exact, str_json_copy,
+ * str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create,
+ * out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret,
+ * hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_visible, utf8_bad, utf8_head,
+ * utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns,
+ * progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line, bytes_cut_member, bytes_member,
+ * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open,
+ * jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * Opens: bytes, bytes_scan, chars_range, digest, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
@@ -28,15 +26,94 @@ static int                   g_log_level = LOG_NORMAL;
 static volatile sig_atomic_t g_interrupt;             /* the signal that asks the run to stop; 0: none */
 static const char           *g_frozen;                /* the phase in which no allocation is allowed; NULL: none */
 
-/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a
- * message is one line and cannot steer the terminal. Async-signal-safe. */
-static void log_sanitize(char *p, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        bool          c1 = i > 0 && (unsigned char)p[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
-        if (c < 0x20 || c == 0x7f || c1) p[i] = '?';
-    }
+/* --- utf8: characters, and the one rule for what a terminal may show --- */
+
+/* Length in bytes of the well-formed character at p (n bytes left), 0 when there is none (RFC 3629). */
+static int utf8_len(const uint8_t *p, size_t n) {
+    if (!n) return 0;
+    uint8_t c = p[0];
+    if (c < 0x80) return 1;
+    int len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || (size_t)len > n) return 0;
+    for (int i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return len;
 }
+
+/* The character of `len` bytes at p, as utf8_len() found it. */
+static uint32_t utf8_get(const uint8_t *p, int len) {
+    uint32_t c = len == 1 ? p[0] : p[0] & 0x7fu >> len;
+    for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes,
+ * which are not UTF-8. */
+static int utf8_put(uint8_t *out, uint32_t c) {
+    const int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = len - 1; i > 0; i--, c >>= 6) out[i] = (uint8_t)(0x80 | (c & 0x3f));
+    out[0] = (uint8_t)(len == 1 ? c : (0xf00u >> len & 0xff) | c);
+    return len;
+}
+
+/* Whether the n bytes at p are a well-formed character whose last bytes are missing. */
+static bool utf8_incomplete(const uint8_t *p, size_t n) {
+    static const uint8_t fill[3] = {0xa0, 0x80, 0x80}, alt[3] = {0x80, 0x80, 0x80}, low[3] = {0x90, 0x80, 0x80};
+    uint8_t              b[7];
+    if (!n || n > 3 || utf8_len(p, n)) return false;
+    const uint8_t *tail[3] = {fill, alt, low};
+    for (int t = 0; t < 3; t++) {
+        memcpy(b, p, n);
+        memcpy(b + n, tail[t], 3);
+        int len = utf8_len(b, n + 3);
+        if (len > (int)n) return true;
+    }
+    return false;
+}
+
+/* Bytes at the end of a text that are the beginning of a character: 0 to 3. */
+static size_t utf8__torn(const uint8_t *p, size_t n) {
+    for (size_t k = n < 3 ? n : 3; k; k--)
+        if (utf8_incomplete(p + n - k, k)) return k;
+    return 0;
+}
+
+/* Whether the well-formed character at p, which is not ASCII, acts on a terminal or on the text around it where a reader sees
+ * nothing: a control character (C1, U+0080 to U+009F), one with Unicode's property Bidi_Control, or U+FEFF. */
+static bool utf8__acts(const uint8_t *p, size_t len) {
+    if (len == 2) return (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xd8 && p[1] == 0x9c);             /* U+061C */
+    if (len != 3) return false;
+    if (p[0] == 0xef) return p[1] == 0xbb && p[2] == 0xbf;                                            /* U+FEFF */
+    if (p[0] != 0xe2) return false;
+    return (p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xaa && p[2] <= 0xae))) ||      /* U+200E, 200F, 202A-E */
+           (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);                                            /* U+2066 to U+2069 */
+}
+
+/* Writes the n bytes at p as a terminal may show them, which is how all foreign bytes come to a terminal and to standard error:
+ * \xHH replaces each byte of a control character (C0, DEL), of a character that utf8__acts(), and each byte of no character,
+ * among which are those of C1. Newline and tab stay, and a carriage return before a newline is dropped; line: they are replaced.
+ * Returns the bytes of `out`, which has room for `cap`: 4 * n hold all, and what does not fit is left out. Async-signal-safe. */
+static size_t utf8_visible(const uint8_t *p, size_t n, bool line, char *out, size_t cap) {
+    static const char digit[] = "0123456789abcdef";
+    size_t            to = 0;
+    for (size_t i = 0, len; i < n; i += len) {
+        const uint8_t c = p[i];
+        const size_t  good = (size_t)utf8_len(p + i, n - i);
+        const bool    plain = good > 1 ? !utf8__acts(p + i, good) : c < 0x20 ? !line && (c == '\n' || c == '\t') : c < 0x7f;
+        len = good ? good : 1;
+        if (!line && c == '\r' && i + 1 < n && p[i + 1] == '\n') continue;
+        if (cap - to < (plain ? len : 4 * len)) break;
+        for (size_t k = i; k < i + len; k++) {
+            if (plain) out[to++] = (char)p[k];
+            else out[to++] = '\\', out[to++] = 'x', out[to++] = digit[p[k] >> 4], out[to++] = digit[p[k] & 15];
+        }
+    }
+    return to;
+}
+
+/* --- messages on standard error --- */
 
 /* The progress line on the terminal (see progress_show). */
 static struct {
@@ -57,14 +134,16 @@ static void progress_yield(int fd) {
     if (base__progress.shown && isatty(fd)) progress_clear();
 }
 
+/* Writes a line of at most 2,047 bytes to standard error. Whatever a name in it holds, it is one line and steers no terminal. */
 static void log__line(const char *fmt, va_list ap) {
-    char line[2048];
+    enum { MOST = 2048 };
+    char line[MOST], seen[4 * MOST];
     int  n = vsnprintf(line, sizeof line, fmt, ap);
     if (n < 0) return;
-    if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
-    log_sanitize(line, (size_t)n);
+    if ((size_t)n >= sizeof line) n = MOST - 1 - (int)utf8__torn((const uint8_t *)line, MOST - 1);
+    const int shown = (int)utf8_visible((const uint8_t *)line, (size_t)n, true, seen, sizeof seen);
     progress_clear();
-    fprintf(stderr, "llmrun: %s\n", line);
+    fprintf(stderr, "llmrun: %.*s\n", shown, seen);
 }
 
 /* Prints one line and ends the run with the exit code. */
@@ -122,8 +201,9 @@ __attribute__((format(printf, 3, 4))) static bool err_set(err_t *e, int code, co
     e->code = code;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    const int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
+    if (n >= (int)sizeof e->text) e->text[sizeof e->text - 1 - utf8__torn((uint8_t *)e->text, sizeof e->text - 1)] = 0;
     return false;                                     /* so that a parser can `return err_set(...)` */
 }
 
@@ -481,6 +561,33 @@ static bool str_read_file(str *s, const char *path, int flags, size_t most, cons
     return ok;
 }
 
+static void str__put_visible(str *s, bytes b, bool line) {
+    const size_t most = mem_size(b.n, 4);
+    str_reserve(s, most);
+    s->n += utf8_visible(b.p, b.n, line, s->p + s->n, most);
+    s->p[s->n] = 0;
+}
+
+/* Appends the text as utf8_visible() writes it. Returns the bytes of b that it took: all, but those of a character that may yet
+ * become whole where more is to come. */
+static size_t str_visible(str *s, bytes b, bool ended) {
+    if (!ended) b.n -= b.n && b.p[b.n - 1] == '\r' ? 1 : utf8__torn(b.p, b.n);
+    str__put_visible(s, b, false);
+    return b.n;
+}
+
+/* Appends it on one line: newlines and tabs are replaced as well. */
+static void str_visible_line(str *s, bytes b) { str__put_visible(s, b, true); }
+
+/* Writes lines of text to standard error, so that they steer no terminal. */
+static void log_text(bytes text) {
+    str seen = {0};
+    str_visible(&seen, text, true);
+    progress_clear();
+    fwrite(seen.p, 1, seen.n, stderr);
+    str_drop(&seen);
+}
+
 /* --- out: an output file. The first failed write is remembered. A pipe whose reader has closed it is no error. --- */
 
 typedef struct {
@@ -490,11 +597,19 @@ typedef struct {
     bool        begun;                                /* out_begin() has emptied it */
 } out_t;
 
-/* False: this or an earlier write has failed, o->why is the errno. */
+/* Writes whole characters: exact bytes, which a terminal is shown by utf8_visible(). False: this or an earlier write has failed,
+ * o->why is the errno. */
 static bool out_put(out_t *o, const void *p, size_t n) {
+    str seen = {0};
+    if (o->why || !n) return !o->why;
     progress_yield(fileno(o->f));
+    if (isatty(fileno(o->f))) {
+        str_visible(&seen, (bytes){p, n}, true);
+        p = seen.p, n = seen.n;
+    }
     errno = 0;
-    if (!o->why && n && fwrite(p, 1, n, o->f) != n) o->why = errno ? errno : EIO;
+    if (fwrite(p, 1, n, o->f) != n) o->why = errno ? errno : EIO;
+    str_drop(&seen);
     return !o->why;
 }
 
@@ -651,7 +766,8 @@ static uint64_t rng_fresh(void) {
 /* 64 random bits of the system, for hash tables. */
 static uint64_t rng_secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
 
-/* A hash of bytes. With a secret seed an attacker cannot choose inputs that collide. */
+/* A hash of bytes, for tables and against damage. It can be computed backwards: who knows the seed finds other bytes with the
+ * same hash at once. With a secret seed an attacker cannot choose inputs that collide. */
 static uint64_t bytes_hash(uint64_t seed, bytes b) {
     uint64_t h = rng_mix(seed ^ b.n), word;
     size_t   i = 0;
@@ -663,6 +779,88 @@ static uint64_t bytes_hash(uint64_t seed, bytes b) {
     if (i < b.n) memcpy(&word, b.p + i, b.n - i);
     return rng_mix(h ^ word);
 }
+
+/* --- digest: 128 bits that stand for bytes, where somebody else chooses these and may want others taken for them --- */
+
+typedef struct {
+    uint64_t a, b;                                    /* 8 bytes each; %016llx%016llx writes them as b2sum does */
+} digest;
+
+enum { BYTES_BLAKE2B = 128 };                         /* bytes of a block */
+
+static const uint64_t bytes__blake2b_start[8] = {
+    0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+    0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
+
+static inline uint64_t bytes__rotate(uint64_t x, int n) { return x >> n | x << (64 - n); }
+
+static inline void bytes__blake2b_mix(uint64_t v[16], int a, int b, int c, int d, uint64_t x, uint64_t y) {
+    v[a] += v[b] + x, v[d] = bytes__rotate(v[d] ^ v[a], 32);
+    v[c] += v[d], v[b] = bytes__rotate(v[b] ^ v[c], 24);
+    v[a] += v[b] + y, v[d] = bytes__rotate(v[d] ^ v[a], 16);
+    v[c] += v[d], v[b] = bytes__rotate(v[b] ^ v[c], 63);
+}
+
+/* Takes a block into the state h; taken: bytes up to its end, without those that fill it up. */
+static void bytes__blake2b_block(uint64_t h[8], const uint8_t *block, uint64_t taken, bool last) {
+    static const uint8_t order[10][16] = {
+        {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+        {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+        {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4},
+        {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
+        {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13},
+        {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
+        {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11},
+        {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
+        {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
+        {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
+    };
+    uint64_t v[16], m[16];
+    memcpy(m, block, sizeof m);
+    for (int i = 0; i < 8; i++) v[i] = h[i], v[8 + i] = bytes__blake2b_start[i];
+    v[12] ^= taken;
+    v[14] ^= last ? UINT64_MAX : 0;
+    for (int round = 0; round < 12; round++) {
+        const uint8_t *o = order[round % 10];
+        for (int i = 0; i < 4; i++) bytes__blake2b_mix(v, i, 4 + i, 8 + i, 12 + i, m[o[2 * i]], m[o[2 * i + 1]]);
+        for (int i = 0; i < 4; i++)
+            bytes__blake2b_mix(v, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[o[8 + 2 * i]], m[o[9 + 2 * i]]);
+    }
+    for (int i = 0; i < 8; i++) h[i] ^= v[i] ^ v[8 + i];
+}
+
+/* BLAKE2b (RFC 7693) of b under a key of at most 64 bytes, which may be empty: n bytes, 1 to 64. */
+static void bytes__blake2b(bytes key, bytes b, uint8_t *out, size_t n) {
+    uint8_t  block[BYTES_BLAKE2B];
+    uint64_t h[8], taken = 0;
+    bool     keyed = key.n > 0, last = false;
+    memcpy(h, bytes__blake2b_start, sizeof h);
+    h[0] ^= 0x01010000 ^ key.n << 8 ^ n;
+    while (!last) {
+        const bytes part = keyed ? key : (bytes){b.p, min_size(b.n, sizeof block)};
+        memset(block, 0, sizeof block);
+        if (part.n) memcpy(block, part.p, part.n);
+        if (!keyed) b = (bytes){b.p + part.n, b.n - part.n};
+        taken += keyed ? sizeof block : part.n;
+        last = !b.n;
+        bytes__blake2b_block(h, block, taken, last);
+        keyed = false;
+    }
+    memcpy(out, h, n);
+}
+
+/* BLAKE2b of 128 bits: nobody can make two texts with one digest by less than 2^64 tries, nor one for a given text by less than
+ * 2^128. `b2sum -l 128` computes it where the key is empty. */
+static digest bytes_digest(bytes key, bytes b) {
+    uint8_t out[16];
+    digest  d = {0};
+    bytes__blake2b(key, b, out, sizeof out);
+    for (int i = 0; i < 8; i++) d.a = d.a << 8 | out[i], d.b = d.b << 8 | out[8 + i];
+    return d;
+}
+
+/* Whether they are the same. */
+static bool digest_eq(digest x, digest y) { return x.a == y.a && x.b == y.b; }
 
 /* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value
  * in those bits of b that are not in `mask`. --- */
@@ -708,57 +906,10 @@ static hmap_entry *hmap_add(hmap *t, uint64_t a, uint64_t b) {
     return en;
 }
 
-/* --- utf8 --- */
-
-/* Length in bytes of the well-formed character at p (n bytes left), 0 when there is none (RFC 3629). */
-static int utf8_len(const uint8_t *p, size_t n) {
-    if (!n) return 0;
-    uint8_t c = p[0];
-    if (c < 0x80) return 1;
-    int len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-    if (c < 0xc2 || c > 0xf4 || (size_t)len > n) return 0;
-    for (int i = 1; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return len;
-}
-
-/* The character of `len` bytes at p, as utf8_len() found it. */
-static uint32_t utf8_get(const uint8_t *p, int len) {
-    uint32_t c = len == 1 ? p[0] : p[0] & 0x7fu >> len;
-    for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
-    return c;
-}
-
-/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes,
- * which are not UTF-8. */
-static int utf8_put(uint8_t *out, uint32_t c) {
-    const int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (int i = len - 1; i > 0; i--, c >>= 6) out[i] = (uint8_t)(0x80 | (c & 0x3f));
-    out[0] = (uint8_t)(len == 1 ? c : (0xf00u >> len & 0xff) | c);
-    return len;
-}
-
 /* Appends a character as UTF-8. */
 static void str_char(str *s, uint32_t c) {
     uint8_t b[4];
     str_add(s, b, (size_t)utf8_put(b, c));
-}
-
-/* Whether the n bytes at p are a well-formed character whose last bytes are missing. */
-static bool utf8_incomplete(const uint8_t *p, size_t n) {
-    static const uint8_t fill[3] = {0xa0, 0x80, 0x80}, alt[3] = {0x80, 0x80, 0x80}, low[3] = {0x90, 0x80, 0x80};
-    uint8_t              b[7];
-    if (!n || n > 3 || utf8_len(p, n)) return false;
-    const uint8_t *tail[3] = {fill, alt, low};
-    for (int t = 0; t < 3; t++) {
-        memcpy(b, p, n);
-        memcpy(b + n, tail[t], 3);
-        int len = utf8_len(b, n + 3);
-        if (len > (int)n) return true;
-    }
-    return false;
 }
 
 /* --- sets and maps of characters, packed as text by tests/gen/unicode.py, which describes the form --- */
@@ -870,15 +1021,15 @@ static size_t progress__fit(const char *text, int columns) {
 
 /* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
 __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
-    char    text[512], line[sizeof text + 8];
+    char    text[512], seen[4 * sizeof text + 1], line[sizeof seen + 8];
     va_list ap;
     if (!progress_due()) return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    log_sanitize(text, strlen(text));
-    const int fits = (int)progress__fit(text, progress_columns(STDERR_FILENO) - 1);
-    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", fits, text);
+    seen[utf8_visible((const uint8_t *)text, strlen(text), true, seen, sizeof seen - 1)] = 0;
+    const int fits = (int)progress__fit(seen, progress_columns(STDERR_FILENO) - 1);
+    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", fits, seen);
     base__progress.shown = 1;
     base__progress.last = clock_now();
     if (write(STDERR_FILENO, line, (size_t)n) < 0) {}
@@ -932,54 +1083,61 @@ static void str_utf8(str *s, bytes b) {
     }
 }
 
-/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than
- * newline and tab, or one that changes the direction of the text around it. */
-static bool utf8__steers(const uint8_t *p, size_t len) {
-    if (len == 1) return (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') || p[0] == 0x7f;
-    if (len == 2) return p[0] == 0xc2 && p[1] < 0xa0;
-    if (len != 3 || p[0] != 0xe2) return false;
-    return (p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+typedef enum {
+    STR_JSON_SAFE,                                    /* valid UTF-8, in which nothing acts unseen */
+    STR_JSON_PLAIN,                                   /* valid UTF-8 */
+    STR_JSON_EXACT,                                   /* bytes that are not UTF-8 stay, and \r is \u000d */
+} str__json_kind;
+
+/* Whether \uXXXX stands for the well-formed character at p, which is not ASCII, in the JSON that this program writes, since other
+ * programs show that on terminals. U+2028 and U+2029 end a line in JavaScript. */
+static bool str__json_hides(const uint8_t *p, size_t len) {
+    return utf8__acts(p, len) || (len == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0xa8 || p[2] == 0xa9));
 }
 
-/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the
- * terminal, and each byte of no character. A carriage return before a newline is dropped. Returns the bytes of b
- * that it took: all, but those of a character that may yet become whole where more is to come. */
-static size_t str_visible(str *s, bytes b, bool ended) {
-    size_t i = 0;
-    for (size_t len; i < b.n; i += len) {
-        const bool   last = i + 1 == b.n, crlf = b.p[i] == '\r' && !last && b.p[i + 1] == '\n';
-        const size_t good = (size_t)utf8_len(b.p + i, b.n - i);
-        if (!ended && (good ? last && b.p[i] == '\r' : utf8_incomplete(b.p + i, b.n - i))) break;
-        len = good ? good : 1;
-        if (good && !utf8__steers(b.p + i, good)) str_add(s, b.p + i, good);
-        else
-            for (size_t k = i; k < i + len && !crlf; k++) str_fmt(s, "\\x%02x", b.p[k]);
-    }
-    return i;
+/* Appends the character at p of a JSON string. Returns the bytes that it takes. */
+static size_t str__json_char(str *s, const uint8_t *p, size_t n, str__json_kind kind) {
+    const uint8_t c = p[0];
+    const size_t  len = kind == STR_JSON_EXACT ? 1 : (size_t)utf8_len(p, n);
+    if (c == '\n') str_put(s, "\\n");
+    else if (c == '\t') str_put(s, "\\t");
+    else if (c == '\r' && kind != STR_JSON_EXACT) str_put(s, "\\r");
+    else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
+    else if (!len) return str_put(s, "\xef\xbf\xbd"), utf8_bad(p, n);
+    else if (len > 1 && kind == STR_JSON_SAFE && str__json_hides(p, len)) str_fmt(s, "\\u%04x", utf8_get(p, (int)len));
+    else str_add(s, p, len);
+    return len;
 }
 
-/* Appends a JSON string. exact: bytes that are not UTF-8 stay, and \r is \u000d. */
-static void str__json_as(str *s, bytes b, bool exact) {
+static void str__json_as(str *s, bytes b, str__json_kind kind) {
     str_put(s, "\"");
-    for (size_t i = 0, len; i < b.n; i += len) {
-        const uint8_t c = b.p[i];
-        len = exact ? 1 : (size_t)utf8_len(b.p + i, b.n - i);
-        if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
-        else if (c == '\n') str_put(s, "\\n");
-        else if (c == '\t') str_put(s, "\\t");
-        else if (c == '\r' && !exact) str_put(s, "\\r");
-        else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
-        else if (len) str_add(s, b.p + i, len);
-        else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
-    }
+    for (size_t i = 0; i < b.n; i += str__json_char(s, b.p + i, b.n - i, kind))
+        if (b.p[i] == '"' || b.p[i] == '\\') str_put(s, "\\");
     str_put(s, "\"");
 }
 
-/* Appends a JSON string with its quotes, always valid UTF-8. */
-static void str_json(str *s, bytes b) { str__json_as(s, b, false); }
+/* Appends a JSON string with its quotes, always valid UTF-8. What acts unseen (utf8__acts()) is escaped. */
+static void str_json(str *s, bytes b) { str__json_as(s, b, STR_JSON_SAFE); }
+
+/* The same without those escapes, for a text that is compared with what others write. */
+static void str_json_plain(str *s, bytes b) { str__json_as(s, b, STR_JSON_PLAIN); }
 
 /* The same with all bytes as they are, for a text that goes back to where it came from. */
-static void str_json_exact(str *s, bytes b) { str__json_as(s, b, true); }
+static void str_json_exact(str *s, bytes b) { str__json_as(s, b, STR_JSON_EXACT); }
+
+/* Appends JSON of others, as bytes_is_json() takes it, with its strings as str_json() writes their characters; exact: bytes that
+ * are not UTF-8 stay. */
+static void str_json_copy(str *s, bytes json, bool exact) {
+    bool in_string = false;
+    for (size_t i = 0, n; i < json.n; i += n) {
+        const bool pair = in_string && json.p[i] == '\\' && i + 1 < json.n;
+        const bool bad = exact && !utf8_len(json.p + i, json.n - i);
+        if (json.p[i] == '"') in_string = !in_string;
+        if (pair || bad) str_add(s, json.p + i, n = pair ? 2 : 1);
+        else if (in_string) n = str__json_char(s, json.p + i, json.n - i, STR_JSON_SAFE);
+        else str_add(s, json.p + i, n = 1);
+    }
+}
 
 /* A field of CSV in quotes, valid UTF-8. */
 static void str_csv_quoted(str *s, bytes b) {

@@ -97,7 +97,7 @@ typedef struct batch_line {
     req         q;
     double      t_read;
     uint64_t    no;                                   /* number of the line in its file, from 1 */
-    uint64_t    hash;                                 /* of its bytes */
+    results_line is;                                  /* which one, by its bytes */
     int         file;
     uint64_t    turn;                                 /* number of the line among those of all files, from 1 */
     uint64_t    first;                                /* the smallest turn of its group */
@@ -342,7 +342,7 @@ static bool batch_check(const batch_job *job, const batch_opts *o, err_t *e) {
 static uint64_t batch__file_key(const batch_input *in, int file) { return in->n > 1 ? results_file(in->path[file]) : 0; }
 
 static req_origin batch__origin(const batch_work *b, const batch_line *l) {
-    return (req_origin){.line = l->no, .hash = l->hash, .file = b->in.n > 1 ? b->in.path[l->file] : NULL,
+    return (req_origin){.line = l->no, .digest = l->is.is, .file = b->in.n > 1 ? b->in.path[l->file] : NULL,
                         .model_name = b->job->model_name, .fingerprint = b->out->fingerprint.p,
                         .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
 }
@@ -582,17 +582,22 @@ static bool batch__is_twice(batch_work *b, const batch_line *l) {
 
 /* Whether a line is answered by the results that are resumed. */
 static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
-    return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
+    return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->is, l->q.has_id && !twice);
 }
 
 /* The seed of a line whose body has none. */
 static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
+    const uint64_t file = b->in.n > 1 ? max_u64(bytes_hash(0, bytes_of(b->in.path[l->file])), 1) : 0;
     if (!b->job->own_seeds) return b->job->seed;
-    return rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1;   /* -s takes 63 bits */
+    return rng_mix(b->job->seed ^ l->no ^ file) >> 1; /* -s takes 63 bits */
 }
 
-/* The hash of a line, for its record; that of a row also depends on the names of the columns. */
-static uint64_t batch__hash(const batch_input *in, bytes line) { return bytes_hash(in->rows ? in->table.hash : 0, line); }
+/* Which line it is, for its record; the head of one that is too long stands for it. The digest of a row has as its key that of
+ * the names of the columns, in hex. */
+static results_line batch__which(const batch_input *in, bytes line, bool is_long) {
+    return (results_line){bytes_digest(bytes_of(in->rows ? in->table.digest : ""), line),
+                          bytes_hash(in->rows && !is_long ? in->table.hash : 0, line)};
+}
 
 /* The cells of a line of a file with --prompt-template. False: it has none, why is set and row is empty. */
 static bool batch__cells(const batch_input *in, bytes line, table_row *row, err_t *why) {
@@ -660,7 +665,7 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     err_t       why = {0};
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read,
-                      .hash = batch__hash(&b->in, line)};
+                      .is = batch__which(&b->in, line, false)};
     gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {.base = &base, .n_vocab = b->eng->m.hp.n_vocab, .json = b->in.json, .wrap = b->job->wrap,
@@ -685,7 +690,8 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
 
 /* The same for a line that is too long to be read, of which there is the head. */
 static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
-    batch_line       l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, head)};
+    batch_line       l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read,
+                           .is = batch__which(&b->in, head, true)};
     const bytes      key = {(const uint8_t *)&no, sizeof no};
     char             why[128];
     req_read_id(&l.q, head);
@@ -731,7 +737,7 @@ static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint6
         req_read_text(&q, (bytes){0}, false, batch__row_id(in, &b->row), NULL);
     } else if (in->json || is_long) req_read_id(&q, line);
     const bool first = q.has_id && results_add_id(b->out, file, q.custom_id);
-    results_use_old(b->out, file, no, batch__hash(in, line), first);
+    results_use_old(b->out, file, no, batch__which(in, line, is_long), first);
     req_drop(&q);
 }
 
@@ -1083,7 +1089,7 @@ static void batch__summary(const batch_work *b) {
     t.million = tokens ? t.cost * 1e6 / (double)tokens : 0;
     kv_held(b->eng->kv, &t.blocks);
     (b->job->json ? batch__summary_json : batch__summary_text)(b, &t, &s);
-    if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
+    if (g_log_level >= LOG_NORMAL) log_text(str_bytes(&s));
     str_drop(&s);
 }
 

@@ -1075,16 +1075,17 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     if (!f->steps) return;
     for (int i = 0; i < FWD_PARTS; i++) all += f->all[i], wait += f->wait[i];
     all += f->gpu;
+    str_put(&s, "llmrun: ");
     bench__label(t, &s);
-    fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share",
-            "waiting");
+    str_fmt(&s, ": %lld steps%s\n  %-12s %9s %7s %9s\n", f->steps, whose, "stage", "ms/step", "share", "waiting");
     for (int i = 0; i <= FWD_PARTS + 1; i++) {
         const bool   sum = i == FWD_PARTS + 1, on_gpu = i == FWD_PARTS;
         const double a = sum ? all : on_gpu ? f->gpu : f->all[i], b = sum ? wait : on_gpu ? 0 : f->wait[i];
         if (a == 0) continue;
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i],
+        str_fmt(&s, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i],
                 a * 1e3 / (double)f->steps, 100 * a / all, 100 * b / all);
     }
+    log_text(str_bytes(&s));
     str_drop(&s);
 }
 

@@ -562,6 +562,7 @@ static size_t calib__layer_mean(calib_stat *st, size_t n) {
 
 static void calib__show_text(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
     int wide = 6;
+    str kind = {0};
     for (size_t i = 0; i < n; i++)
         if ((int)st[i].kind.n > wide) wide = (int)st[i].kind.n;
     str_fmt(out, "%zu tensors, %u chunks", n, im->n_chunk);
@@ -572,13 +573,14 @@ static void calib__show_text(const calib_imatrix *im, const calib_stat *st, size
     for (size_t i = 0; i < n; i++, st++) {
         if (st->layer >= 0) str_fmt(out, "%5d  ", st->layer);
         else str_put(out, "    -  ");
-        const size_t at = out->n;
-        str_fmt(out, "%-*.*s", wide, (int)st->kind.n, (const char *)st->kind.p);
-        log_sanitize(out->p + at, out->n - at);
+        str_clear(&kind);
+        str_visible_line(&kind, st->kind);
+        str_fmt(out, "%-*s", wide, kind.p);
         str_fmt(out, " %12.2f %12.4f %12.4f %12.4f %12.4f", st->sum, st->least, st->most, st->mean, st->dev);
         str_fmt(out, " %7.2f%% %9llu %8.4f %7.2f%% %7.2f%% %7.4f\n", 100 * st->active, GGUF_U(st->n), st->entropy,
                 100 * st->even, 100 * st->high, st->like);
     }
+    str_drop(&kind);
 }
 
 static void calib__show_csv(const calib_stat *st, size_t n, str *out) {

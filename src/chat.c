@@ -12,7 +12,7 @@
  * its first head and `next`; the first such row counts, so one with heads stands before one with the same marks and none; 2 a
  * template in tests/data/templates and its row in t_chat_learned() of tests/t_chat.c, which no test misses. "chat_rows" takes
  * every row. To add a variable that switches thinking: a row of chat__switches.
- * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template,
+ * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_digest, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
  * chat_render, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
  * chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name,
@@ -206,7 +206,19 @@ static bool chat_think(chat *c, const char *word, err_t *e) {
     return true;
 }
 
-/* A hash of the templates and what is given to them. */
+/* A digest of the templates and what is given to them. */
+static digest chat_digest(const chat *c) {
+    const bytes texts[] = {c->form[0] ? c->form[0]->source : (bytes){0}, c->form[1] ? c->form[1]->source : (bytes){0},
+                           bytes_of(c->o.kwargs ? c->o.kwargs : ""), bytes_of(c->o.system ? c->o.system : "")};
+    str         all = {0};
+    str_fmt(&all, "%d %lld %d %d", c->o.think, (long long)c->o.think_budget, c->o.kwargs != NULL, c->o.system != NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_fmt(&all, " %zu ", texts[i].n), str_cat(&all, texts[i]);
+    const digest d = bytes_digest((bytes){0}, str_bytes(&all));
+    str_drop(&all);
+    return d;
+}
+
+/* A hash of the same, as earlier versions wrote it into headers of results. */
 static uint64_t chat_fingerprint(const chat *c) {
     uint64_t h = rng_mix((uint64_t)(c->o.think + 1) << 32 ^ (uint64_t)c->o.think_budget);
     for (int i = 0; i < 2; i++) h = rng_mix(h ^ (c->form[i] ? bytes_hash(7, c->form[i]->source) : 0));
@@ -1524,7 +1536,7 @@ static void chat__show_calls(const call_list *l, str *out) {
         jw_open(&w, NULL, '{');
         jw_text(&w, "name", l->at[i].name);
         jw_key(&w, "arguments");
-        str_add(out, l->at[i].arguments.p, l->at[i].arguments.n);
+        str_json_copy(out, l->at[i].arguments, false);
         jw_close(&w, '}');
         str_put(out, "\n");
     }

@@ -229,7 +229,7 @@ static void engine__log_needs(const engine *eng, const engine_needs *t, uint64_t
     for (int i = 0; i < t->n; i++)
         if (t->row[i].bytes) str_fmt(&s, ", %s %.1f", t->row[i].what, (double)t->row[i].bytes / 1048576);
     str_fmt(&s, ", cache up to %.1f\n", (double)kv_bytes_most(eng->kv) / 1048576);
-    fputs(s.p, stderr);
+    log_text(str_bytes(&s));
     str_drop(&s);
 }
 

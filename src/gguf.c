@@ -755,12 +755,12 @@ static void gguf__sigbus(int sig, siginfo_t *info, void *context) {
         while (atomic_flag_test_and_set(&reported)) pause();   /* several threads may fault: the first one reports */
         static const char head[] = "llmrun: ";
         static const char tail[] = ": shrank or became unreadable while it was mapped, expected it to stay as it was\n";
-        char              line[4096 + sizeof head + sizeof tail];
-        size_t            n = 0;
-        for (const char *p = head; *p; p++) line[n++] = *p;
-        for (const char *p = gguf__maps[i].path; *p && n < 4096; p++) line[n++] = *p;
-        log_sanitize(line, n);
-        for (const char *p = tail; *p; p++) line[n++] = *p;
+        char              line[PATH_MAX + sizeof head + sizeof tail];
+        size_t            n = sizeof head - 1;
+        memcpy(line, head, n);
+        n += utf8_visible((const uint8_t *)gguf__maps[i].path, strlen(gguf__maps[i].path), true, line + n, PATH_MAX);
+        memcpy(line + n, tail, sizeof tail - 1);
+        n += sizeof tail - 1;
         progress_clear();
         if (write(STDERR_FILENO, line, n) < 0) {}
         out_sweep();
@@ -829,7 +829,8 @@ static void gguf__unmap(gguf_part *part) {
 enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
 
 /* A hash that identifies a model: of all metadata, of the directory, and of three samples of GGUF_SAMPLE bytes of every
- * tensor. Copies and splits of one file have the same; a change of weights between the samples is not noticed. */
+ * tensor. Copies and splits of one file have the same; a change of weights between the samples is not noticed. So it tells the
+ * files of a person apart and is no proof: whoever makes two models can give them one fingerprint. */
 static uint64_t gguf_fingerprint(const gguf_file *g) {
     uint64_t h = rng_mix(g->n_tensor);
     for (uint64_t i = 0; i < g->n_kv; i++) {

@@ -63,18 +63,14 @@ static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) 
     }
 }
 
-/* Appends at most `max` bytes, made safe for a terminal: control characters (C1 too) and invalid bytes become \n and \xNN. False:
- * b has more. */
+/* Appends about `max` bytes, up to the end of a character, on one line and as a terminal may show them; a newline is \n. False: b
+ * has more. */
 static bool inspect__escape(str *s, bytes b, size_t max) {
-    size_t i = 0;
-    while (i < b.n && i < max) {
-        int  len = utf8_len(b.p + i, b.n - i);
-        bool plain = len && b.p[i] >= 0x20 && b.p[i] != 0x7f && !(b.p[i] == 0xc2 && b.p[i + 1] < 0xa0);
-        if (plain) str_add(s, b.p + i, (size_t)len);
-        else if (b.p[i] == '\n') str_put(s, "\\n");
-        else
-            for (int k = 0; k < (len ? len : 1); k++) str_fmt(s, "\\x%02x", b.p[i + (size_t)k]);
-        i += len ? (size_t)len : 1;
+    size_t i = 0, len;
+    for (; i < b.n && i < max; i += len) {
+        len = max_size((size_t)utf8_len(b.p + i, b.n - i), 1);
+        if (b.p[i] == '\n') str_put(s, "\\n");
+        else str_visible_line(s, bytes_slice(b, i, i + len));
     }
     return i >= b.n;
 }

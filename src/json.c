@@ -327,7 +327,7 @@ static uint64_t json__hash_scalar(uint64_t seed, bytes text, str *own) {
         str_fmt(own, "e%lld", (long long)d.exp);
         num_drop(&d);
     }
-    return bytes_hash(seed, str_bytes(own));
+    return bytes_digest((bytes){(const uint8_t *)&seed, sizeof seed}, str_bytes(own)).a;
 }
 
 static int json__hash_order(const void *x, const void *y) {
@@ -896,7 +896,7 @@ static void json__values_strings(json_rules *d, json__values *v, const schema_sh
         for (uint64_t i = 0; i < n; i++) {
             str_clear(&word);
             lang_nth(s->string, i, &word);
-            str_json(json__values_add(v), str_bytes(&word));
+            str_json_plain(json__values_add(v), str_bytes(&word));
         }
     str_drop(&word);
 }
@@ -1100,7 +1100,7 @@ static void json__spelled(json_rules *d, int32_t from, bytes raw, int32_t to) {
     if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->g, from, raw, to);
     else if (!d->f.loose) {
         str text = {0};
-        str_json(&text, raw);
+        str_json_plain(&text, raw);
         gram_text(d->g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
         str_drop(&text);
     }

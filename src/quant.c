@@ -916,20 +916,20 @@ static void quant__totals(const quant__plan *p, str *s) {
             quant__mib(p->to_bytes), quant__bpw(p, p->to_bytes));
 }
 
-/* Prints the plan as a table. Names come from the file: control characters are replaced. */
+/* Prints the plan as a table. Names come from the file: each is made visible, on one line. */
 static void quant__table(const quant__plan *p, out_t *out) {
-    str    s = {0};
+    str    s = {0}, name = {0};
     size_t wide = 4;
     for (uint64_t i = 0; i < p->g->n_tensor; i++) wide = max_size(p->step[i].t->name.n, wide);
     str_fmt(&s, "%-*s  %-22s %-8s %-8s %10s %10s\n", (int)wide, "name", "shape", "from", "to", "MiB", "MiB");
     for (uint64_t i = 0; i < p->g->n_tensor; i++) {
         const quant__step *q = &p->step[i];
-        char               name[GGUF_NAME_MAX + 1], shape[96] = "";
-        snprintf(name, sizeof name, "%.*s", (int)q->t->name.n, (const char *)q->t->name.p);
-        log_sanitize(name, strlen(name));
+        char               shape[96] = "";
+        str_clear(&name);
+        str_visible_line(&name, q->t->name);
         for (uint32_t d = 0, n = 0; d < q->t->n_dims; d++)
             n += (uint32_t)snprintf(shape + n, sizeof shape - n, "%s%llu", d ? " x " : "", GGUF_U(q->t->dim[d]));
-        str_fmt(&s, "%-*s  %-22s %-8s %-8s %10.2f %10.2f%s\n", (int)wide, name, shape, k_types[q->t->type].name,
+        str_fmt(&s, "%-*s  %-22s %-8s %-8s %10.2f %10.2f%s\n", (int)wide, name.p, shape, k_types[q->t->type].name,
                 k_types[q->to].name, quant__mib(q->t->n_bytes), quant__mib(q->n_bytes), q->fell ? "  fallback" : "");
         out_put(out, s.p, s.n);
         str_clear(&s);
@@ -938,7 +938,7 @@ static void quant__table(const quant__plan *p, out_t *out) {
     quant__totals(p, &s);
     str_put(&s, "\n");
     out_put(out, s.p, s.n);
-    str_drop(&s);
+    str_drop_all(&s, &name);
 }
 
 static void quant__warn(const quant__plan *p) {

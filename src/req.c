@@ -86,7 +86,7 @@ typedef struct {
     uint64_t    line;                                 /* in the input file, from 1 */
     const char *file;                                 /* that file, where there are several; else NULL */
     const char *fingerprint;                          /* of model and settings; results__fingerprint() */
-    uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
+    digest      digest;                               /* results_line.is */
     const char *model_name;                           /* as the answers name it */
     int64_t     created;                              /* seconds since 1970 */
     int         n_prompt;                             /* tokens of the prompts */
@@ -940,9 +940,9 @@ static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
 
 /* Begins a record. */
 static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, jw *w) {
-    const unsigned long long line = o->line, hash = o->hash;
+    const unsigned long long line = o->line, a = o->digest.a, b = o->digest.b;
     jw_open(w, NULL, '{');
-    jw_fmt(w, "id", "\"batch_req_%llu_%016llx\"", line, hash);
+    jw_fmt(w, "id", "\"batch_req_%llu_%016llx%016llx\"", line, a, b);
     jw_maybe(w, "custom_id", custom_id, has_id);
     jw_fmt(w, "line", "%llu", line);
     if (o->file) jw_str(w, "file", o->file);

@@ -1,20 +1,23 @@
 /* ===== [results] files of results =====
  * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
- *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex
- * digits: the beginning of a record says what it answers. `file` is there where the input is several files. An answer has
+ *     {"id":"batch_req_LINE_DIGEST","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
+ * without blanks. LINE is the number of its line in the input (1 is the first), DIGEST is bytes_digest() of that line in 32 hex
+ * digits: the beginning of a record says what it answers. Nobody who writes lines of the input can make one that gets the answer
+ * of another: a digest stands for one text. It has no secret key, since --merge compares records of shards, which are separate
+ * runs, and of pipes, which have no header to keep a key in. Earlier versions wrote bytes_hash(0, line) in 16 digits; such a
+ * record is read and answers the line that has this hash. `file` is there where the input is several files. An answer has
  * the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a
  * line, written before the first record.
- *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own
+ *   A record answers the line of the input that has its digest: at any number where the line has a custom_id, else at its own
  * number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line
  * has another number gets that number.
  *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file
  * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
  * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
- * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
- * results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed, results_close,
- * results_merge.
- * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
+ * Public: results_open, results_setting, results_is_old, results_seed, results_file, results_add_id, results_reset_ids,
+ * results_use_old, results_move_stale, results_put, results_put_head, results_sort, results_each, results_forget_failed,
+ * results_close, results_merge.
+ * Opens: results_line, results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
     RESULTS_IDS = 4 << 20,                            /* custom_ids that are compared for duplicates */
@@ -24,9 +27,16 @@ enum {
 
 /* --- the beginning of a record --- */
 
+/* Which line of the input it is. */
+typedef struct {
+    digest   is;                                      /* by records of this version */
+    uint64_t was;                                     /* by those of earlier versions: bytes_hash() */
+} results_line;
+
 typedef struct {
     uint64_t line;                                    /* the line of the input that it answers, from 1 */
-    uint64_t hash;                                    /* of that line: bytes_hash(0, line) */
+    digest   digest;                                  /* of that line; old: its hash and 0 */
+    bool     old;                                     /* the record is of an earlier version */
     uint64_t file;                                    /* results_file() of its input's name; 0: none */
     bool     has_id;                                  /* it has a custom_id */
     bool     failed;                                  /* it is an error */
@@ -70,10 +80,11 @@ static bool results__hex(bytes *b, int n, uint64_t *out) {
 /* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
 static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && str_unquote(s, bytes_cut_json(b), true); }
 
-/* The key of an input's name, never 0; 0 for NULL. */
+/* The key of an input's name, never 0; 0 for NULL. It is of this run: nobody can choose names that have the same one. */
 static uint64_t results_file(const char *name) {
-    const uint64_t key = name ? bytes_hash(0, bytes_of(name)) : 0;
-    return name && !key ? 1 : key;
+    static uint64_t secret[2];
+    while (!secret[0]) secret[0] = rng_secret(), secret[1] = rng_secret();
+    return name ? max_u64(bytes_digest((bytes){(const uint8_t *)secret, sizeof secret}, bytes_of(name)).a, 1) : 0;
 }
 
 /* Reads ,"line":N and ,"file":NAME, if they are there. */
@@ -111,9 +122,10 @@ static bool results__read(bytes b, results__record *h, str *id) {
     str_clear(id);
     if (!b.n || b.p[b.n - 1] != '}') return false;
     if (!results__skip(&b, results__begin) || !results__read_number(&b, &h->line) ||
-        !results__skip(&b, "_") || !results__hex(&b, 16, &h->hash) ||
-        !results__skip(&b, "\",\"custom_id\":"))
+        !results__skip(&b, "_") || !results__hex(&b, 16, &h->digest.a))
         return false;
+    h->old = !results__hex(&b, 16, &h->digest.b);
+    if (!results__skip(&b, "\",\"custom_id\":")) return false;
     h->has_id = !results__skip(&b, "null");
     if (h->has_id && !results__string(&b, id)) return false;
     const bool placed = results__read_place(&b, h, &name);
@@ -278,7 +290,7 @@ static void results__fingerprint(bytes settings, str *out) {
 
 typedef struct {                                      /* a record of a file that is resumed */
     uint64_t line;                                    /* of the input, when it was written */
-    uint64_t hash;                                    /* of that line */
+    digest   digest;                                  /* of that line, as in results__record */
     uint64_t file;                                    /* results_file() of the input; 0: none */
     uint64_t at;                                      /* offset in the file */
     uint64_t n;                                       /* bytes without the newline */
@@ -287,6 +299,7 @@ typedef struct {                                      /* a record of a file that
     bool     by_id;                                   /* found by its custom_id */
     bool     fits;                                    /* it is of this run's settings */
     bool     failed;                                  /* it is an error */
+    bool     old;                                     /* of an earlier version */
     bool     bad_utf8;                                /* it is not UTF-8 */
     bool     dropped;                                 /* it leaves the file and is kept nowhere */
 } results__old;
@@ -303,7 +316,7 @@ typedef struct {
     str           fingerprint;                        /* of this run */
     bool          resumable;                          /* a file that --resume can continue */
     bool          strict;                             /* no header: every answer must have that fingerprint */
-    uint64_t      key[2];                             /* seeds of hashes */
+    uint64_t      seed;                               /* of hashes */
     results__old *old;                                /* [n_old] in the order of the file */
     uint64_t      old_end;                            /* where they end */
     hmap          by_key;                             /* key of a record -> its index in old, from 1 */
@@ -321,26 +334,32 @@ static void results__free(results *r) {
     mem_free(r);
 }
 
-static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
-    const uint64_t what[3] = {file, hash, by_id ? 0 : line};
-    const uint64_t k = bytes_hash(r->key[0], (bytes){(const uint8_t *)what, sizeof what});
-    return k ? k : 1;
+static uint64_t results__key(const results *r, uint64_t file, uint64_t line, digest d, bool by_id) {
+    const uint64_t what[4] = {file, d.a, d.b, by_id ? 0 : line};
+    return max_u64(bytes_hash(r->seed, (bytes){(const uint8_t *)what, sizeof what}), 1);
 }
 
-/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a
- * custom_id that no line before it has. */
-static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
-    hmap_entry *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
+static bool results__use(results *r, uint64_t file, uint64_t line, digest d, bool old, bool by_id) {
+    hmap_entry   *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, d, by_id), 0) : NULL;
     results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
-    if (!o || o->hash != hash || o->file != file || o->by_id != by_id || (!by_id && o->line != line)) return false;
+    if (!o || !digest_eq(o->digest, d) || o->old != old || o->file != file || o->by_id != by_id || (!by_id && o->line != line))
+        return false;
     en->b = o->next;
     o->now = line;
     return true;
 }
 
+/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a
+ * custom_id that no line before it has. */
+static bool results_use_old(results *r, uint64_t file, uint64_t line, results_line which, bool by_id) {
+    return results__use(r, file, line, which.is, false, by_id) ||
+           results__use(r, file, line, (digest){which.was, 0}, true, by_id);
+}
+
 /* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
 static bool results_add_id(results *r, uint64_t file, bytes id) {
-    const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
+    const digest   d = bytes_digest((bytes){(const uint8_t *)&file, sizeof file}, id);
+    const uint64_t a = max_u64(d.a, 1), b = d.b;
     if (hmap_find(&r->ids, a, b)->a) return false;
     if (r->n_ids == RESULTS_IDS) {
         if (!r->warned) log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
@@ -369,7 +388,7 @@ static void results__index(results *r) {
         o->now = 0;
         r->n_old_failed += o->failed;
         if (!o->fits) continue;
-        hmap_entry *en = hmap_add(&r->by_key, results__key(r, o->file, o->line, o->hash, o->by_id), 0);
+        hmap_entry *en = hmap_add(&r->by_key, results__key(r, o->file, o->line, o->digest, o->by_id), 0);
         o->next = (uint32_t)en->b;
         en->b = i + 1;
     }
@@ -388,7 +407,7 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
                        r->name, (unsigned long long)in->no, results__shown(has), (const char *)has.p, r->fingerprint.p);
     }
     MEM_PUSH(r->old, r->n_old,
-             (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
+             (results__old){.line = h.line, .digest = h.digest, .old = h.old, .file = h.file, .at = in->at, .n = record.n,
                             .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed,
                             .bad_utf8 = !utf8_whole(record)});
     return true;
@@ -487,7 +506,7 @@ static bool results__open_file(results *r, const char *path, bool resume, bytes 
 static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
-    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {rng_secret(), rng_secret()}};
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .seed = rng_secret()};
     hmap_init(&r->ids, ~(uint64_t)0);
     results__fingerprint(settings, &r->fingerprint);
     if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
@@ -529,6 +548,20 @@ static bool results_seed(const char *path, str *value) {
     return value->n > 0;
 }
 
+/* Whether a file begins with a record of an earlier version. */
+static bool results_is_old(const char *path) {
+    err_t           e = {0};
+    lines_in       *in = lines_open(path, RESULTS_RECORD, &e);
+    results__record h = {0};
+    str             id = {0};
+    bytes           line;
+    uint64_t        no;
+    const bool      old = in && !in->stream && lines_next(in, true, &line, &no, &e) == LINES_LINE && results__read(line, &h, &id);
+    lines_close(in);
+    str_drop(&id);
+    return old && h.old;
+}
+
 /* Removes the `done` bytes of a record whose rest could not be written, if they are the file's last. */
 static void results__undo_write(const results *r, size_t done) {
     struct stat st;
@@ -537,16 +570,26 @@ static void results__undo_write(const results *r, size_t done) {
     if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
 }
 
-/* Writes one record with its newline. On failure e is set, unless the reader has closed the pipe. */
+/* Writes one record with its newline; a terminal is shown it by utf8_visible(). On failure e is set, unless the reader has closed
+ * the pipe. */
 static bool results_put(results *r, bytes record, err_t *e) {
+    str    seen = {0};
     size_t done;
     ASSERT(record.n);
     if (r->why) return false;
     progress_yield(r->fd);
-    if (results__write(r->fd, record.p, record.n, &done)) {
+    if (!r->file && isatty(r->fd)) {
+        str_visible(&seen, record, true);
+        record = str_bytes(&seen);
+    }
+    const bool ok = results__write(r->fd, record.p, record.n, &done);
+    const int  why = errno;
+    str_drop(&seen);
+    if (ok) {
         r->n_new++;
         return true;
     }
+    errno = why;
     r->why = errno ? errno : EIO;
     results__undo_write(r, done);
     if (r->why == EPIPE) return false;
@@ -575,12 +618,13 @@ static bool results_close(results *r, err_t *e) {
 
 typedef struct {
     uint64_t line;                                    /* of the input, from 1 */
-    uint64_t hash;                                    /* of that line */
+    digest   digest;                                  /* of that line, as in results__record */
     uint64_t at;                                      /* offset in its file */
     uint64_t input;                                   /* results_file() of its input's name; replaced by that name's rank */
     uint32_t n;                                       /* bytes without the newline */
     uint32_t file;                                    /* index of the file */
     bool     failed;
+    bool     old;                                     /* of an earlier version */
 } results__item;
 
 typedef struct {                                      /* a file of requests that records name */
@@ -655,8 +699,8 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
         if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
         else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
-            MEM_PUSH(p->place, p->n, (results__item){.line = h.line, .hash = h.hash, .at = in->at, .input = h.file,
-                                                     .n = (uint32_t)line.n, .file = file, .failed = h.failed});
+            MEM_PUSH(p->place, p->n, (results__item){.line = h.line, .digest = h.digest, .at = in->at, .input = h.file,
+                                                     .n = (uint32_t)line.n, .file = file, .failed = h.failed, .old = h.old});
             results__store_input(p, &h);
         }
     }
@@ -700,11 +744,20 @@ static bytes results__choices(const str *record, str *id) {
     return results__skip(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
 }
 
-/* Checks that two records of one line have the same request and the same answer. An answer replaces an error. On
- * failure e is set. */
+/* The end of a record's id. */
+static const char *results__which(const results__item *w, char text[33]) {
+    const unsigned long long a = w->digest.a, b = w->digest.b;
+    if (w->old) snprintf(text, 33, "%016llx", a);
+    else snprintf(text, 33, "%016llx%016llx", a, b);
+    return text;
+}
+
+/* Checks that two records of one line have the same request, as far as records of two versions tell, and the same answer. An
+ * answer replaces an error. On failure e is set. */
 static bool results__agree(results__set *p, results__item *first, const results__item *w, str *id, err_t *e) {
     const char *why = NULL;
-    if (first->hash != w->hash) why = "answer different texts";
+    char        x[33], y[33];
+    if (first->old == w->old && !digest_eq(first->digest, w->digest)) why = "answer different texts";
     else if (first->failed || w->failed) {
         if (first->failed && !w->failed) *first = *w;
     } else {
@@ -716,10 +769,10 @@ static bool results__agree(results__set *p, results__item *first, const results_
     if (!why) return true;
     return err_set(e, EXIT_INPUT,
                    "%s: byte %llu and %s: byte %llu: two records of line %llu %s "
-                   "(batch_req_%llu_%016llx, batch_req_%llu_%016llx), expected one",
+                   "(batch_req_%llu_%s, batch_req_%llu_%s), expected one",
                    p->path[first->file], (unsigned long long)first->at, p->path[w->file], (unsigned long long)w->at,
-                   (unsigned long long)w->line, why, (unsigned long long)first->line, (unsigned long long)first->hash,
-                   (unsigned long long)w->line, (unsigned long long)w->hash);
+                   (unsigned long long)w->line, why, (unsigned long long)first->line, results__which(first, x),
+                   (unsigned long long)w->line, results__which(w, y));
 }
 
 /* Sorts the records and keeps one for each line. False: e is set, or a signal asks to stop. */

@@ -2205,22 +2205,31 @@ static bool schema__settle_array(schema_doc *s, schema__alt *a) {
     return a->min <= a->max;
 }
 
-static uint64_t schema__mix(uint64_t a, uint64_t b, uint64_t c) { return rng_mix(rng_mix(rng_mix(a) ^ b) ^ c); }
+static uint64_t schema__mix(const schema_doc *s, uint64_t a, uint64_t b, uint64_t c) {
+    return rng_mix(rng_mix(rng_mix(s->map.seed ^ a) ^ b) ^ c);
+}
 
-/* Equal alternatives have equal hashes, whatever the order of their keys. 0: the alternative that everything satisfies. */
-static void schema__alt_hash(schema__alt *a) {
-    uint64_t h = schema__mix(a->min, a->max, (uint64_t)a->rest << 1 | a->unique) ^ schema__mix(0, UINT64_MAX,
-            0)  ^ (uintptr_t)a->repeats;
+/* Equal alternatives have equal hashes, whatever the order of their keys. The seed is secret: a schema cannot be written so that
+ * two of its alternatives are taken for one. */
+static void schema__alt_hash(const schema_doc *s, schema__alt *a) {
+    uint64_t h = schema__mix(s, a->min, a->max, (uint64_t)a->rest << 1 | a->unique) ^ (uintptr_t)a->repeats;
     for (size_t i = 0; i < a->n_key; i++)
-        h += schema__mix((uint64_t)a->key[i].name, (uint64_t)a->key[i].value, 2 + a->key[i].required);
+        h += schema__mix(s, (uint64_t)a->key[i].name, (uint64_t)a->key[i].value, 2 + a->key[i].required);
     for (size_t i = 0; i < a->n_gen; i++)
-        h += schema__mix((uintptr_t)a->gen[i].keys, (uintptr_t)a->gen[i].but, (uint64_t)a->gen[i].value);
+        h += schema__mix(s, (uintptr_t)a->gen[i].keys, (uintptr_t)a->gen[i].but, (uint64_t)a->gen[i].value);
     for (size_t i = 0; i < a->n_some; i++)
-        h += schema__mix((uintptr_t)a->some[i].keys, (uint64_t)a->some[i].value, a->some[i].min ^ rng_mix(a->some[i].max));
-    for (size_t i = 0; i < a->n_prefix; i++) h += schema__mix(i, (uint64_t)a->prefix[i], 3);
+        h += schema__mix(s, (uintptr_t)a->some[i].keys, (uint64_t)a->some[i].value, a->some[i].min ^ rng_mix(a->some[i].max));
+    for (size_t i = 0; i < a->n_prefix; i++) h += schema__mix(s, i, (uint64_t)a->prefix[i], 3);
     for (size_t i = 0; i < a->n_contains; i++)
-        h += schema__mix((uint64_t)a->contains[i].value, a->contains[i].from, a->contains[i].min ^ rng_mix(a->contains[i].max));
+        h += schema__mix(s, (uint64_t)a->contains[i].value, a->contains[i].from,
+                         a->contains[i].min ^ rng_mix(a->contains[i].max));
     a->hash = h;
+}
+
+/* Whether it is the alternative that everything satisfies. */
+static bool schema__alt_any(const schema__alt *a) {
+    return !a->min && a->max == UINT64_MAX && a->rest == SCHEMA_TRUE && !a->unique && !a->repeats && !a->n_key && !a->n_gen &&
+           !a->n_some && !a->n_prefix && !a->n_contains;
 }
 
 /* Both; NULL: nothing satisfies them. */
@@ -2242,7 +2251,7 @@ static schema__alt *schema__alt_and(schema_doc *s, const schema__alt *a, const s
         schema__merge_somes(s, r, a, b);
     }
     if (!(arr ? schema__settle_array(s, r) : schema__settle_object(s, r))) return NULL;
-    schema__alt_hash(r);
+    schema__alt_hash(s, r);
     return r;
 }
 
@@ -2299,8 +2308,8 @@ static void schema__alts_reduce(schema_doc *s, schema__alts *l) {
 /* "And" of two lists. */
 static schema__alts schema__alts_and(schema_doc *s, schema__alts a, schema__alts b, bool arr) {
     schema__alts r = {.part = a.part || b.part};
-    if (a.n == 1 && a.at[0]->hash == 0) return b;
-    if (b.n == 1 && b.at[0]->hash == 0) return a;
+    if (a.n == 1 && schema__alt_any(a.at[0])) return b;
+    if (b.n == 1 && schema__alt_any(b.at[0])) return a;
     for (size_t i = 0; i < a.n; i++)
         for (size_t k = 0; k < b.n; k++) schema__alts_add(s, &r, schema__alt_and(s, a.at[i], b.at[k], arr));
     if (r.n > 1) schema__alts_reduce(s, &r);
@@ -2435,7 +2444,7 @@ static void schema__alts_join(schema_doc *s, schema__alts *l, schema__alts more)
 }
 
 static void schema__alts_put(schema_doc *s, schema__alts *l, schema__alt *a) {
-    if (a) schema__alt_hash(a);
+    if (a) schema__alt_hash(s, a);
     schema__alts_add(s, l, a);
 }
 

@@ -115,12 +115,12 @@ static bool screen_colours(int fd) {
     return isatty(fd) && type && *type && strcmp(type, "dumb") != 0 && !(no && *no);
 }
 
-/* Writes a text beside the answer to standard error: dim where a terminal can show that. */
+/* Writes whole characters beside the answer to standard error: dim where a terminal can show that. */
 static void screen_aside(bytes text) {
     const bool dim = screen_colours(STDERR_FILENO);
     progress_clear();
     if (dim) fputs(SCREEN_DIM, stderr);
-    fwrite(text.p, 1, text.n, stderr);
+    log_text(text);
     if (dim) fputs(SCREEN_PLAIN, stderr);
     fflush(stderr);
 }

@@ -29,7 +29,8 @@ typedef struct table_row {
 typedef struct {
     uint8_t   sep;                                    /* between two cells: a comma or a tab */
     table_row head;                                   /* the names of the columns; n 0: not read yet */
-    uint64_t  hash;                                   /* of the bytes of that row */
+    char      digest[33];                             /* of the bytes of that row, in hex */
+    uint64_t  hash;                                   /* of the same: bytes_hash(0, row), for results of earlier versions */
     str       row;                                    /* lines of a row whose quotes are still open */
     bool      open;                                   /* there are such lines */
     int       state;                                  /* after these */
@@ -184,6 +185,8 @@ static bool table__head(table_in *t, const char *file, bytes row, err_t *e) {
     err_t       why = {0};
     if (kind) return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file of rows", file, kind);
     t->head.head = &t->head;
+    const digest d = bytes_digest((bytes){0}, row);
+    snprintf(t->digest, sizeof t->digest, "%016llx%016llx", (unsigned long long)d.a, (unsigned long long)d.b);
     t->hash = bytes_hash(0, row);
     if (!table__split(t, row, &t->head, &why))
         return err_set(e, EXIT_INPUT, "%s: names of columns: %.400s", file, why.text);
@@ -256,9 +259,9 @@ static void table_text(bytes line, table_row *to) {
     MEM_PUSH(to->cell, to->n, (table_cell){.at = 4, .n = line.n, .name_n = 4});
 }
 
-/* Writes a cell as JSON: a member of an object as it is, else a string. */
+/* Writes a cell as JSON: a member of an object as it is, with the escapes of str_json(), else a string. */
 static void table_json(const table_row *r, const table_cell *c, str *out) {
-    if (c->json.n && utf8_whole(c->json)) str_cat(out, c->json);
+    if (c->json.n) str_json_copy(out, c->json, false);
     else str_json(out, table__slice(&r->text, c->at, c->n));
 }
 

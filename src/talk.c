@@ -61,17 +61,6 @@ static engine_plan talk_plan(const engine_opts *fo, int n_guess) { return sched_
 
 /* --- what is said on standard error --- */
 
-/* Writes text that nobody here chose: a terminal is shown what cannot steer it. */
-static void talk__put(bytes text) {
-    str seen = {0};
-    str_put(&seen, "");
-    if (isatty(STDERR_FILENO)) str_visible(&seen, text, true);
-    else str_add(&seen, text.p, text.n);
-    progress_yield(STDERR_FILENO);
-    fwrite(seen.p, 1, seen.n, stderr);
-    str_drop(&seen);
-}
-
 /* Appends a text in lines of the window's width less `indent` columns; one line where the window is narrow or there is none. */
 static void talk__lines(bytes text, int indent, str *out) {
     screen_text flow = {0};
@@ -90,7 +79,7 @@ __attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...
     const size_t whole = (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4));
     talk__lines((bytes){(const uint8_t *)line, whole}, 0, &lines);
     str_put(&lines, "\n");
-    talk__put(str_bytes(&lines));
+    log_text(str_bytes(&lines));
     str_drop(&lines);
 }
 
@@ -448,8 +437,8 @@ static void talk__edit(talk_job *k, const char *arg) {
     if (!term_person(k->term)) talk__say("/edit needs a terminal");
     else if (talk__edit_text(arg, &text)) {
         if (g_interrupt == SIGINT) g_interrupt = 0;   /* Ctrl-C in the editor */
-        talk__put(str_bytes(&text));
-        talk__put(bytes_of("\n"));
+        log_text(str_bytes(&text));
+        log_text(bytes_of("\n"));
         talk__ask(k, str_bytes(&text));
     }
     talk__heed(k);
@@ -464,7 +453,7 @@ static void talk__system(talk_job *k, const char *arg) {
     str        text = {0};
     if (!*arg && has) talk__content(l->at[0], &text);
     if (!*arg) talk__say("%s", has ? "the system message:" : "there is no system message in the conversation (-sys gives one)");
-    if (text.n) talk__put(str_bytes(&text)), talk__put(bytes_of("\n"));
+    if (text.n) log_text(str_bytes(&text)), log_text(bytes_of("\n"));
     str_drop(&text);
     if (!*arg) return;
     if (!has) {
@@ -499,7 +488,7 @@ static void talk__set(talk_job *k, const char *arg) {
         if (!k->o->set(k->o->ctx, name.p, rest, &k->ask, &out, &e)) str_put(&out, e.text);
         str_put(&out, "\n");
     } else k->o->list(k->o->ctx, &out);
-    talk__put(str_bytes(&out));
+    log_text(str_bytes(&out));
     str_drop_all(&out, &name);
 }
 
@@ -529,7 +518,7 @@ static void talk__show(talk_job *k, const char *arg) {
         jinja_text_drop(&text);
     } else if (!*arg) talk__show_messages(k, &out);
     else str_put(&out, "/show: expected nothing or prompt\n");
-    talk__put(str_bytes(&out));
+    log_text(str_bytes(&out));
     str_drop(&out);
 }
 
@@ -560,11 +549,14 @@ static void talk__read(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
-/* A value as JSON. */
+/* A value as JSON, with the escapes of str_json(); bytes of messages that are not UTF-8 stay, so that they are read back. */
 static void talk__json(talk_job *k, val v, const val_json_form *form, str *out) {
     val_buf *b = val_buf_new(&k->in->env);
+    str      text = {0};
     val_json_write(&k->in->env, b, v, form);
-    val_utf8(val_buf_str(b), out);
+    val_utf8(val_buf_str(b), &text);
+    str_json_copy(out, str_bytes(&text), true);
+    str_drop(&text);
 }
 
 static void talk__save(talk_job *k, const char *arg) {
@@ -629,7 +621,7 @@ static void talk__stats(talk_job *k, const char *arg) {
     spec_report(k->guesser, &out);
     str_fmt(&out, "llmrun: memory      %.1f MiB of KV cache\n", (double)kv_bytes_peak(k->eng->kv) / 1048576);
     str_fmt(&out, "llmrun: seed        %llu\n", (unsigned long long)k->ask.seed);
-    talk__put(str_bytes(&out));
+    log_text(str_bytes(&out));
     str_drop(&out);
 }
 

@@ -96,13 +96,8 @@ static void text__show_thinking(text_sink *s, bool over) {
     const bytes some = {(const uint8_t *)s->thinking.p + s->n_thinking, s->thinking.n - s->n_thinking};
     str         seen = {0}, lines = {0};
     if (!s->o->think_show || (!some.n && !(s->dim && over))) return;
-    if (isatty(STDERR_FILENO)) {
-        s->n_thinking += str_visible(&seen, some, over);
-        screen_flow(&s->aside, str_bytes(&seen), over, screen_columns(STDERR_FILENO), &lines);
-    } else {
-        s->n_thinking += some.n;
-        str_cat(&lines, some);
-    }
+    s->n_thinking += str_visible(&seen, some, over);
+    screen_flow(&s->aside, str_bytes(&seen), over, screen_columns(STDERR_FILENO), &lines);
     if (lines.n) screen_aside(str_bytes(&lines));
     s->dim = s->dim || some.n;
     if (s->dim && over) {

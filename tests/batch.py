@@ -9,7 +9,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
   Two answers are compared as bytes: whole records without the time of day (`created`), the tokens that were found in the cache
 (`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
-import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, threading, time
+import argparse, csv, hashlib, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, threading, time
 from kit import ENV, PASSING, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, new_folder, one_line, open_terminal, records, refused, same, sanitized, short, some, text_of, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -1348,6 +1348,65 @@ def changed_input():
             "-o", out, "--resume")
     check(r.rc == 0 and b"7 of 7 records answer no line" in r.err, repr(r))
     same(sorted(records(read(out))), [1, 2, 3], "results of another input file")
+
+
+@case
+def lines_alike():
+    """a record says by 128 bits of BLAKE2b which line it answers: a line made to have the hash of another one gets no answer of that one"""
+    lines = [b"Pay 10 to Alice.", b"Pay AIww4ZeDsFYE"]                   # of one hash, by which records of earlier versions say it
+    out, args = fresh("alike.jsonl"), ("-m", SMALL, "-n", "2", "-s", "1", "--raw", "--no-chat", "-q")
+    good(*args, "--batch", put("in.txt", lines[0] + b"\n"), "-o", out)
+    one = records(read(out))[1]
+    put("in.txt", lines[1] + b"\n")
+    r = run(*args[:-1], "--batch", tmp("in.txt"), "-o", out, "--resume")
+    two = records(read(out))[1]
+    check(r.rc == 0 and b"1 of 1 records answer no line of the input" in r.err and b"answered before" not in r.err, repr(r))
+    same([one.hash, two.hash], [hashlib.blake2b(x, digest_size=16).hexdigest().encode() for x in lines], "digests")
+    refused(run("--merge", out, put("one.jsonl", one.line + b"\n")), 2, "two records of line 1 answer different texts", "--merge")
+    table = put("in.csv", b"a,b\r\nOnce,1\r\n")
+    got = records(good(*args, "--batch", table, "--prompt-template", "{a}"))
+    same(got[1].hash, hashlib.blake2b(b"Once,1", digest_size=16, key=hashlib.blake2b(b"a,b", digest_size=16).hexdigest().encode()).hexdigest().encode(), "the digest of a row")
+
+
+def old_runs():
+    """Results that an earlier version wrote, with a hash of 64 bits in each record: (name, arguments that resume them)."""
+    at = lambda name: os.path.join(HERE, "tests", "data", "results", name)
+    base = ("-m", SMALL, "-n", "4", "--temp", "0", "-s", "7", "-ctk", "bf16", "-ctv", "bf16", "--resume")
+    return ((at("requests.old.jsonl"), (*base, "--batch", at("requests.jsonl"), "--chat-template-file", at("template.jinja"), "--grammar-file", at("words.gbnf"), "--no-close")),
+            (at("rows.old.jsonl"), (*base, "--batch", at("rows.csv"), "--prompt-template", "Say {word}", "--id-column", "id", "--no-chat")))
+
+
+@case
+def results_of_earlier_versions():
+    """results with a hash of 64 bits are resumed, with and without their header, moved and merged as they were when they were written"""
+    for path, args in old_runs():
+        whole, lines = read(path), read(path).splitlines(True)
+        for header in True, False:
+            out = fresh("old.jsonl")
+            put("old.jsonl", b"".join(lines[:2]))
+            os.path.exists(out + ".llmrun") and os.unlink(out + ".llmrun")
+            if header:
+                put("old.jsonl.llmrun", read(path + ".llmrun"))
+            r = run(*args, "-o", out)
+            check(r.rc == 0 and b"2 answered before" in r.err and b"stale" not in r.err, "%s, header %s: %r" % (path, header, r))
+            check(read(out).startswith(b"".join(lines[:2])), "records that were there")
+            got = json.loads(read(out).splitlines()[2])
+            check(re.fullmatch(r"batch_req_3_[0-9a-f]{32}", got["id"]) and got["custom_id"] == json.loads(lines[2])["custom_id"], "a record that is added: %r" % got)
+            same(read(out + ".llmrun"), read(path + ".llmrun"), "the header")
+            r = run(*args, "-o", out)
+            check(r.rc == 0 and b"3 answered before" in r.err and b"0 answered, 0 errors" in r.err, "once more: %r" % r)
+        put("old.csv.jsonl", b"".join(lines[:2]))
+        put("old.csv.jsonl.llmrun", read(path + ".llmrun"))
+        r = run(*args, "-o", fresh("old.csv"))
+        check(r.rc == 0 and b"2 answered before" in r.err and b"stale" not in r.err and read(tmp("old.csv")).count(b"\n1,") == 1, "a table of %s: %r" % (path, r))
+        shuffled = put("shuffled.jsonl", lines[2] + lines[0])
+        same(good("--merge", shuffled, path, "-q"), whole, "--merge")
+        other = re.sub(rb"(batch_req_1_)[0-9a-f]{16}", rb"\g<1>0123456789abcdef", lines[0])
+        refused(run("--merge", path, put("other.jsonl", other), "-q"), 2, "two records of line 1 answer different texts", "another hash")
+        settings = read(path + ".llmrun").replace(b"chat-template=", b"chat-template=0", 1).replace(b"seed=7", b"seed=8", 1)
+        put("old.jsonl", whole)
+        put("old.jsonl.llmrun", settings)
+        check(run(*args, "-o", tmp("old.jsonl")).rc == 2, "other settings")
 
 
 @case

@@ -514,6 +514,8 @@ def chat_calls():
     call = a["tool_calls"][0]
     same((a["text"], a["finish_reason"], call["type"], call["function"]["name"],
           json.loads(call["function"]["arguments"])), ("Well", "tool_calls", "function", "look", {"where": "here"}), "JSON")
+    acts = model("calls-act", [["<|assistant|>", said.replace('"here"', '"h\u202ee\u009bre"'), "<|end|>"]], CALLS)
+    same(chat(acts, "-p", "Hi", "--tools", tools), '{"name":"look","arguments":{"where": "h\\u202ee\\u009bre"}}\n', "characters that act on a terminal")
     turns = [{"role": "user", "content": "Hi"},
              {"role": "assistant", "content": "Well", "tool_calls": a["tool_calls"]}, {"role": "tool", "content": "nothing"}]
     past = rendered(m, "--messages", tmp("called.json", json.dumps({"messages": turns, "tools": TOOLS})))[0]

@@ -7,7 +7,7 @@ Some cases need the shared data (env SHARED, else ../shared beside the repositor
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, termios, threading, time
-import kit
+import kit, script
 from kit import ENV, SLOW, Skip, begin, case, check, done, finish, fork_terminal, levels, new_folder, one_line, open_terminal, same, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -162,7 +162,7 @@ def usage_errors():
         ([], "no model given"),
         (["-m", "x"], "no prompt given"),
         (["-m", "/nonexistent/x.gguf", "-p", "a"], "/nonexistent/x.gguf"),
-        (["--\x1b[31m\n"], "unknown option --?[31m?"),
+        (["--\x1b[31m\n"], "unknown option --\\x1b[31m\\x0a"),
     ):
         kw = {"preexec_fn": lambda: os.close(0)} if args == ["-m", "x"] else {}
         refused(run(*args, **kw), 2, word, " ".join(args))
@@ -616,6 +616,119 @@ def answers_cannot_steer():
         same(Terminal(*args, out=True).finish().seen, 3 * (b"\\x%02x" % byte[0]) + b"\r\n", "on a terminal")
 
 
+# --- bytes that act on a terminal ---
+
+ACTS = "\x1b]0;own\x07\x1b[31m\x7f\b\u009b2J\u0085\u202edc\u2066b\u200f\u061ca\ufeff"
+ACTS_BYTES = ACTS.encode() + b"\x9b31m\xff"
+STAYS = "\u00e9 \u65e5 \U0001f468\u200d\U0001f469 e\u0301"     # a joined emoji and a combining mark
+
+
+def acting(data):
+    """What in these bytes acts on a terminal: control characters but newline and tab, characters that turn the direction, bytes of no character."""
+    data = re.sub(rb"\r([^\r\n\x1b]*)\x1b\[K|\r\n|\x1b\[[02]m", rb"\1\n", data)   # progress lines, line ends of the terminal, dim and plain
+    text = data.decode("utf-8", "surrogateescape")
+    return sorted({c for c in text if (c < " " and c not in "\n\t") or "\x7f" <= c < "\xa0" or c in "\u061c\u200e\u200f\ufeff" or "\u202a" <= c <= "\u202e" or
+                   "\u2066" <= c <= "\u2069" or "\udc80" <= c <= "\udcff"})
+
+
+def visible(name):
+    """A name as messages show it."""
+    return "".join("".join("\\x%02x" % b for b in os.fsencode(c)) if acting(os.fsencode(c)) or c in "\n\t" else c for c in name)
+
+
+def acting_model():
+    """A model that says what acts, and whose name, keys, template and file name hold it."""
+    path = tmp("m" + os.fsdecode(ACTS_BYTES) + "\n.gguf")
+    if not os.path.exists(path):
+        script.write(path, [["<0x6F>", ACTS, "<0x9B>", "<0xC2>", "<0x9A>", STAYS, "<|end|>"]], "{{ messages[0].content }}" + ACTS + "{{ raise_exception(x) if x }}",
+                     kv=[("general.author", script.STR, ACTS_BYTES), ("acts." + ACTS, script.STR, "x"), ("general.tags", script.ARR, (script.STR, [ACTS]))])
+    return path
+
+
+def acting_runs():
+    """(arguments, standard input) of runs that say something of names and texts of others"""
+    m, text, listed, messages = acting_model(), tmp("acts.txt"), tmp("acts.json"), json.dumps([{"role": "user", "content": ACTS}]).encode()
+    with open(text, "wb") as f:
+        f.write(ACTS_BYTES + b"go")
+    with open(listed, "wb") as f:
+        f.write(messages)
+    name = tmp("none" + os.fsdecode(ACTS_BYTES))
+    base, answer = ("-m", m), ("--raw", "-p", "go", "--temp", "0", "-s", "1")
+    rows = b"a,b\n" + b'"' + ACTS_BYTES.replace(b'"', b"") + b'",2\n'
+    return [((*base, "--inspect"), b""), ((*base, "--inspect", "--json"), b""), ((*base, *answer, "-v"), b""), ((*base, *answer, "--format", "json"), b""),
+            ((*base, *answer, "--echo", "-f", text), b""), ((*base, "--tokenize", "--format", "json", "-f", text), b""), ((*base, "--score", "-f", text, "--format", "json"), b""),
+            ((*base, "--render", "-f", "-"), messages), ((*base, "--render", "-f", "-"), b'{"messages":[{"content":"a"}],"x":%s}' % json.dumps(ACTS).encode()),
+            ((*base, "--messages", listed, "-n", "3", "-s", "1"), b""), ((*base, "--quantize", "Q8_0", "--allow-requantize", "--dry-run", "-o", tmp("q.gguf")), b""),
+            ((*base, *answer, "-o", name + "/x"), b""), *[((*base, "--raw", "-p", "go" * 40, "-n", "3", "-s", "1", "--prompt-cache", name + ".cache"), b"")] * 2,
+            ((*base, "--dump-tensor", ACTS), b""), ((*base, "--imatrix-out", name + ".imatrix", "-f", long_text(), "-c", "64", "--chunks", "1"), b""),
+            (("-m", name, "-p", "x"), b""), (("--" + ACTS,), b""), ((*base, *answer, "--samplers", ACTS), b""), (("--match", "--regex", "(" + ACTS), b"x"),
+            (("--match", "--grammar", "root ::= " + ACTS), b"x"), (("--match", "--json-schema", json.dumps({"$ref": ACTS})), b"x"),
+            (("--match", "--json-schema", json.dumps({"pattern": "(" + ACTS}, ensure_ascii=False)), b"x"),
+            ((*base, "-i", "-n", "3", "-s", "1", "--temp", "0", "--think", "show"), ("/system " + ACTS + "\n/system\ngo\n/" + ACTS + "\n/read " + ACTS + "\n/regen\n").encode()),
+            ((*base, "--batch", "-", "-n", "3", "-s", "1", "--batch-fields", "prompt"), messages[1:-1] + b"\n" + b'{"prompt":"go","custom_id":%s}\n' % json.dumps(ACTS, ensure_ascii=False).encode()),
+            ((*base, "--batch", "-", "--input-format", "csv", "--prompt-template", "{a}", "--batch-fields", "all", "-n", "3", "-s", "1", "--format", "csv"), rows),
+            ((*base, "--batch", "-", "--input-format", "csv", "--prompt-template", "{a}", "--batch-fields", "all", "-n", "3", "-s", "1", "--format", "text"), rows),
+            ((*base, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{a}", "--batch-fields", "all", "-n", "3", "-s", "1", "--format", "tsv"),
+             b'{"a":"go","b":{"c":%s}}\n' % json.dumps(ACTS, ensure_ascii=False).encode()),
+            ((*base, "--batch", name), b""), (("--merge", name), b"")]
+
+
+@case
+def messages_steer_nothing():
+    """no byte on standard error acts on a terminal, whatever names of files, models, templates, lines and options hold"""
+    for args, inp in acting_runs():
+        r = run(*args, inp=inp)
+        check(r.rc in (0, 1, 2) and (r.err or not r.rc), "%r: %r" % (args, r))
+        same(acting(r.err), [], "%r: standard error %s" % (args, r.err[-300:]))
+        check(not {"json", "--json"} & set(args) or acting(r.out) == [], "%r: JSON %r" % (args, r.out[:300]))
+
+
+@case
+def terminal_is_steered_by_nothing():
+    """no byte on a terminal acts on it, whatever is written there: answers, prompts, tables, records, what a model holds"""
+    for args, inp in acting_runs():
+        with open(tmp("acts.in"), "wb") as f:
+            f.write(inp)
+        with open(tmp("acts.in"), "rb") as f:
+            t = Terminal(*args, out=True, stdin=f).finish()
+        check(t.rc in (0, 1, 2) and t.seen, "%r: exit %d: %r" % (args, t.rc, t.seen[-300:]))
+        same(acting(t.seen), [], "%r: the terminal %r" % (args, t.seen[-300:]))
+
+
+@case
+def answers_stay_exact():
+    """in a pipe an answer, a rendered prompt, CSV and --detokenize are exact bytes; on a terminal joined emoji and combining marks stay"""
+    m = acting_model()
+    args = ("-m", m, "--raw", "-p", "go", "--temp", "0", "-s", "1", "-q")
+    exact = ACTS.encode() + b"\x9b\xc2\x9a" + STAYS.encode()
+    same(good(*args), exact, "an answer")
+    check(STAYS.encode() in Terminal(*args, out=True).finish().seen, "an answer on a terminal")
+    with open(tmp("exact.txt"), "wb") as f:
+        f.write(exact)
+    same(good("-m", m, "--detokenize", "-p", good("-m", m, "--tokenize", "--special", "-f", tmp("exact.txt")).decode()), exact, "--detokenize")
+    same(good("-m", m, "--render", "-f", "-", inp=json.dumps([{"role": "user", "content": ACTS}]).encode()), 2 * ACTS.encode(), "--render")
+    lines = good("-m", m, "--batch", "-", "--raw", "-n", "1", "-s", "1", "-q", "--format", "csv", inp=b"go\n")
+    check(ACTS.encode() in lines, "CSV: %r" % lines)
+
+
+@case
+def json_hides_nothing():
+    """JSON escapes what acts on a terminal and U+2028, in answers, records, columns that go through and lists; it says the same"""
+    m, more = acting_model(), ACTS + "\u2028"
+    args, line = ("-m", m, "-n", "1", "-s", "1", "--temp", "0", "-q"), b'{"p":"go","more":{"x":[%s]},"custom_id":%s}\n' % ((json.dumps(more, ensure_ascii=False).encode(),) * 2)
+    one = json.loads(good(*args, "--raw", "-p", "go", "--format", "json"))
+    same(one["text"], ACTS, "an answer")
+    record = good(*args, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{p}", "--batch-fields", "all", inp=line)
+    check(acting(record) == [] and "\u2028".encode() not in record, repr(record))
+    same([json.loads(record)[k] for k in ("custom_id", "fields")], [more, {"p": "go", "more": {"x": [more]}, "custom_id": more}], "a record")
+    raw = good(*args, "--batch", "-", "--input-format", "jsonl", "--prompt-template", "{p}", "--batch-fields", "more", inp=b'{"p":"go","more":["\x01\\\\\\"\xff\xc2\x9b"]}\n')
+    same(json.loads(raw)["fields"], {"more": ["\x01\\\"\ufffd\x9b"]}, "a column with bytes that JSON has not")
+    good("-m", m, "-i", "-n", "1", "-s", "1", "-q", inp=("/system %s\ngo\n/save %s\n" % (ACTS, tmp("saved.json"))).encode())
+    with open(tmp("saved.json"), "rb") as f:
+        saved = f.read().replace(b"\x9b", b"")        # the answer, which stays as it is
+    check(acting(saved) == [] and json.loads(saved)["messages"][0] == {"role": "system", "content": ACTS}, "a conversation that is saved: %r" % saved)
+
+
 @case
 def progress_fits():
     """a long run shows one progress line on a terminal, redrawn in place, cut to the window's width, and removed at the end"""
@@ -662,21 +775,22 @@ def interrupted_progress():
     text = tmp("endless.txt")
     with open(text, "w") as f:
         f.write("Once upon a time there was a little dog who liked to play. " * 60000)
+    matrix = tmp("int%s.imatrix" % ACTS)
     for args, word, file, state in (
-        (("--imatrix-out", tmp("int.imatrix"), "-m", PIP, "-f", text), "reading the text", tmp("int.imatrix"), "not written"),
+        (("--imatrix-out", matrix, "-m", PIP, "-f", text), "reading the text", matrix, "not written"),
         (("--perplexity", "-m", PIP, "-f", text), "reading the text", "the output", "not written"),
         (("--perplexity", "-m", PIP, "-f", text, "--kl-divergence-base", tmp("int.base")), "reading the text", tmp("int.base"), "not written"),
         (("--score", "-m", PIP, "-f", text, "-c", "4000000", "-o", tmp("int.scores")), "running the prompt", tmp("int.scores"), "not complete"),
     ):
         for times in (1, 2):
-            t = Terminal(*args, columns=300)
+            t = Terminal(*args, columns=400)
             t.until(word.encode())
             for _ in range(times):
                 t.p.send_signal(signal.SIGINT)
             t.finish()
             left = t.left()
             same(t.rc, 130, " ".join(args))
-            same(left[-1], "llmrun: interrupted: %s is %s" % (file, state), " ".join(args))
+            same(left[-1], "llmrun: interrupted: %s is %s" % (visible(file), state), " ".join(args))
             check(not any(x.startswith(word) for x in left), repr(left))
             check(state == "not complete" or not os.path.exists(file), file + " is there")
 
@@ -2119,7 +2233,7 @@ def large(name, rows=40000):
 @case
 def quantize_interrupted():
     """SIGINT, SIGTERM, twice SIGTERM, a model file that shrinks: the exit code, one line, no file is left"""
-    where, path = folder("stopped"), large("large.gguf")
+    where, path = folder("stopped"), large("large%s.gguf" % os.fsdecode(ACTS_BYTES))
     out = os.path.join(where, "out.gguf")
     for signals, code in ((signal.SIGINT,), 130), ((signal.SIGTERM,), 143), ((signal.SIGTERM, signal.SIGTERM), 143), ((), 3):
         p = start("--quantize", "Q2_K", "-m", path, "-o", out, "-t", "1")
@@ -2133,7 +2247,8 @@ def quantize_interrupted():
             os.truncate(path, 4096)
         r = finish(p)
         same(r.rc, code, "exit after %r: %r" % (signals, r))
-        check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)), repr(r))
+        check(r.err.count(b"\n") <= 1 and (len(signals) > 1 or one_line(r.err)) and acting(r.err) == [], repr(r))
+        check(signals or visible(path) in r.err.decode(), "the file that shrank: %r" % r)
         same(holding(where), [], "left behind")
 
 

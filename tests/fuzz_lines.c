@@ -42,14 +42,15 @@ static void fz_results(const uint8_t *data, size_t n) {
     else ASSERT(e.code == EXIT_INPUT && !strncmp(e.text, "FILE: byte ", 11) && (size_t)st.st_size == n);
     for (size_t i = 0; i < r.n_old; i++) {            /* each record is found by what it says of its line */
         const results__old o = r.old[i];
-        ASSERT(results_use_old(&r, o.file, o.line, o.hash, o.by_id));
+        ASSERT(results_use_old(&r, o.file, o.line, (results_line){o.digest, o.digest.a}, o.by_id));
         str   record = {0}, id = {0};
         err_t none = {0};
         ASSERT(results__fetch(r.fd, "FILE", o.at, o.n, &record, &none));
         results__renumber(&record, UINT64_MAX, &id);
         results__repair(&record);
         results__record h;
-        ASSERT(results__read(str_bytes(&record), &h, &id) && h.line == UINT64_MAX && h.hash == o.hash && utf8_whole(str_bytes(&record)));
+        ASSERT(results__read(str_bytes(&record), &h, &id) && h.line == UINT64_MAX && digest_eq(h.digest, o.digest) && h.old == o.old &&
+               utf8_whole(str_bytes(&record)));
         results__choices(&record, &id);
         str_drop(&record);
         str_drop(&id);

@@ -32,7 +32,7 @@ static const fz_chat_model *fz_req_model(void) {
 
 /* One line of JSON, which begins as [results] expects. */
 static void fz_record(const str *s, size_t n_keys) {
-    static const char head[] = "{\"id\":\"batch_req_7_000000000000002a\",\"custom_id\":";
+    static const char head[] = "{\"id\":\"batch_req_7_0000000000000000000000000000002a\",\"custom_id\":";
     json_error_t      why;
     ASSERT(s->n > sizeof head && memcmp(s->p, head, sizeof head - 1) == 0);
     ASSERT(memchr(s->p, '\n', s->n) == s->p + s->n - 1);
@@ -178,7 +178,7 @@ static void fz_same_id(const req *q, bytes line) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const req_origin origin = {.line = 7, .hash = 42, .fingerprint = "f", .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
+    static const req_origin origin = {.line = 7, .digest = {0, 42}, .fingerprint = "f", .model_name = "m", .created = 1, .n_prompt = 1, .n_cached = 1};
     const fz_chat_model         *m = fz_req_model();
     const tok_vocab        *v = m->v;
     req                     q;

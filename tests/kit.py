@@ -215,7 +215,7 @@ def jsonl(lines):
     return b"".join((x if isinstance(x, bytes) else json.dumps(x).encode()) + b"\n" for x in lines)
 
 
-RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{16})","custom_id":(null|"(?:[^"\\]|\\.)*"),"line":\1(?:,"file":"(?:[^"\\]|\\.)*")?,"response":'
+RECORD = re.compile(rb'\{"id":"batch_req_(\d+)_([0-9a-f]{32})","custom_id":(null|"(?:[^"\\]|\\.)*"),"line":\1(?:,"file":"(?:[^"\\]|\\.)*")?,"response":'
                     rb'(null|\{"status_code":200,"request_id":"req_\d+","body":\{.*\}\}),"error":(null|\{"code":"[a-z0-9_]+","message":"(?:[^"\\]|\\.)*"\})'
                     rb'(?:,"warnings":\["(?:[^"\\]|\\.)*"(?:,"(?:[^"\\]|\\.)*")*\])?(?:,"(?:prompt|fields)":.*)?\}', re.S)
 PASSING = re.compile(rb'("(?:created|cached_tokens)":|"system_fingerprint":"llmrun-[0-9a-f]+-)[-0-9a-z]+')

@@ -52,6 +52,14 @@ static void t_base_err(void) {
     err_set(&f, EXIT_INPUT, "%s", big);
     EQ_INT(strlen(f.text), cut);
     EQ_MEM(f.text, big, cut);
+    for (int i = 0; i < 4; i++) {                     /* a character is cut off whole */
+        err_t g = {0};
+        memset(big, 'x', 4999);
+        memcpy(big + cut - i, "\xf0\x9f\x90\xb6", 4);
+        err_set(&g, EXIT_INPUT, "%s", big);
+        EQ_INT(strlen(g.text), cut - (size_t)i);
+        EQ_MEM(g.text, big, cut - (size_t)i);
+    }
     mem_free(big);
     const int want[6] = {0, 1, 2, 3, 130, 143}, got[6] = {EXIT_DONE, EXIT_NO, EXIT_INPUT, EXIT_RESOURCE, EXIT_INT, EXIT_TERM};
     EQ_MEM(got, want, sizeof want);
@@ -85,7 +93,7 @@ static void t_base_end(void) {
     const int codes[] = {EXIT_NO, EXIT_INPUT, EXIT_RESOURCE};
     for (size_t i = 0; i < 3; i++) {
         EQ_INT(t_base_child(t_base_dies, codes[i], said, sizeof said), codes[i]);
-        EQ_STR(said, "llmrun: a?b?[31m?\xc3\xa9\n");
+        EQ_STR(said, "llmrun: a\\x0ab\\x1b[31m\\x7f\xc3\xa9\n");
     }
     for (int n = 2040; n < 2060; n++) {               /* around the length at which a line is cut */
         EQ_INT(t_base_child(t_base_dies_long, n, said, sizeof said), EXIT_NO);
@@ -263,6 +271,10 @@ static void t_base_json(void) {
         {"\n\r\t", 3, "\"\\n\\r\\t\""},
         {"\0\x01\x1f\x7f", 4, "\"\\u0000\\u0001\\u001f\\u007f\""},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+        {"\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", 8, "\"\\u0080\\u009b\\u009f\xc2\xa0\""},                 /* C1 */
+        {"\xd8\x9c\xe2\x80\x8d\xe2\x80\x8e", 8, "\"\\u061c\xe2\x80\x8d\\u200e\""},
+        {"\xe2\x80\xaa\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa9", 12, "\"\\u202a\\u202e\\u2066\\u2069\""},
+        {"\xef\xbb\xbf\xe2\x80\xa8\xe2\x80\xa9", 9, "\"\\ufeff\\u2028\\u2029\""},
         {"a\xc3", 2, "\"a\xef\xbf\xbd\""},                                        /* cut off */
         {"\xe2\x82", 2, "\"\xef\xbf\xbd\""},                                      /* one for as much of a character as there is */
         {"\xe2\x82z", 3, "\"\xef\xbf\xbdz\""},
@@ -279,6 +291,28 @@ static void t_base_json(void) {
         EQ_STR(s.p, rows[i].out);
         str_drop(&s);
     }
+    static const struct { const char *in, *out; } copies[] = {   /* JSON of others: what it says stays */
+        {"{ \"a\\\"\":\t[1, \"\xc3\xa9\\u00e9\\/\"]\n}", "{ \"a\\\"\":\t[1, \"\xc3\xa9\\u00e9\\/\"]\n}"},
+        {"[\"\x1b\n\t\xc2\x9b\xe2\x80\xae\\\\\", \"\xff\"]", "[\"\\u001b\\n\\t\\u009b\\u202e\\\\\", \"\xef\xbf\xbd\"]"},
+        {"\"\xe2\x80\xa8\"", "\"\\u2028\""}, {"-1.5e3", "-1.5e3"}, {"", ""},
+    };
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        str s = {0};
+        str_put(&s, "");
+        str_json_copy(&s, bytes_of(copies[i].in), false);
+        EQ_STR(s.p, copies[i].out);
+        str_drop(&s);
+    }
+    str plain = {0};
+    str_json_plain(&plain, bytes_of("\xe2\x80\xae\xff\r\x7f"));
+    EQ_STR(plain.p, "\"\xe2\x80\xae\xef\xbf\xbd\\r\\u007f\"");
+    str_clear(&plain);
+    str_json_exact(&plain, bytes_of("\xe2\x80\xae\xff\r"));
+    EQ_STR(plain.p, "\"\xe2\x80\xae\xff\\u000d\"");
+    str_clear(&plain);
+    str_json_copy(&plain, bytes_of("[\"\xff\xe2\x80\xae\x1b\xe2\\\x9b\"]"), true);
+    EQ_STR(plain.p, "[\"\xff\\u202e\\u001b\xe2\\\x9b\"]");
+    str_drop(&plain);
     for (int i = 0; i < 2000; i++) {                  /* any bytes give characters, none of them below a space */
         uint8_t b[24];
         str     s = {0};
@@ -563,6 +597,74 @@ static void t_base_visible(void) {
     }
 }
 
+/* Whether a character is to be hidden, as the Unicode Character Database has it: General_Category Cc, Bidi_Control; and U+FEFF. */
+static bool t_base_acts(uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
+/* Each character alone: shown as it is, on a line, as JSON. */
+static void t_base_acting(void) {
+    str s = {0};
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        uint8_t      b[4];
+        const bytes  one = {b, (size_t)utf8_put(b, c)};
+        const size_t n = one.n;
+        const bool   acts = t_base_acts(c);
+        if (c >= 0xd800 && c < 0xe000) continue;
+        str_clear(&s);
+        CHECK(str_visible(&s, one, true) == n);
+        const bool shown = bytes_eq(str_bytes(&s), one);
+        str_clear(&s);
+        str_visible_line(&s, one);
+        const bool line = bytes_eq(str_bytes(&s), one);
+        str_clear(&s);
+        str_json(&s, one);
+        const bool json = bytes_eq(bytes_slice(str_bytes(&s), 1, s.n - 1), one);
+        if (!CHECKF(shown == (!acts || c == '\n' || c == '\t') && line == !acts &&
+                    json == (!acts && c != '"' && c != '\\' && c != 0x2028 && c != 0x2029), "U+%04X", c)) break;
+    }
+    char small[9];                                    /* what does not fit is left out, never a part of a form */
+    for (size_t cap = 0; cap <= 8; cap++)
+        EQ_INT(utf8_visible((const uint8_t *)"\x1b\xc3\xa9\x1b", 4, true, small, cap), cap < 4 ? 0 : cap < 6 ? 4 : 6);
+    str_drop(&s);
+}
+
+/* --- digest --- */
+
+/* The test of RFC 7693, appendix E: the hash of hashes of several lengths, with and without a key. */
+static void t_base_fill(uint8_t *out, uint32_t n) {
+    uint32_t a = 0xdead4bad * n, b = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t t = a + b;
+        a = b, b = t;
+        out[i] = (uint8_t)(t >> 24);
+    }
+}
+
+static void t_base_digest(void) {
+    static const uint8_t want[32] = {0xc2, 0x3a, 0x78, 0x00, 0xd9, 0x81, 0x23, 0xbd, 0x10, 0xf5, 0x06, 0xc6, 0x1e, 0x29, 0xda, 0x56,
+                                     0x03, 0xd7, 0x63, 0xb8, 0xbb, 0xad, 0x2e, 0x73, 0x7f, 0x5e, 0x76, 0x5a, 0x7b, 0xcc, 0xd4, 0x75};
+    static const uint32_t out[4] = {20, 32, 48, 64}, in[6] = {0, 3, 128, 129, 255, 1024};
+    uint8_t text[1024], key[64], hash[64];
+    str     all = {0};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 6; k++) {
+            t_base_fill(text, in[k]);
+            t_base_fill(key, out[i]);
+            for (int keyed = 0; keyed < 2; keyed++) {
+                bytes__blake2b((bytes){key, keyed ? out[i] : 0}, (bytes){text, in[k]}, hash, out[i]);
+                str_add(&all, hash, out[i]);
+            }
+        }
+    bytes__blake2b((bytes){0}, str_bytes(&all), hash, 32);
+    EQ_MEM(hash, want, 32);
+    str_drop(&all);
+    const digest d = bytes_digest((bytes){0}, bytes_of("abc"));      /* b2sum -l 128 */
+    CHECK(d.a == 0xcf4ab791c62b8d2b && d.b == 0x2109c90275287816 && digest_eq(d, d));
+    CHECK(!digest_eq(d, (digest){d.a, 0}) && !digest_eq(d, (digest){0, d.b}));
+}
+
 /* --- rng --- */
 
 static void t_base_rng(void) {
@@ -744,6 +846,8 @@ static const t_case t_base_cases[] = {
     {"base kind", "files of other kinds are recognised by their magic, texts are not", t_base_kind},
     {"base utf8", "characters and their beginnings are those of RFC 3629", t_base_utf8},
     {"base visible", "no character that could steer a terminal, and no byte of none, is shown as it is; pieces give the same as the whole", t_base_visible},
+    {"base acting", "characters that act unseen are replaced where they are shown and escaped in JSON, no others are", t_base_acting},
+    {"base digest", "digests are those of RFC 7693", t_base_digest},
     {"base rng", "values are fixed, and no two keys give the same one", t_base_rng},
     {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},
     {"base create", "a file has the mode of what it replaces before it has a byte, a new one that of any new file", t_base_create},

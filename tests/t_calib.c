@@ -238,7 +238,7 @@ static void tc_stats_odd(void) {
             }
     EQ_INT(at, n);
     calib_show(&im, CALIB_TEXT, &text);
-    CHECK(strstr(text.p, "\"q\",?") && !strchr(text.p, 0x1b));
+    CHECK(strstr(text.p, "\"q\",\\x1b ") && !strchr(text.p, 0x1b));
     str_clear(&text);
     calib_show(&im, CALIB_CSV, &text);
     CHECK(strstr(text.p, "\n\"\"\"q\"\",\x1b\",-1,3,"));

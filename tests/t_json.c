@@ -266,6 +266,10 @@ static const struct {
     {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.0]", 0, 0, 0},
     {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.5,10]", 1, 1, 1},
     {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,10,1]", 0, 0, 0},
+    /* numbers that rng_mix() makes alike with those of no condition, and of another alternative */
+    {"{'type':'array','allOf':[{'minItems':3,'maxItems':59746509979368893},{'maxItems':7}]}", "[]", 0, 0, 0},
+    {"{'type':'array','allOf':[{'anyOf':[{'minItems':1,'maxItems':2},{'minItems':6,'maxItems':3201646146941205699}]},"
+     "{'items':{'type':'integer'}}]}", "[1,1,1,1,1,1]", 1, 1, 1},
     {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':2.0,'a':10e-1}]", 0, 0, 0},
     {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':1,'a':2}]", 0, 0, 1},
     {"{'type':'array','uniqueItems':true}", "[0,-0.0]", 0, 0, 0},

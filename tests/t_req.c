@@ -797,7 +797,7 @@ static void t_req_bounds(void) {
 
 /* --- records --- */
 
-static const char tr_head[] = "{\"id\":\"batch_req_3_00000000deadbeef\",\"custom_id\":", tr_line[] = ",\"line\":3";
+static const char tr_head[] = "{\"id\":\"batch_req_3_000000000000000000000000deadbeef\",\"custom_id\":", tr_line[] = ",\"line\":3";
 
 /* The record's one line, which is JSON. */
 static void tr__record(const str *got, const char *custom_id, const char *want, const char *what) {
@@ -822,7 +822,7 @@ static void tr__record(const str *got, const char *custom_id, const char *want, 
                             ",\"prompt_tokens_details\":{\"cached_tokens\":4}}}},\"error\":null}"
 
 static void t_req_prints(void) {
-    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1",
+    static const req_origin origin = {.line = 3, .digest = {0, 0xdeadbeef}, .fingerprint = "f", .model_name = "m\"1",
                                       .created = 1700000000, .n_prompt = 9, .n_cached = 4};
     tt_open o;
     if (!tt_open_tiny(&o, &tm_tinies[0], NULL)) return;
@@ -901,7 +901,7 @@ static void t_req_prints(void) {
 
 /* What a chat's answer has beside its content. */
 static void t_req_prints_parts(void) {
-    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1",
+    static const req_origin origin = {.line = 3, .digest = {0, 0xdeadbeef}, .fingerprint = "f", .model_name = "m\"1",
                                       .created = 1700000000, .n_prompt = 9, .n_cached = 4};
     calls_call       calls[] = {{.name = bytes_of("f"), .arguments = bytes_of("{\"a\": 1}"), .id = bytes_of("x")},
                                 {.name = bytes_of("g\""), .arguments = bytes_of("{}"), .id = bytes_of("y")}};
@@ -939,7 +939,7 @@ static void t_req_prints_parts(void) {
 }
 
 static void t_req_prints_error(void) {
-    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef};
+    static const req_origin origin = {.line = 3, .digest = {0, 0xdeadbeef}};
     const req               nobody = {0}, odd = {.custom_id = bytes_of("\xff"), .has_id = true};
     str                     out = {0};
     req_print_error(&nobody, &origin, req_bad_json, "a \"b\"\n\xff", &out);

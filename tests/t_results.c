@@ -6,9 +6,15 @@
 #include "t_lines.h"
 
 static const char *tl_fingerprint, *tl_input;         /* of the records that are made, NULL: none; the file of their lines */
+static bool        tl_old;                            /* they are of an earlier version */
+
+/* The line whose hash and digest are made of this number. */
+static results_line tl_which(uint64_t hash) { return (results_line){{hash, ~hash}, hash}; }
 
 static void tl_add(str *s, uint64_t line, uint64_t hash, const char *id, const char *text) {
-    str_fmt(s, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", (unsigned long long)line, (unsigned long long)hash);
+    str_fmt(s, "{\"id\":\"batch_req_%llu_%016llx", (unsigned long long)line, (unsigned long long)hash);
+    if (!tl_old) str_fmt(s, "%016llx", (unsigned long long)~hash);
+    str_put(s, "\",\"custom_id\":");
     if (id) str_json(s, bytes_of(id));
     else str_put(s, "null");
     if (tl_fingerprint) str_fmt(s, ",\"line\":%llu", (unsigned long long)line);
@@ -49,6 +55,9 @@ static void t_results_record(void) {
         {TL("{\"id\":\"batch_req_1_00000000000000f\",\"custom_id\":null,\"response\":{}}")},
         {TL("{\"id\":\"batch_req_1_00000000000000FF\",\"custom_id\":null,\"response\":{}}")},
         {TL("{\"id\":\"batch_req_1_000000000000000ff\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000ff0000000000000000f\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000ff000000000000000\",\"custom_id\":null,\"response\":{}}")},
+        {TL("{\"id\":\"batch_req_1_00000000000000ff00000000000000FF\",\"custom_id\":null,\"response\":{}}")},
         {TL("{\"id\":\"batch_abc\",\"custom_id\":null,\"response\":{}}")},
         {TL("{\"id\": \"batch_req_1_00000000000000ff\", \"custom_id\": null, \"response\": {}}")},
         {TL("{\"custom_id\":null,\"id\":\"batch_req_1_00000000000000ff\",\"response\":{}}")},
@@ -57,7 +66,7 @@ static void t_results_record(void) {
     str           id = {0};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!CHECKF(results__read((bytes){(const uint8_t *)good[i].text, good[i].n}, &h, &id), "row %zu", i)) continue;
-        CHECKF(h.line == 1 && h.hash == 255 && h.has_id == (good[i].id != NULL) && !h.twice, "row %zu", i);
+        CHECKF(h.line == 1 && h.old && digest_eq(h.digest, (digest){255, 0}) && h.has_id == (good[i].id != NULL) && !h.twice, "row %zu", i);
         CHECKF(id.n == good[i].n_id && (!id.n || !memcmp(id.p, good[i].id, id.n)), "row %zu: custom_id", i);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -69,7 +78,7 @@ static void t_results_record(void) {
     str s = {0};
     tl_add(&s, UINT64_MAX, UINT64_MAX, "x", NULL);
     CHECK(results__read((bytes){(uint8_t *)s.p, s.n - 1}, &h, &id) && h.twice && h.line == UINT64_MAX &&
-          h.hash == UINT64_MAX);
+          !h.old && digest_eq(h.digest, (digest){UINT64_MAX, 0}));
     for (uint32_t c = 1; c < 0x110000; c += c < 0x3000 ? 1 : 997) {           /* characters by code, and as they are */
         char   text[128], want[8];
         bytes  b = {(uint8_t *)text, 0};
@@ -116,7 +125,7 @@ static str tl_whole(const char *path, int n) {
 }
 
 static bool tl_has(results *r, int i) {
-    return results_use_old(r, 0, (uint64_t)i, rng_mix((uint64_t)i), i % 2 == 0);
+    return results_use_old(r, 0, (uint64_t)i, tl_which(rng_mix((uint64_t)i)), i % 2 == 0);
 }
 
 static bool tl_is(const char *path, str want) {
@@ -161,7 +170,7 @@ typedef struct {
 
 static void tl_ask_all(results *r, const tl_ask *ask, size_t n) {
     for (size_t i = 0; i < n; i++)
-        CHECKF(results_use_old(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu",
+        CHECKF(results_use_old(r, 0, ask[i].line, tl_which(ask[i].hash), ask[i].by_id) == ask[i].want, "line %llu, hash %llu",
                (unsigned long long)ask[i].line,
                (unsigned long long)ask[i].hash);
 }
@@ -232,9 +241,9 @@ static void t_results_stale(void) {
         if (!CHECKF(r != NULL, "%s", e.text)) return;
         EQ_INT(r->n_old, turn ? 4 : 6);
         if (!turn) TL_ASK(r, lines);
-        else CHECK(results_use_old(r, 0, 1, 11, false) && results_use_old(r, 0, 2, 20, false) &&
-                   results_use_old(r, 0, 4, 33, true));
-        CHECK(results_use_old(r, 0, 9, 99, true));
+        else CHECK(results_use_old(r, 0, 1, tl_which(11), false) && results_use_old(r, 0, 2, tl_which(20), false) &&
+                   results_use_old(r, 0, 4, tl_which(33), true));
+        CHECK(results_use_old(r, 0, 9, tl_which(99), true));
         str_clear(&want);
         tl_add(&want, 2, 20, NULL, "anew");
         if (!turn) CHECK(results_put(r, str_bytes(&want), &e));
@@ -280,7 +289,7 @@ static void tl_two(const char *name) {
 static bool tl_two_move(const char *path, err_t *e) {
     results *r = tl_open(path, true, e);
     if (!CHECKF(r != NULL, "%s", e->text)) return false;
-    CHECK(results_use_old(r, 0, 1, 11, false));
+    CHECK(results_use_old(r, 0, 1, tl_which(11), false));
     const bool ok = results_move_stale(r, e);
     return results_close(r, &(err_t){0}) && ok;
 }
@@ -811,7 +820,7 @@ static void t_results_forget(void) {
     EQ_INT(r->n_old_failed, 2);
     CHECK(results_forget_failed(r, &e) && r->n_old == 3 && !r->n_old_failed && tl_is(path, all));
     CHECK(access(tl_path("forget.jsonl.stale"), F_OK) != 0);
-    CHECK(tl_has(r, 1) && !results_use_old(r, 0, 9, rng_mix(9), false));
+    CHECK(tl_has(r, 1) && !results_use_old(r, 0, 9, tl_which(rng_mix(9)), false));
     CHECK(results_forget_failed(r, &e) && results_move_stale(r, &e));
     CHECK(tl_is(path, (str){(char *)(uintptr_t)first.p, first.n, 0}));
     CHECK(results_put(r, first, &e) && results_put_head(r, bytes_of("{"), &e) && results_close(r, &e));
@@ -822,10 +831,55 @@ static void t_results_forget(void) {
     str_drop_all(&all, &s, &twice);
 }
 
+/* Records of earlier versions, which have a hash of 64 bits, and files in which records of both versions stand. */
+static void t_results_old(void) {
+    const char *path[2] = {tl_path("old0"), tl_path("old1")}, *to = tl_path("old.merged");
+    str         s = {0}, both = {0};
+    err_t       e = {0};
+    tl_old = true;
+    t_results_ids();
+    t_results_stale();
+    t_results_merge();
+    for (int i = 1; i <= 4; i++) {                    /* lines 1, 2 and 4 old, 2, 3 and 4 new */
+        tl_old = true;
+        if (i != 3) tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : "id", i == 4 ? NULL : "t");
+        if (i < 3) tl_add(&both, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : "id", "t");
+    }
+    tl_old = false;
+    tl_file("old0", s.p, s.n);
+    CHECK(results_is_old(path[0]));
+    str_clear(&s);
+    for (int i = 2; i <= 4; i++) {
+        tl_add(&s, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : "id", "t");
+        if (i > 2) tl_add(&both, (uint64_t)i, rng_mix((uint64_t)i), i % 2 ? NULL : "id", "t");
+    }
+    tl_file("old1", s.p, s.n);
+    CHECK(!results_is_old(path[1]) && !results_is_old(tl_path("absent")));
+    CHECKF(tl_merge(path, 2, to, &e) && tl_is(to, both), "%s", e.text);
+    str_clear(&s);
+    tl_add(&s, 1, 0, NULL, "u");
+    tl_file("old1", s.p, s.n);
+    CHECK(!tl_merge(path, 2, to, &e) && strstr(e.text, "two records of line 1 have different answers (batch_req_1_"));
+
+    unlink(tl_path("old.jsonl"));
+    results *r = tl_open(tl_path("old.jsonl"), false, &e);   /* writes the header */
+    CHECK(results_close(r, &e));
+    tl_file("old.jsonl", both.p, both.n);
+    r = tl_open(tl_path("old.jsonl"), true, &e);
+    if (!CHECKF(r != NULL, "%s", e.text)) return;
+    const results_line one = tl_which(rng_mix(1)), three = tl_which(rng_mix(3));
+    CHECK(!results_use_old(r, 0, 3, (results_line){{0}, three.was}, false));      /* a hash answers no record of this version */
+    CHECK(!results_use_old(r, 0, 1, (results_line){one.is, 0}, false));
+    CHECK(results_use_old(r, 0, 1, one, false) && results_use_old(r, 0, 3, three, false));
+    CHECK(results_close(r, &e));
+    str_drop_all(&s, &both);
+}
+
 static const t_case t_results_cases[] = {
     {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
     {"results torn", "a file that is cut at any byte keeps its complete records and can be resumed", t_results_torn},
     {"results ids", "a record is found by its line's content, without a custom_id also by its number; a duplicate id is found", t_results_ids},
+    {"results old", "records of earlier versions are found by their hash, merged, and never taken for others", t_results_old},
     {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number",
      t_results_stale},
     {"results mode", "header, new file and FILE.stale are open to nobody who may not read the results", t_results_mode},
