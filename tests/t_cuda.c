@@ -223,7 +223,7 @@ static void tc_split_case(tp_case *c, uint32_t type, int n, int nr, int nt, floa
  * a factor. */
 static void t_cuda_split(void) {
     static const int     ns[] = {256, 352, 1024}, nts[] = {1, 3, 8, 9, 30}, nr[] = {19, 33, 16};
-    static const int32_t idx[] = {5, 0, 5, 31, 2, 2, 7, 19, 1, 30, 11, 3, 3, 8, 4, 12, 6, 9, 10, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23, 24};
+    static const int32_t idx[30] = {5, 0, 5, 31, 2, 2, 7, 19, 1, 30, 11, 3, 3, 8, 4, 12, 6, 9, 10, 13, 14, 15, 16};
     uint8_t              split[32];
     tp_case              c;
     tp_new(&c);
@@ -412,7 +412,8 @@ static void t_cuda_barriers(void) {
     tp_new(&c);
     k_init("scalar");
     tc_long(&c, 2 * K_CUDA_PARK + 9);
-    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 5);     /* two for each K_CUDA_PARK blocks but the first */
+    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 5);     /* two for each K_CUDA_PARK blocks, one the first
+                                                                                  * time */
     tc_weights(&c, K_Q4_K, 512, 33, -1);
     tc_far_acts(&c, 512, TQ_COLS, 5, split);
     for (int many = 0; many < 2; many++) {
@@ -420,7 +421,7 @@ static void t_cuda_barriers(void) {
         c.q.a.nt = nt;
         k_mul_rows(K_Q4_K, c.q.w, c.q.row_bytes, 33, 512, &c.q.a, c.q.want, 33, c.q.scratch);
         tc_many = many;
-        /* one for the terms, or one for the list and three for two blocks; two to find columns, two each time that slots are filled */
+        /* one for the terms, or one for the list and three for two blocks; two to find columns, two whenever slots are filled */
         tc_barriers(&c, K_Q4_K, 512, 33, nt, many ? 10 : 5);
     }
     tc_many = false;

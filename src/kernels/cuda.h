@@ -33,10 +33,10 @@
  * which it decodes the strip once. The codes of the columns go through shared memory, block of 256 after block, whose terms a
  * lane adds in order.
  *
- * FAR VALUES  Results of rows with outliers get their far values after the product, as in [far]. The columns of the matrix where
- * some row of activations has one are found for K__CUDA_FAR_BLOCKS blocks at a time. K__CUDA_FAR_SLOTS of these columns at a time
- * are dequantised into shared memory, with the far values of all rows of activations there; then each thread adds, in rising order
- * of the columns, to results of its own in y.
+ * FAR VALUES  Results of rows with outliers get their far values after the product, as in [far]. Columns of the matrix where any
+ * row of activations has one are found for K__CUDA_FAR_BLOCKS blocks at a time. K__CUDA_FAR_SLOTS of them at a time are
+ * dequantised to shared memory, beside the far values of all rows of activations there. Then each thread adds to results of its
+ * own in y, in rising order of the columns. A factor of the matrix comes last.
  *
  * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
  *
@@ -597,11 +597,13 @@ K_CUDA_FN void k__cuda_put(const k_cuda_mul *m, const k__cuda_piece *part, const
 }
 
 /* The weight of row r of a strip in column k, as dequantising computes it. */
-K_CUDA_FN float k__cuda_weight(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, int r, int k) {
-    const int       in_unit = k % (64 * segs), at = r / 8 * 4 + k % 64 / 16, lane = r % 8 * 4 + k / 4 % 4, lines = k__head_lines(head),
-                    group = in_unit / k__cuda_group(head);
+K_CUDA_FN float k__cuda_weight(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, int r,
+                               int k) {
+    const int       in_unit = k % (64 * segs), group = in_unit / k__cuda_group(head), lines = k__head_lines(head);
+    const int       at = r / 8 * 4 + k % 64 / 16, lane = r % 8 * 4 + k / 4 % 4;          /* register and lane */
     const uint8_t  *unit = strip + (size_t)(k / (64 * segs)) * (size_t)k__cuda_unit(bits, segs, head);
-    const uint8_t  *codes = unit + (head <= K__HEAD_ONE ? 64 * lines : 0), *h = unit + (head <= K__HEAD_ONE ? 0 : 128 * bits * segs);
+    const uint8_t  *codes = head <= K__HEAD_ONE ? unit + 64 * lines : unit,
+                   *h = head <= K__HEAD_ONE ? unit : unit + 128 * bits * segs;
     const uint32_t *v = (const uint32_t *)(const void *)(h + k__cuda_head_at(head, r, 0));
     uint32_t        u = 0;
     K_CUDA_UNROLL for (int b = 1; b <= 8; b *= 2) {
