@@ -129,8 +129,6 @@ typedef struct {
     const int32_t  *idx;                                 /* [nt] rows of the arrays; NULL: 0, 1, ... */
     int             rest;                                /* rows from a split one to that of its outliers */
     int             nt;                                  /* rows of the product */
-    int             gaps;                                /* whether most blocks have scale 0: skip them */
-    int             spare;                               /* no padding: a GPU's kernels take it as an argument */
 } k_acts;
 
 /* The number format of the activations that weights of a type are multiplied with. */
@@ -266,7 +264,7 @@ typedef struct {
 
 /* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr +
  * 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to
- * 16; rows of floats to the size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
+ * 16; rows of floats to the size of a float, a.q to 4; a.ldq is a multiple of 4. */
 typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */

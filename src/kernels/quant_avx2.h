@@ -359,7 +359,6 @@ K__IN_AVX2 void k__int_terms_avx2(int T, int steps, int min_group, const k__pane
 K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first, int end,
                                  float (*y)[K__STRIP]) {
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         __m256i       isum[K__TILE];
         const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -378,7 +377,6 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel
 K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first,
                                    int end, float (*y)[K__STRIP]) {
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         __m256i       isum[2][K__TILE];
         const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -413,7 +411,6 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
                                    const k__cols *x, int first, int end, float (*y)[K__STRIP]) {
     const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         __m256         f[K__TILE];
         const int8_t  *q[K__TILE];
         const int16_t *sum[K__TILE];

@@ -508,7 +508,6 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
                               k__ahead *ahead, float (*y)[K__STRIP]) {
     const bool low = by == K__BY_BOUND && !has_min;     /* signed scales in lower words */
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
         __m512i       sums[K__TILE][2];
         __m512i     (*sum)[2] = sums;
@@ -578,7 +577,6 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
                                 k__ahead *ahead, float (*y)[K__STRIP]) {
     const bool can = T > K__TILE_REGS && group == 32 && !has_min;
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
         _Alignas(32) float   asum[K__TILE][8];
         __m512        sums[K__TILE][2];

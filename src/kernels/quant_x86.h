@@ -37,7 +37,6 @@ typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
     int            bound;                             /* k__tiles.bound of the tiles that multiply them */
-    bool           gaps;                              /* as in k_acts */
     const int8_t  *q[K__COLS];                        /* [nb][K_SUPER] codes of each column */
     const k_sums  *sum[K__COLS];                      /* [nb] */
     const float   *d[K__COLS];                        /* [nb], and that of the tail */
@@ -49,7 +48,6 @@ static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
     x->n = count;
     x->nb = n / K_SUPER;
     x->tail = n % K_SUPER;
-    x->gaps = a->gaps;
     for (int c = 0; c < count; c++) {
         size_t row = (size_t)k__row_of(a, t0 + c);
         x->q[c] = a->q + row * a->ldq;
@@ -67,14 +65,6 @@ static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__co
 }
 static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
     return b < x->nb ? x->sum[c][b].of16 : x->tsum[c].of16;
-}
-
-/* Whether block b is zero in all n columns of a tile. */
-static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int n, int b) {
-    if (!x->gaps) return false;
-    for (int t = 0; t < n; t++)
-        if (x->d[t][b] != 0) return false;
-    return true;
 }
 
 /* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of
