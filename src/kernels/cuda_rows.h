@@ -344,7 +344,10 @@ K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
         if (units[i] <= most) some += units[i], count += in;
     some = k__cuda_total(some);
     const int above = k__far_above(some, k__cuda_total(count));
-    K_CUDA_UNROLL for (int i = 0; i < 8; i++) far[i] = units[i] > above ? v[i] : 0.0f;
+    count = 0;
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) count += units[i] > above;
+    const bool few = k__cuda_total(count) <= n / 8;
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) far[i] = few && units[i] > above ? v[i] : 0.0f;
 }
 
 /* Blocks that are sums of two become two; the second is zero for the others. A lane reads what it wrote, but for the scales. */
