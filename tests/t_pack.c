@@ -239,7 +239,7 @@ static void tp_gather(void) {
 static void t_pack_gather(void) { tq_tiles(false, tp_gather); }
 static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 
-/* Rows with outliers, which are two columns each, in few columns and in many: what k_mul_rows makes of them. */
+/* Rows with outliers, few and many: what k_mul_rows makes of them. */
 static void tp_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
     static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 9, 33, 64};
