@@ -188,7 +188,7 @@ static void t_cuda_gather(void) {
 /* `rows` quantised rows, of which every fourth has no far values; the others have up to `most` in a block. */
 static void tc_far_acts(tp_case *c, int n, int rows, int most, uint8_t *split) {
     const int ldq = (n + 255) & ~255;
-    c->q.q = mem_grow(c->q.q, 2 * (size_t)(rows * ldq), 1);
+    c->q.q = mem_grow(c->q.q, 3 * (size_t)(rows * ldq), 1);
     c->q.sum = mem_grow(c->q.sum, 2 * (size_t)(rows * ldq / 256), sizeof(k_sums));
     c->q.d = mem_grow(c->q.d, 2 * (size_t)(rows * ldq / 256), 4);
     c->q.a = (k_acts){.q = c->q.q, .ldq = (size_t)ldq, .sum = c->q.sum, .d = c->q.d, .ldd = (size_t)ldq / 256, .split = split,

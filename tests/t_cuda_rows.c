@@ -151,7 +151,7 @@ static bool tr_same(const tr_case *c) {
         const size_t    rows = (size_t)a->rows, sums = 2 * rows * (a->ldq / 256);
         same = same && tq_same(a->x, g->x, (int)(rows * a->ldx));
         same = same && (!a->h || !memcmp(a->h, g->h, rows * a->ldx * 2));
-        same = same && (!a->q || (!memcmp(a->q, g->q, 2 * rows * a->ldq) && !memcmp(a->sum, g->sum, sums * sizeof *a->sum)));
+        same = same && (!a->q || (!memcmp(a->q, g->q, 2 * rows * a->ldq) && !memcmp(a->sum, g->sum, sums / 2 * sizeof *a->sum)));
         same = same && (!a->d || (tq_same(a->d, g->d, (int)sums) && !memcmp(a->split, g->split, rows)));
     }
     return same;

@@ -360,38 +360,6 @@ static void top_take(str *to, const dev_gpus *on, const void *from, size_t n) {
     mem_free(at);
 }
 
-/* The far values of the split rows of a, as floats for all columns, since CPU and GPU keep them in different forms: a list, or codes
- * and scales. */
-static void top_far(str *to, const dev_acts *a, const dev_gpus *on, size_t width) {
-    const size_t rows = (size_t)a->rows, ldd = a->ldq / 256;
-    str          split = {0}, q = {0}, sum = {0}, d = {0};
-    float       *far = mem_new(width, sizeof *far);
-    top_take(&split, on, a->split, rows);
-    top_take(&q, on, a->q + rows * a->ldq, rows * a->ldq);
-    top_take(&sum, on, a->sum + rows * ldd, rows * ldd * sizeof *a->sum);
-    top_take(&d, on, a->d + rows * ldd, rows * ldd * sizeof *a->d);
-    for (size_t r = 0; r < rows; r++) {
-        struct { int32_t k; float v; } one;           /* k__far of [far] */
-        int32_t n;
-        if (split.p[r] != 1) continue;                /* no row that was formed */
-        memset(far, 0, width * sizeof *far);
-        memcpy(&n, sum.p + r * ldd * sizeof *a->sum, sizeof n);
-        for (int32_t i = 0; !on && i < n; i++) {
-            memcpy(&one, q.p + r * a->ldq + (size_t)i * sizeof one, sizeof one);
-            far[one.k] = one.v;
-        }
-        for (size_t k = 0; on && k < width; k++) {
-            float scale;
-            memcpy(&scale, d.p + (r * ldd + k / 256) * sizeof scale, sizeof scale);
-            if (q.p[r * a->ldq + k]) far[k] = scale * (float)(int8_t)q.p[r * a->ldq + k];
-        }
-        str_add(to, (char *)far, width * sizeof *far);
-    }
-    mem_free(far);
-    str *all[] = {&split, &q, &sum, &d};
-    for (int i = 0; i < 4; i++) mem_free(all[i]->p);
-}
-
 /* What the outputs hold, wherever that is, and all blocks. */
 static str top_result(const top_rig *r) {
     str got = {0};
@@ -401,11 +369,10 @@ static str top_result(const top_rig *r) {
         for (size_t row = 0; a->x && row < rows; row++) top_take(&got, r->on, a->x + row * a->ldx, width * sizeof *a->x);
         for (size_t row = 0; a->h && row < rows; row++) top_take(&got, r->on, a->h + row * a->ldx, width * sizeof *a->h);
         if (!a->q) continue;
-        top_take(&got, r->on, a->q, rows * a->ldq);
+        top_take(&got, r->on, a->q, 2 * rows * a->ldq);
         top_take(&got, r->on, a->sum, sums * sizeof *a->sum);
-        top_take(&got, r->on, a->d, sums * sizeof *a->d);
+        top_take(&got, r->on, a->d, 2 * sums * sizeof *a->d);
         top_take(&got, r->on, a->split, rows);
-        top_far(&got, a, r->on, width);
     }
     uint8_t *block = r->n_blocks ? mem_new(r->mem.block_bytes, 1) : NULL;
     for (int k = 0; k < r->n_blocks; k++) {

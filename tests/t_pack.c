@@ -247,7 +247,7 @@ static void tp_split(void) {
     uint8_t               split[TQ_COLS];
     tp_case               c;
     tp_new(&c);
-    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q.q = mem_grow(c.q.q, 3 * TQ_COLS * TQ_N, 1);
     c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -469,7 +469,7 @@ static void tq_split(void) {
     uint8_t               split[TQ_COLS];
     tq_case               c;
     tq_new(&c);
-    c.q = mem_grow(c.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q = mem_grow(c.q, 3 * TQ_COLS * TQ_N, 1);
     c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)

@@ -346,7 +346,7 @@ K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
     const int above = k__far_above(some, k__cuda_total(count));
     count = 0;
     K_CUDA_UNROLL for (int i = 0; i < 8; i++) count += units[i] > above;
-    const bool few = k__cuda_total(count) <= n / 8;
+    const bool few = k__cuda_total(count) < n / 8;
     K_CUDA_UNROLL for (int i = 0; i < 8; i++) far[i] = few && units[i] > above ? v[i] : 0.0f;
 }
 

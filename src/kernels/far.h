@@ -11,8 +11,7 @@ enum {
     K__FAR_STEP  = 128                                /* rows of weights at a time */
 };
 
-/* A far value of column k. The row `rest` rows after a split one is not one of codes: its codes are the list of the far values, in
- * rising order, at most one for 8 codes, and its first sum is their number. */
+/* A far value of column k. */
 typedef struct {
     int32_t k;
     float   v;
@@ -23,13 +22,11 @@ typedef struct {
     int           n;
 } k__far_list;
 
-/* The list that belongs to row `row` of a. */
+/* The list of row `row` of a: an entry whose k is their number, then the far values in rising order, fewer than one for 8 codes. It
+ * lies where the codes of row `row` + 2 rest would be. */
 K__BODY k__far_list k__far_of(const k_acts *a, int row) {
-    k__far_list l = {(const k__far *)(const void *)(a->q + (size_t)(row + a->rest) * a->ldq), 0};
-    int32_t     n;
-    memcpy(&n, &a->sum[(size_t)(row + a->rest) * a->ldd], sizeof n);
-    l.n = n;
-    return l;
+    const k__far *head = (const k__far *)(const void *)(a->q + ((size_t)row + 2 * (size_t)a->rest) * a->ldq);
+    return (k__far_list){head + 1, head->k};
 }
 
 /* Rows of one matrix, in file order or packed. */

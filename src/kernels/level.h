@@ -212,34 +212,49 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
 
 /* --- rows with outliers: [far] --- */
 
-/* Quantises a block again without its far values, which are added to the list: integers from -127 to 127 times a scale, so that
- * GPUs may keep them as codes. What this leaves of them stays. */
-static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *sum, float *d, k__far *list, int32_t *n) {
+/* Where the far values of a row go: codes and scales of whole blocks, which are zeros before, and the list. */
+typedef struct {
+    int8_t *q;                                        /* [n] */
+    float  *d;                                        /* [(n + 255)/256] */
+    k__far *list;                                     /* [n/8], the first is their number */
+} k__far_to;
+
+/* Quantises the block of column k on again without its far values. What rounding leaves of these stays in it. */
+static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *sum, float *d, const k__far_to *to) {
     float     near[K_SUPER], amax = 0;
     uint8_t   at[K_SUPER];
     const int count = g_k_level->far_act(x, len, at);
-    if (count > len / 8) return;
+    if (count >= len / 8) return;
     memcpy(near, x, (size_t)len * sizeof *near);
     for (int i = 0; i < count; i++) amax = k__farther(amax, fabsf(x[at[i]]));
     const float inv = k__act_inverse(amax), scale = k__act_scale(amax, false);
+    to->d[k / K_SUPER] = scale;
     for (int i = 0; i < count; i++) {
-        const float v = scale * (float)k__act_code(x[at[i]], inv);
+        const int8_t code = k__act_code(x[at[i]], inv);
+        const float  v = scale * (float)code;
         near[at[i]] = x[at[i]] - v;
-        if (v != 0) list[(*n)++] = (k__far){k + at[i], v};
+        to->q[k + at[i]] = code;
+        if (code) to->list[++to->list->k] = (k__far){k + at[i], v};
     }
     g_k_level->quant_act(near, len, q, sum, d);
 }
 
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
     const size_t at = (size_t)rest * ldq;
-    k__far      *list = (k__far *)(void *)(q + at);
-    int32_t      n_far = 0;
+    const k__far_to to = {q + at, d + at / K_SUPER, (k__far *)(void *)(q + 2 * at)};
+    bool         split = false;
     for (int k = 0, b = 0; k < n; k += K_SUPER, b++) {
         const int len = n - k < K_SUPER ? n - k : K_SUPER, all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
-        if (k__peaked(all, len, d[b])) k__quant_apart(x + k, k, len, q + k, sum + b, d + b, list, &n_far);
+        if (!k__peaked(all, len, d[b])) continue;
+        if (!split) {
+            memset(to.q, 0, (size_t)n);
+            memset(to.d, 0, ((size_t)n + K_SUPER - 1) / K_SUPER * sizeof *to.d);
+            to.list->k = 0;
+            split = true;
+        }
+        k__quant_apart(x + k, k, len, q + k, sum + b, d + b, &to);
     }
-    if (n_far) memcpy(sum + at / K_SUPER, &n_far, sizeof n_far);
-    return n_far > 0;
+    return split;
 }
 
 /* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
