@@ -22,8 +22,8 @@ typedef struct {
     int           n;
 } k__far_list;
 
-/* The list of row `row` of a: an entry whose k is their number, then the far values in rising order, fewer than one for 8 codes. It
- * lies where the codes of row `row` + 2 rest would be. */
+/* The list of row `row` of a: an entry whose k is their number, then the far values in rising order, fewer than one for 8 codes.
+ * It lies where the codes of row `row` + 2 rest would be. */
 K__BODY k__far_list k__far_of(const k_acts *a, int row) {
     const k__far *head = (const k__far *)(const void *)(a->q + ((size_t)row + 2 * (size_t)a->rest) * a->ldq);
     return (k__far_list){head + 1, head->k};
@@ -75,7 +75,8 @@ static float k__far_at(uint32_t type, const uint8_t *p, int k) {
     case K_Q4_K: {
         const block_q4_K *b = (const block_q4_K *)p;
         k__far_scale_q4_K(b->scales, i / 32, &sc, &mn);
-        return k_f16_to_f32(b->d) * (float)sc * (float)(b->qs[i / 64 * 32 + i % 32] >> nibble & 15) - k_f16_to_f32(b->dmin) * (float)mn;
+        const int q = b->qs[i / 64 * 32 + i % 32] >> nibble & 15;
+        return k_f16_to_f32(b->d) * (float)sc * (float)q - k_f16_to_f32(b->dmin) * (float)mn;
     }
     case K_Q5_K: {
         const block_q5_K *b = (const block_q5_K *)p;
@@ -115,9 +116,8 @@ typedef struct {
 K__BODY k__far_place k__far_find(const k__form *f, const uint8_t *strip, int k) {
     const int      width = 64 * f->segs;
     const uint8_t *unit = strip + (size_t)(k / width) * k__unit_bytes(f);
-    k__far_place   p = {unit + k__codes_at(f) + (size_t)(k % width / 64) * (size_t)(128 * f->bits), unit + k__head_at(f), k % 64 / 4,
-                        k % 4, k % width};
-    return p;
+    return (k__far_place){.codes = unit + k__codes_at(f) + (size_t)(k % width / 64) * (size_t)(128 * f->bits),
+                          .head = unit + k__head_at(f), .line = k % 64 / 4, .byte = k % 4, .in_unit = k % width};
 }
 
 /* Column k of `rows` packed rows; strip: bytes of 16 rows. Writes whole strips. */
@@ -129,7 +129,8 @@ static void k_far_column_ref(uint32_t type, const uint8_t *w, size_t strip, int 
         const int          v = k__far_code(f->bits, p.codes, p.line, 4 * (r % K_PACK_ROWS) + p.byte);
         k__unpacked        u;
         k__head_get(f, p.head, 0, r % K_PACK_ROWS, &u);
-        to[r] = k__far_weight(ty, &u, p.in_unit / (ty->kind == K_KIND_INT ? 16 : ty->group), f->values ? f->values[v & 15] : v - f->off);
+        to[r] = k__far_weight(ty, &u, p.in_unit / (ty->kind == K_KIND_INT ? 16 : ty->group),
+                              f->values ? f->values[v & 15] : v - f->off);
     }
 }
 
@@ -166,6 +167,9 @@ K__SHARED_512 void k_far_add_avx512(k__far_cols col, const uint8_t *slot, k__far
         k__far_add512(1, col, r, slot, far, (__mmask16)(rows - r >= 16 ? 0xffff : (1 << (rows - r)) - 1), y);
 }
 
+/* low + high * 2^by. */
+K__IN_512 __m512i k__far_or512(__m512i low, __m512i high, unsigned by) { return _mm512_or_si512(low, _mm512_slli_epi32(high, by)); }
+
 /* Bits `at` and above of the lanes of a line. */
 K__IN_512 __m512i k__far_bits512(const uint8_t *p, int at, int mask) {
     return _mm512_and_si512(_mm512_srl_epi32(k__ld512(p), _mm_cvtsi32_si128(at)), _mm512_set1_epi32(mask));
@@ -181,9 +185,8 @@ K__IN_512 __m512 k__far_int512(int head, float factor, const uint8_t *h, int in_
     case K__HEAD_MIN6:
         sc = k__far_bits512(h + g / 4 * 64, g % 4 * 8, 63);
         if (g < 4) mn = k__far_bits512(h + 128, g * 8, 63);
-        else
-            mn = _mm512_or_si512(_mm512_or_si512(k__far_bits512(h, g % 4 * 8 + 6, 3), _mm512_slli_epi32(k__far_bits512(h + 64, g % 4 * 8 + 6, 3), 2)),
-                                 _mm512_slli_epi32(k__far_bits512(h + 128, g % 4 * 8 + 6, 3), 4));
+        else mn = k__far_or512(k__far_or512(k__far_bits512(h, g % 4 * 8 + 6, 3), k__far_bits512(h + 64, g % 4 * 8 + 6, 3), 2),
+                               k__far_bits512(h + 128, g % 4 * 8 + 6, 3), 4);
         has_min = true;
         break;
     case K__HEAD_MIN4:
@@ -196,11 +199,11 @@ K__IN_512 __m512 k__far_int512(int head, float factor, const uint8_t *h, int in_
         sc = _mm512_srai_epi32(sc, 24);
         break;
     case K__HEAD_S6:
-        sc = _mm512_or_si512(k__far_bits512(h + g16 / 8 * 64, g16 % 8 * 4, 15), _mm512_slli_epi32(k__far_bits512(h + 128, 2 * g16, 3), 4));
+        sc = k__far_or512(k__far_bits512(h + g16 / 8 * 64, g16 % 8 * 4, 15), k__far_bits512(h + 128, 2 * g16, 3), 4);
         sc = _mm512_sub_epi32(sc, _mm512_set1_epi32(32));
         break;
     case K__HEAD_S6X2:
-        sc = _mm512_or_si512(k__far_bits512(h, 4 * g, 15), _mm512_slli_epi32(k__far_bits512(h + 64, 2 * g, 3), 4));
+        sc = k__far_or512(k__far_bits512(h, 4 * g, 15), k__far_bits512(h + 64, 2 * g, 3), 4);
         sc = _mm512_sub_epi32(sc, _mm512_set1_epi32(32));
         d = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(k__ld512(h + last), 16)));
         d = _mm512_mul_ps(d, _mm512_set1_ps(factor));
@@ -230,8 +233,8 @@ K__IN_512 __m512 k__far_scale512(int head, int segs, const uint8_t *h, int in_un
     return head == K__HEAD_F16M ? _mm512_add_ps(w, _mm512_cvtph_ps(k__ld256(h + 64 + 32 * g))) : w;
 }
 
-K__IN_512 void k__far_column512(int bits, int segs, int head, int off, float factor, const int8_t *table, k__far_place p, size_t strip,
-                                int rows, float *to) {
+K__IN_512 void k__far_column512(int bits, int segs, int head, int off, float factor, const int8_t *table, k__far_place p,
+                                size_t strip, int rows, float *to) {
     const int     i = p.line, byte = 8 * p.byte;
     const __m512i values = table ? _mm512_cvtepi8_epi32(k__ld128(table)) : _mm512_setzero_si512();
     for (int r = 0; r < rows; r += K_PACK_ROWS, p.codes += strip, p.head += strip) {
@@ -239,10 +242,8 @@ K__IN_512 void k__far_column512(int bits, int segs, int head, int off, float fac
         if (bits == 8) u = k__far_bits512(p.codes + 64 * i, byte, 255);
         else {
             if (bits & 4) u = k__far_bits512(p.codes + k__plane4(bits, i), byte + i / 8 * 4, 15);
-            if (bits & 2)
-                u = _mm512_or_si512(u, _mm512_slli_epi32(k__far_bits512(p.codes + k__plane2(bits, i), byte + i % 4 * 2, 3), (unsigned)bits & 4));
-            if (bits & 1)
-                u = _mm512_or_si512(u, _mm512_slli_epi32(k__far_bits512(p.codes + k__plane1(i), byte + i % 8, 1), (unsigned)bits & 6));
+            if (bits & 2) u = k__far_or512(u, k__far_bits512(p.codes + k__plane2(bits, i), byte + i % 4 * 2, 3), (unsigned)bits & 4);
+            if (bits & 1) u = k__far_or512(u, k__far_bits512(p.codes + k__plane1(i), byte + i % 8, 1), (unsigned)bits & 6);
         }
         if (table) u = _mm512_permutexvar_epi32(u, values);
         else if (off) u = _mm512_sub_epi32(u, _mm512_set1_epi32(off));
@@ -277,7 +278,8 @@ K__SHARED_AVX2 void k_far_add_avx2(k__far_cols col, const uint8_t *slot, k__far_
     }
     for (; rows - r >= 8; r += 8) {
         __m256 s = _mm256_loadu_ps(y + r);
-        for (const k__far *e = far.of; e < end; e++) s = _mm256_fmadd_ps(_mm256_set1_ps(e->v), _mm256_load_ps(col[slot[e->k]] + r), s);
+        for (const k__far *e = far.of; e < end; e++)
+            s = _mm256_fmadd_ps(_mm256_set1_ps(e->v), _mm256_load_ps(col[slot[e->k]] + r), s);
         _mm256_storeu_ps(y + r, s);
     }
     for (; r < rows; r++) {
@@ -285,6 +287,11 @@ K__SHARED_AVX2 void k_far_add_avx2(k__far_cols col, const uint8_t *slot, k__far_
         for (const k__far *e = far.of; e < end; e++) s = _mm_fmadd_ss(_mm_set_ss(e->v), _mm_set_ss(col[slot[e->k]][r]), s);
         y[r] = _mm_cvtss_f32(s);
     }
+}
+
+/* low + high * 2^by. */
+K__IN_AVX2 __m256i k__far_or8(__m256i low, __m256i high, int by) {
+    return _mm256_or_si256(low, _mm256_sll_epi32(high, _mm_cvtsi32_si128(by)));
 }
 
 /* Bits `at` and above of eight lanes of a line. */
@@ -303,9 +310,8 @@ K__IN_AVX2 __m256 k__far_int8(const k__form *f, const uint8_t *h, int in_unit, i
     case K__HEAD_MIN6:
         sc = k__far_bits8(h + g / 4 * 64, g % 4 * 8, 63);
         if (g < 4) mn = k__far_bits8(h + 128, g * 8, 63);
-        else
-            mn = _mm256_or_si256(_mm256_or_si256(k__far_bits8(h, g % 4 * 8 + 6, 3), _mm256_slli_epi32(k__far_bits8(h + 64, g % 4 * 8 + 6, 3), 2)),
-                                 _mm256_slli_epi32(k__far_bits8(h + 128, g % 4 * 8 + 6, 3), 4));
+        else mn = k__far_or8(k__far_or8(k__far_bits8(h, g % 4 * 8 + 6, 3), k__far_bits8(h + 64, g % 4 * 8 + 6, 3), 2),
+                             k__far_bits8(h + 128, g % 4 * 8 + 6, 3), 4);
         has_min = true;
         break;
     case K__HEAD_MIN4:
@@ -317,11 +323,11 @@ K__IN_AVX2 __m256 k__far_int8(const k__form *f, const uint8_t *h, int in_unit, i
         sc = _mm256_srai_epi32(_mm256_sll_epi32(k__ld256(h + g16 / 4 * 64), _mm_cvtsi32_si128(24 - g16 % 4 * 8)), 24);
         break;
     case K__HEAD_S6:
-        sc = _mm256_or_si256(k__far_bits8(h + g16 / 8 * 64, g16 % 8 * 4, 15), _mm256_slli_epi32(k__far_bits8(h + 128, 2 * g16, 3), 4));
+        sc = k__far_or8(k__far_bits8(h + g16 / 8 * 64, g16 % 8 * 4, 15), k__far_bits8(h + 128, 2 * g16, 3), 4);
         sc = _mm256_sub_epi32(sc, _mm256_set1_epi32(32));
         break;
     case K__HEAD_S6X2: {
-        sc = _mm256_or_si256(k__far_bits8(h, 4 * g, 15), _mm256_slli_epi32(k__far_bits8(h + 64, 2 * g, 3), 4));
+        sc = k__far_or8(k__far_bits8(h, 4 * g, 15), k__far_bits8(h + 64, 2 * g, 3), 4);
         sc = _mm256_sub_epi32(sc, _mm256_set1_epi32(32));
         __m256i f16 = _mm256_srli_epi32(k__ld256(h + last), 16);
         f16 = _mm256_permute4x64_epi64(_mm256_packus_epi32(f16, f16), 0xd8);
@@ -360,14 +366,13 @@ K__SHARED_AVX2 void k_far_column_avx2(uint32_t type, const uint8_t *w, size_t st
         if (bits == 8) u = k__far_bits8(codes + 64 * i, byte, 255);
         else {
             if (bits & 4) u = k__far_bits8(codes + k__plane4(bits, i), byte + i / 8 * 4, 15);
-            if (bits & 2)
-                u = _mm256_or_si256(u, _mm256_sll_epi32(k__far_bits8(codes + k__plane2(bits, i), byte + i % 4 * 2, 3), _mm_cvtsi32_si128(bits & 4)));
-            if (bits & 1)
-                u = _mm256_or_si256(u, _mm256_sll_epi32(k__far_bits8(codes + k__plane1(i), byte + i % 8, 1), _mm_cvtsi32_si128(bits & 6)));
+            if (bits & 2) u = k__far_or8(u, k__far_bits8(codes + k__plane2(bits, i), byte + i % 4 * 2, 3), bits & 4);
+            if (bits & 1) u = k__far_or8(u, k__far_bits8(codes + k__plane1(i), byte + i % 8, 1), bits & 6);
         }
         u = f->values ? _mm256_i32gather_epi32(values, u, 4) : _mm256_sub_epi32(u, _mm256_set1_epi32(f->off));
         const __m256 q = _mm256_cvtepi32_ps(u);
-        _mm256_storeu_ps(to + r, f->head <= K__HEAD_ONE ? k__far_int8(f, head, p.in_unit, at, q) : k__far_scale8(f, head, p.in_unit, at, q));
+        _mm256_storeu_ps(to + r, f->head <= K__HEAD_ONE ? k__far_int8(f, head, p.in_unit, at, q)
+                                                        : k__far_scale8(f, head, p.in_unit, at, q));
     }
 }
 #endif

@@ -268,7 +268,8 @@ static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float
 /* Column k of rows r .. r + nr, dequantised. */
 static void k__far_column(const k__weights *w, int r, int nr, int k, float to[K__FAR_STEP]) {
     if (!w->row_bytes) {
-        g_k_level->far_column(w->type, w->data + k_pack_at(w->type, r, w->n), k_pack_bytes(w->type, K_PACK_ROWS, w->n), nr, k, to);
+        const size_t strip = k_pack_bytes(w->type, K_PACK_ROWS, w->n);
+        g_k_level->far_column(w->type, w->data + k_pack_at(w->type, r, w->n), strip, nr, k, to);
         return;
     }
     for (int i = 0; i < nr; i++) to[i] = k__far_at(w->type, w->data + (size_t)(r + i) * w->row_bytes, k);
@@ -289,7 +290,8 @@ static void k__far_window(const k__weights *w, int nr, const k_acts *a, k__far_m
         for (int s = 0; s < m->n; s++) k__far_column(w, r, rows, m->at[s], m->col[s]);
         for (int t = 0; t < a->nt; t++) {
             const int row = k__row_of(a, t);
-            if (a->split[row]) g_k_level->far_add(m->col, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
+            if (!a->split[row]) continue;
+            g_k_level->far_add(m->col, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
         }
     }
     m->n = 0;

@@ -138,14 +138,13 @@ K_BOTH inline int8_t k__act_code(float x, float inv) {
 /* The group of 32 whose sum is of32[i], and the place of group i's: bits 0 and 1 are swapped. */
 K_BOTH inline int k__sums_at(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
 
-/* In trained models single channels are a hundred times larger than the others, and one scale would leave little of these. A block
- * whose largest value is more than K_PEAK times the mean magnitude of the others is the sum of two: values above K_NEAR times the
- * mean are apart ("far"), and the others, with what rounding took from the far ones, are "near". Integers decide, so that all
- * levels decide alike. K_FAR_UNITS: the unit is 1/32767 of the largest value, whose rounding leaves up to 129 of them to near. */
+/* In a block whose largest value is more than K_PEAK times the mean magnitude of the others, values above K_NEAR times the mean
+ * are far: they are multiplied apart ([far]). Integers decide, so that all levels decide alike. K_FAR_UNITS: the unit is 1/32767
+ * of the largest value; rounding that to 7 bits leaves up to 129 units, which must not be far. */
 enum { K_PEAK = 10, K_NEAR = 8, K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
 
-/* Whether a block of n with scale d, where the largest code is 127 or -127, is the sum of two; all: the sum of the magnitudes of its
- * codes. */
+/* Whether a block of n with scale d, where the largest code is 127 or -127, has far values; all: the sum of the magnitudes of
+ * its codes. */
 K_BOTH inline bool k__peaked(int all, int n, float d) {
     return d > 0 && d <= FLT_MAX / 127 && K_FAR_UNITS / 127 / d <= FLT_MAX && (all - 127) * K_PEAK < 127 * (n - 1);
 }

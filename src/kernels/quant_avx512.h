@@ -763,6 +763,7 @@ K__SHARED_512 int k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]) {
     const __m512i above = _mm512_set1_epi32(k__far_above(_mm512_reduce_add_epi32(some), count));
     count = 0;
     for (int i = 0; i < n; i += 16)
-        for (unsigned far = _mm512_cmpgt_epi32_mask(units[i / 16], above); far; far &= far - 1) at[count++] = (uint8_t)(i + __builtin_ctz(far));
+        for (unsigned far = _mm512_cmpgt_epi32_mask(units[i / 16], above); far; far &= far - 1)
+            at[count++] = (uint8_t)(i + __builtin_ctz(far));
     return count;
 }
