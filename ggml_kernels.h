@@ -35,6 +35,7 @@
  *   [packed_x86]     what the products of packed rows share                    | x86-64
  *   [packed_avx512]  those of avx512                                           | x86-64, part 2
  *   [packed_avx2]    those of avx2 and avx_vnni                                | x86-64, part 1
+ *   [far]            outliers of activations
  *   [probe]          loops that measure this machine
  *   [level]          CPU dispatch: the levels and the public functions; how to add a level
  *   [thread]         the start of every thread
@@ -136,6 +137,7 @@
 
 /* --- public functions, offline quantisation --- */
 #if K__CPU
+#include "src/kernels/far.h"
 #include "src/kernels/probe.h"
 #include "src/kernels/level.h"
 #include "src/kernels/thread.h"

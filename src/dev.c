@@ -122,15 +122,15 @@ static void dev_mat_drop(dev_mat *w) {
     w->on_gpu = NULL;
 }
 
-/* Activations of one batch: float rows and the forms of them that products read. The second half of the quantised rows is for
- * what rows with outliers lose. */
+/* Activations of one batch: float rows and the forms of them that products read. The quantised rows from `rows` on are for the
+ * outliers of rows that have them, and the third part of q is for lists of these (see [far] of the kernels). */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
     uint16_t *h;                                      /* [rows, ldx] rounded to bf16 */
-    int8_t  *q;                                       /* [2 * rows, ldq] */
+    int8_t  *q;                                       /* [3 * rows, ldq] */
     k_sums  *sum;                                     /* [2 * rows, ldq / 256] */
     float   *d;                                       /* [2 * rows, ldq / 256] */
-    uint8_t *split;                                   /* [rows] whether the second half has a part of this one */
+    uint8_t *split;                                   /* [rows] whether it has outliers */
     int      rows;
     size_t   ldx;                                     /* values between two rows */
     size_t   ldq;                                     /* a multiple of 256 */
@@ -793,7 +793,7 @@ static void dev__fill_buf(dev_plan *p, dev_buffer *b) {
     a->x = dev__take(p, rows * a->ldx, sizeof *a->x, false);
     if (b->forms & 1u << K_ACT_BF16) a->h = dev__take(p, rows * a->ldx, sizeof *a->h, false);
     if (!(b->forms & 1u << K_ACT_I8)) return;
-    a->q = dev__take(p, 2 * rows * a->ldq, sizeof *a->q, false);
+    a->q = dev__take(p, 3 * rows * a->ldq, sizeof *a->q, false);
     a->sum = dev__take(p, 2 * rows * (a->ldq / 256), sizeof *a->sum, false);
     a->d = dev__take(p, 2 * rows * (a->ldq / 256), sizeof *a->d, false);
     a->split = dev__take(p, rows, sizeof *a->split, true);

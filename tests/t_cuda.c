@@ -185,41 +185,92 @@ static void t_cuda_gather(void) {
     tp_drop(&c);
 }
 
-/* Rows with outliers: one pass for up to 8 columns with their rounding errors, two for more. */
+/* `rows` quantised rows, of which every fourth has no far values; the others have up to `most` in a block. */
+static void tc_far_acts(tp_case *c, int n, int rows, int most, uint8_t *split) {
+    const int ldq = (n + 255) & ~255;
+    c->q.q = mem_grow(c->q.q, 3 * (size_t)(rows * ldq), 1);
+    c->q.sum = mem_grow(c->q.sum, 2 * (size_t)(rows * ldq / 256), sizeof(k_sums));
+    c->q.d = mem_grow(c->q.d, 2 * (size_t)(rows * ldq / 256), 4);
+    c->q.a = (k_acts){.q = c->q.q, .ldq = (size_t)ldq, .sum = c->q.sum, .d = c->q.d, .ldd = (size_t)ldq / 256, .split = split,
+                      .rest = rows};
+    float *x = mem_new((size_t)n, sizeof *x);
+    for (int t = 0; t < rows; t++) {
+        for (int i = 0; i < n; i++) x[i] = tq_unit();
+        for (int b = 0; t % 4 && 256 * b < n; b++)
+            for (int i = (int)(tq_rand() % (unsigned)(most + 1)); i > 0; i--)
+                x[256 * b + tq_rand() % (unsigned)min_int(256, n - 256 * b)] = tq_unit() < 0 ? -100 : 60;
+        split[t] = k_quant_act(x, n, c->q.q + t * ldq, c->q.sum + t * (ldq / 256), c->q.d + t * (ldq / 256), (size_t)ldq, rows);
+    }
+    mem_free(x);
+}
+
+/* Both kernels against k_mul_rows. */
+static void tc_split_case(tp_case *c, uint32_t type, int n, int nr, int nt, float scale) {
+    c->q.a.nt = nt;
+    k_mul_rows(type, c->q.w, c->q.row_bytes, nr, n, &c->q.a, c->q.want, (size_t)nr, c->q.scratch);
+    if (scale != 0) k_scale(c->q.want, scale, nt * nr);
+    for (int many = 0; many < 2; many++) {
+        tc_many = many;
+        if (!tc_launch(type, (k_cuda_mul){.w = c->packed, .a = c->q.a, .y = c->q.got, .ldy = (size_t)nr, .nr = nr, .n = n,
+                                          .scale = scale})) continue;
+        CHECKF(!memcmp(c->q.want, c->q.got, (size_t)nt * (size_t)nr * 4), "%s%s: n %d, columns %d differ", k_types[type].name,
+               many ? ", many" : "", n, nt);
+    }
+    tc_many = false;
+}
+
+/* Rows with outliers: few of the columns of weights and more than there are slots, rows of a part of a block, gathered ones,
+ * a factor. */
 static void t_cuda_split(void) {
-    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
-    static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 8, 9, 17};
-    uint8_t               split[TQ_COLS];
-    int                   passes[3] = {0};
-    tp_case               c;
+    static const int     ns[] = {256, 352, 1024}, nts[] = {1, 3, 8, 9, 30}, nr[] = {19, 33, 16};
+    static const int32_t idx[30] = {5, 0, 5, 31, 2, 2, 7, 19, 1, 30, 11, 3, 3, 8, 4, 12, 6, 9, 10, 13, 14, 15, 16};
+    uint8_t              split[32];
+    tp_case              c;
     tp_new(&c);
-    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
-    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
-    c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     k_init("scalar");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        for (int k = 0; k < 3; k++) {
-            const uint32_t type = types[i];
-            const int      n = ns[k], nr = 19;
-            if (n % k_types[type].block) continue;
-            tc_weights(&c, type, n, nr, -1);
-            tq_peaked_acts(&c.q, n, split);
-            for (int j = 0; j < 6; j++) {
-                int n_rest = 0;
-                c.q.a.nt = nts[j];
-                k_mul_rows(type, c.q.w, c.q.row_bytes, nr, n, &c.q.a, c.q.want, (size_t)nr, c.q.scratch);
-                for (int many = 0; many < 2; many++) {
-                    tc_many = many;
-                    if (!tc_mul(&c, type, n, nr, nts[j], c.q.got, nr)) continue;
-                    CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s: n %d, columns %d differ",
-                           k_types[type].name, n, nts[j]);
-                }
-                tc_many = false;
-                for (int t = 0; t < nts[j] && t < 8; t++) n_rest += split[t];
-                passes[n_rest == 0 ? 0 : n_rest + (nts[j] < 8 ? nts[j] : 8) <= 8 ? 1 : 2]++;
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int k = 0; tp_is_packed(type) && k < 3; k++) {
+            const int n = ns[k] % k_types[type].block ? 512 : ns[k];
+            tc_weights(&c, type, n, nr[k], -1);
+            tc_far_acts(&c, n, 32, k == 1 ? 1 : 9, split);
+            CHECK(memchr(split, 0, sizeof split) && memchr(split, 1, sizeof split));
+            for (int j = (int)type % 2; j < 5; j += 2) {
+                c.q.a.idx = j % 3 ? idx : NULL;
+                tc_split_case(&c, type, n, nr[k], nts[j], k == 2 ? 0.37f : 0);
             }
         }
-    CHECK(passes[1] && passes[2]);
+    tp_drop(&c);
+}
+
+/* More blocks than are searched for far values at a time: their order shows. */
+static void t_cuda_split_long(void) {
+    enum { N = 256 * (2 * K__CUDA_FAR_BLOCKS + 3) };
+    uint8_t split[3];
+    tp_case c;
+    tp_new(&c);
+    k_init("scalar");
+    tc_weights(&c, K_Q6_K, N, K_PACK_ROWS, -1);
+    tc_far_acts(&c, N, 3, 2, split);
+    CHECK(split[1] && split[2]);
+    tc_split_case(&c, K_Q6_K, N, K_PACK_ROWS, 3, 0);
+    tp_drop(&c);
+}
+
+/* A weight that is infinite times a zero would be NaN: only far values meet their columns. */
+static void t_cuda_split_zero(void) {
+    enum { N = 512 };
+    uint8_t split[4];
+    int     bad = 0;
+    tp_case c;
+    tp_new(&c);
+    k_init("scalar");
+    tc_weights(&c, K_Q8_0, N, K_PACK_ROWS, -1);
+    tc_far_acts(&c, N, 4, 3, split);
+    for (int r = 0; r < K_PACK_ROWS; r++) ((block_q8_0 *)(void *)(c.q.w + (size_t)r * c.q.row_bytes))[N / 32 - 1].d = 0x7c00;
+    tc_pack(&c, K_Q8_0, N, K_PACK_ROWS);
+    tc_split_case(&c, K_Q8_0, N, K_PACK_ROWS, 4, 0);
+    for (int i = 0; i < 4 * K_PACK_ROWS; i++) bad += !isfinite(c.q.got[i]);
+    CHECK(bad == 4 * K_PACK_ROWS);
     tp_drop(&c);
 }
 
@@ -331,42 +382,48 @@ static bool tc_seen_apart(int skip, bool (*differs)(const void *), const void *o
     return CHECK(child > 0 && waitpid(child, &status, 0) == child) && status != 0;
 }
 
+/* A product whose result is c->q.want. */
+typedef struct {
+    tp_case *c;
+    uint32_t type;
+    int      n, nr, nt;
+} tc_known;
+
+static bool tc_differs(const void *of) {
+    const tc_known *k = of;
+    return !tc_mul(k->c, k->type, k->n, k->nr, k->nt, k->c->q.got, k->nr) ||
+           memcmp(k->c->q.got, k->c->q.want, (size_t)k->nt * (size_t)k->nr * 4) != 0;
+}
+
 /* A kernel without any one of its barriers gives something else in at least one of some orders of the threads. */
 static void tc_barriers(tp_case *c, uint32_t type, int n, int nr, int nt, int n_want) {
-    const size_t bytes_of = (size_t)nt * (size_t)nr * 4;
+    const tc_known known = {c, type, n, nr, nt};
     tc_seed = 1;
-    tc_mul(c, type, n, nr, nt, c->q.got, nr);
+    CHECK(!tc_differs(&known));
     const int n_sync = emu.fiber[0].n_sync;
     EQ_INT(n_sync, n_want);
-    CHECK(!memcmp(c->q.got, c->q.want, bytes_of));
-    for (int skip = 1; skip <= n_sync; skip++) {
-        bool seen = false;
-        emu.skip_sync = skip;
-        for (int i = 0; i < 20 && !seen; i++) {
-            tc_mul(c, type, n, nr, nt, c->q.got, nr);
-            seen = memcmp(c->q.got, c->q.want, bytes_of) != 0;
-        }
-        emu.skip_sync = 0;
-        CHECKF(seen, "barrier %d of %d could go", skip, n_sync);
-    }
+    for (int skip = 1; skip <= n_sync; skip++)
+        CHECKF(tc_seen_apart(skip, tc_differs, &known), "barrier %d of %d could go", skip, n_sync);
 }
 
 static void t_cuda_barriers(void) {
     uint8_t split[TQ_COLS];
     tp_case c;
     tp_new(&c);
+    k_init("scalar");
     tc_long(&c, 2 * K_CUDA_PARK + 9);
-    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 6);     /* two for each K_CUDA_PARK blocks but the first,
-                                                                                  * one in front of the results */
-    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
-    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
-    c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 5);     /* two for each K_CUDA_PARK blocks, one the first
+                                                                                  * time */
     tc_weights(&c, K_Q4_K, 512, 33, -1);
-    tq_peaked_acts(&c.q, 512, split);
-    c.q.a.nt = 17;
-    k_mul_rows(K_Q4_K, c.q.w, c.q.row_bytes, 33, 512, &c.q.a, c.q.want, 33, c.q.scratch);
-    tc_many = true;
-    tc_barriers(&c, K_Q4_K, 512, 33, 17, 10);         /* one and three for the lists of the passes, three for two blocks */
+    tc_far_acts(&c, 512, TQ_COLS, 5, split);
+    for (int many = 0; many < 2; many++) {
+        const int nt = many ? 17 : 8;
+        c.q.a.nt = nt;
+        k_mul_rows(K_Q4_K, c.q.w, c.q.row_bytes, 33, 512, &c.q.a, c.q.want, 33, c.q.scratch);
+        tc_many = many;
+        /* one for the terms, or one for the list and three for two blocks; two to find columns, two whenever slots are filled */
+        tc_barriers(&c, K_Q4_K, 512, 33, nt, many ? 10 : 5);
+    }
     tc_many = false;
     tp_drop(&c);
 }
@@ -441,7 +498,9 @@ static const t_case t_cuda_cases[] = {
     {"cuda_products", "products on a GPU have the bits of the scalar level: every type, 1 to 64 columns", t_cuda_products},
     {"cuda_extremes", "the same for the largest codes, and for scales that are infinite, NaN and subnormal", t_cuda_extremes},
     {"cuda_gather", "idx and ldy are respected, nothing is written outside", t_cuda_gather},
-    {"cuda_split", "rows with outliers give the bits that the CPU gives", t_cuda_split},
+    {"cuda_split", "rows with outliers give the bits that the CPU gives: every type, few and many columns", t_cuda_split},
+    {"cuda_split_long", "the same for rows of more blocks than are searched at a time", t_cuda_split_long},
+    {"cuda_split_zero", "zeros between far values meet no weight", t_cuda_split_zero},
     {"cuda_floats", "products of float matrices have the bits of the scalar level", t_cuda_floats},
     {"cuda_order", "the terms of blocks are added in rising order", t_cuda_order},
     {"cuda_step_counts", "the number of columns comes from the step, a factor goes to the results", t_cuda_step_counts},

@@ -242,7 +242,7 @@ static void t_cuda_experts_products(void) {
     tp_case            c;
     tp_new(&c);
     k_init("scalar");
-    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q.q = mem_grow(c.q.q, 3 * TQ_COLS * TQ_N, 1);
     c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)

@@ -15,7 +15,7 @@ typedef struct {
 
 static td_copy td_pieces(const dev_plan *p, dev_buf b) {
     const dev_acts *a = &p->buf[b].a;
-    const size_t    rows = (size_t)a->rows, n[6] = {rows * a->ldx * sizeof *a->x, rows * a->ldx * sizeof *a->h, 2 * rows * a->ldq,
+    const size_t    rows = (size_t)a->rows, n[6] = {rows * a->ldx * sizeof *a->x, rows * a->ldx * sizeof *a->h, 3 * rows * a->ldq,
                                                     2 * rows * (a->ldq / 256) * sizeof *a->sum,
                                                     2 * rows * (a->ldq / 256) * sizeof *a->d, rows};
     void *const     at[6] = {a->x, a->h, a->q, a->sum, a->d, a->split};

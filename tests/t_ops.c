@@ -375,13 +375,13 @@ static str top_result(const top_rig *r) {
     str got = {0};
     for (int b = r->first; b < r->plan.n_buf; b++) {
         const dev_acts *a = r->on ? &r->plan.share[0].a[b] : &r->plan.buf[b].a;
-        const size_t    width = (size_t)r->plan.buf[b].width, rows = (size_t)a->rows, sums = 2 * rows * (a->ldq / 256);
+        const size_t    width = (size_t)r->plan.buf[b].width, rows = (size_t)a->rows, sums = rows * (a->ldq / 256);
         for (size_t row = 0; a->x && row < rows; row++) top_take(&got, r->on, a->x + row * a->ldx, width * sizeof *a->x);
         for (size_t row = 0; a->h && row < rows; row++) top_take(&got, r->on, a->h + row * a->ldx, width * sizeof *a->h);
         if (!a->q) continue;
         top_take(&got, r->on, a->q, 2 * rows * a->ldq);
         top_take(&got, r->on, a->sum, sums * sizeof *a->sum);
-        top_take(&got, r->on, a->d, sums * sizeof *a->d);
+        top_take(&got, r->on, a->d, 2 * sums * sizeof *a->d);
         top_take(&got, r->on, a->split, rows);
     }
     uint8_t *block = r->n_blocks ? mem_new(r->mem.block_bytes, 1) : NULL;

@@ -239,7 +239,7 @@ static void tp_gather(void) {
 static void t_pack_gather(void) { tq_tiles(false, tp_gather); }
 static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 
-/* Rows with outliers, which are two columns each, in few columns and in many: what k_mul_rows makes of them. */
+/* Rows with outliers, few and many: what k_mul_rows makes of them. */
 static void tp_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
     static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 9, 33, 64};
@@ -247,7 +247,7 @@ static void tp_split(void) {
     uint8_t               split[TQ_COLS];
     tp_case               c;
     tp_new(&c);
-    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q.q = mem_grow(c.q.q, 3 * TQ_COLS * TQ_N, 1);
     c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -414,7 +414,7 @@ static void t_quant_acts_truth(void) {
     }
 }
 
-/* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts. */
+/* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts; rows of many far values, and of as many as a list has room for. */
 static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
     const int ldq = (n + 255) & ~255;
     c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)ldq, .sum = c->sum, .d = c->d,
@@ -447,22 +447,35 @@ static double tq_loss(tq_case *c, uint32_t type, int n, int nr, int nt, const fl
     return sqrt(off / all);
 }
 
+/* Packed rows give the bits of c->want, which has nr results for each of TQ_COLS columns. */
+static void tq_split_packed(tq_case *c, uint32_t type, int n, int nr, const int *nts, int n_nts) {
+    const size_t size = k_pack_bytes(type, nr, n);
+    uint8_t     *packed = mem_aligned(size + 1, 1);
+    if (size) k_pack_rows(type, c->w, c->row_bytes, nr, n, packed);
+    for (int j = 0; size && j < n_nts; j++) {
+        c->a.nt = nts[j];
+        memset(c->got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
+        k_mul_packed(type, packed, nr, n, &c->a, c->got, (size_t)nr, c->scratch);
+        CHECKF(tq_same(c->want, c->got, nts[j] * nr), "%s at %s: n %d, %d columns: packed rows give other bits", k_types[type].name,
+               k_level_name(), n, nts[j]);
+    }
+    mem_free(packed);
+}
+
 /* A product without the share of its outliers equals the product of the other values. */
 static void tq_split(void) {
-    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ3_S, K_MXFP4};
     static const int      ns[] = {256, 288, 1024}, nts[] = {1, 3, 5, 8, 9, TQ_COLS};
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
     tq_case               c;
     tq_new(&c);
-    c.q = mem_grow(c.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q = mem_grow(c.q, 3 * TQ_COLS * TQ_N, 1);
     c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int k = 0; k < 3; k++) {
-            const uint32_t type = types[i];
-            const int      n = ns[k], nr = 37;
-            if (n % k_types[type].block) continue;
+            const int n = ns[k], nr = 37;
+            if (!k_wants_q8(type) || n % k_types[type].block) continue;
             tq_weights(&c, type, n, nr, -1);
             for (int l = 0; l < K_LEVELS; l++) {
                 if (!tq_init(&k_levels[l])) continue;
@@ -487,6 +500,7 @@ static void tq_split(void) {
                 CHECKF(!memcmp(c.want, c.got, TQ_COLS * (size_t)nr * 4), "%s at %s: n %d differs from scalar", k_types[type].name,
                        k_levels[l].name, n);
                 const double two = tq_loss(&c, type, n, nr, TQ_COLS, c.got);
+                tq_split_packed(&c, type, n, nr, nts, 6);
                 c.a.split = NULL;
                 k_mul_rows(type, c.w, c.row_bytes, nr, n, &c.a, c.got, (size_t)nr, c.scratch);
                 const double one = tq_loss(&c, type, n, nr, TQ_COLS, c.got);

@@ -124,7 +124,7 @@ typedef struct {
 } k_sums;
 
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
- * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
+ * rows: where split[r] is set, row r + rest holds the outliers of row r, and zeros. */
 typedef struct {
     const float    *x;                                   /* [rows][ldx] for f32 and f16 weights */
     size_t          ldx;                                 /* values between rows of x and of h */
@@ -136,10 +136,8 @@ typedef struct {
     size_t          ldd;                                 /* blocks between rows */
     const uint8_t  *split;                               /* [rows], NULL: no row is split */
     const int32_t  *idx;                                 /* [nt] rows of the arrays; NULL: 0, 1, ... */
-    int             rest;                                /* rows from a split one to what rounding took from it */
+    int             rest;                                /* rows from a split one to that of its outliers */
     int             nt;                                  /* rows of the product */
-    int             gaps;                                /* whether most blocks have scale 0: skip them */
-    int             spare;                               /* no padding: a GPU's kernels take it as an argument */
 } k_acts;
 
 /* The number format of the activations that weights of a type are multiplied with. */
@@ -147,8 +145,8 @@ K_PUBLIC k_act_kind k_act_of(uint32_t type);
 /* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
- * sum and d [(n + 255)/256]. True: the row has outliers ([level]), and its rounding errors are quantised into the row that
- * lies `rest` rows of ldq codes after. */
+ * sum and d [(n + 255)/256]. True: the row has outliers ([far]). Their codes and scales are the row that lies `rest` rows of ldq
+ * codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times the rows, sum and d two. */
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
@@ -275,7 +273,7 @@ typedef struct {
 
 /* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr +
  * 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to
- * 16; rows of floats to the size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
+ * 16; rows of floats to the size of a float, a.q to 4; a.ldq is a multiple of 4. */
 typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */

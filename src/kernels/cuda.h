@@ -27,11 +27,16 @@
  * FEW COLUMNS  A thread block of 8 warps multiplies a strip of 16 packed rows with up to 8 columns. Warp w takes blocks of 256
  * with the numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which
  * the scales of the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread
- * for each of the 128 results adds them in order. Rows with outliers are two columns each, which may need a second pass.
+ * for each of the 128 results adds them in order.
  *
  * MANY COLUMNS  A thread block of 8 warps multiplies 4 strips with 64 columns: a warp has a strip and 4 tiles of 8 columns, for
  * which it decodes the strip once. The codes of the columns go through shared memory, block of 256 after block, whose terms a
  * lane adds in order.
+ *
+ * FAR VALUES  Results of rows with outliers get their far values after the product, as in [far]. Columns of the matrix where any
+ * row of activations has one are found for K__CUDA_FAR_BLOCKS blocks at a time. K__CUDA_FAR_SLOTS of them at a time are
+ * dequantised to shared memory, beside the far values of all rows of activations there. Then each thread adds to results of its
+ * own in y, in rising order of the columns. A factor of the matrix comes last.
  *
  * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
  *
@@ -329,9 +334,9 @@ typedef struct {
     float           d, dm;
 } k__cuda_head;
 
-K_CUDA_FN k__cuda_head k__cuda_head_of(int head, const uint32_t v[5], const k_cuda_mul *m) {
-    const uint32_t last = v[k__head_lines(head) - 1];
-    k__cuda_head   s = {v, 0.0f, 0.0f};
+/* last: its last word. */
+K_CUDA_FN k__cuda_head k__cuda_head_of(int head, const uint32_t *v, uint32_t last, const k_cuda_mul *m) {
+    k__cuda_head s = {v, 0.0f, 0.0f};
     if (k__cuda_has_min(head)) {
         s.d = k__cuda_half((uint16_t)last);
         s.dm = k__cuda_half((uint16_t)(last >> 16));
@@ -344,7 +349,7 @@ K_CUDA_FN k__cuda_head k__cuda_head_of(int head, const uint32_t v[5], const k_cu
 }
 
 /* Scale and minimum of group g of an INT block. */
-K_CUDA_FN int k__cuda_scale(int head, const uint32_t v[4], int g) {
+K_CUDA_FN int k__cuda_scale(int head, const uint32_t *v, int g) {
     switch (head) {
     case K__HEAD_MIN6: return (int)(v[g / 4] >> g % 4 * 8 & 63);
     case K__HEAD_MIN4: return (int)(v[g / 4] >> g % 4 * 8 & 15);
@@ -355,7 +360,7 @@ K_CUDA_FN int k__cuda_scale(int head, const uint32_t v[4], int g) {
     }
 }
 
-K_CUDA_FN int k__cuda_min(int head, const uint32_t v[4], int g) {
+K_CUDA_FN int k__cuda_min(int head, const uint32_t *v, int g) {
     const int at = g % 4 * 8;
     if (head == K__HEAD_MIN4) return (int)(v[g / 4] >> at >> 4 & 15);
     if (g < 4) return (int)(v[2] >> at & 63);
@@ -363,12 +368,12 @@ K_CUDA_FN int k__cuda_min(int head, const uint32_t v[4], int g) {
 }
 
 /* Scale i of a row of a SCALE unit, and its addend. */
-K_CUDA_FN float k__cuda_fscale(int head, int segs, const uint32_t v[5], int i) {
+K_CUDA_FN float k__cuda_fscale(int head, int segs, const uint32_t *v, int i) {
     if (head == K__HEAD_E8) return k_e8m0_half((uint8_t)(v[0] >> 8 * i));
     if (head == K__HEAD_E4) return k__cuda_half((uint16_t)((v[0] >> 8 * i & 255) << 7)) * 128.0f;
     return k__cuda_half((uint16_t)(v[0] >> i / segs * 16));
 }
-K_CUDA_FN float k__cuda_fmin(const uint32_t v[5], int i) { return k__cuda_half((uint16_t)(v[1] >> 16 * i)); }
+K_CUDA_FN float k__cuda_fmin(const uint32_t *v, int i) { return k__cuda_half((uint16_t)(v[1] >> 16 * i)); }
 
 /* --- blocks of 256 --- */
 
@@ -465,11 +470,13 @@ K_CUDA_FN void k__cuda_add_scale(int head, int segs, uint32_t h[2][5], const k_s
 K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
                                  const k__cuda_cols *x, int b,
                                  int lane, float v[4]) {
+    const int     last = k__head_lines(head) - 1;
     const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
     k__cuda_isum  isum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     k__cuda_block block;
     k__cuda_read(bits, 4, head, w, 256, lane, &block);
-    k__cuda_head  s[2] = {k__cuda_head_of(head, block.v[0][0], m), k__cuda_head_of(head, block.v[0][1], m)};
+    k__cuda_head  s[2] = {k__cuda_head_of(head, block.v[0][0], block.v[0][0][last], m),
+                          k__cuda_head_of(head, block.v[0][1], block.v[0][1][last], m)};
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
         uint32_t u[4][2], q[2][2];
         int      c[4][4];
@@ -532,32 +539,220 @@ K_CUDA_FN k__cuda_piece k__cuda_piece_of(const k_cuda_mul *m, int cols) {
 K_CUDA_FN int  k__cuda_row(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
 K_CUDA_FN bool k__cuda_split(const k_acts *a, int t) { return a->split && a->split[k__cuda_row(a, t)]; }
 
-/* Columns of a product with nt rows from `first` on: the rows, then the rounding errors of those with outliers. */
-K_CUDA_FN int k__cuda_columns(const k_acts *a, int first, int nt) {
-    int n = nt;
-    for (int i = 0; i < nt; i++) n += k__cuda_split(a, first + i);
-    return n;
-}
-
 /* The row of column c; after the last column any row will do. */
 K_CUDA_FN size_t k__cuda_column(const k_acts *a, int first, int nt, int c) {
-    if (c < nt) return (size_t)k__cuda_row(a, first + c);
-    for (int i = 0, k = nt; a->split && i < nt; i++)
-        if (k__cuda_split(a, first + i) && k++ == c) return (size_t)(k__cuda_row(a, first + i) + a->rest);
-    return (size_t)k__cuda_row(a, first);
+    return (size_t)k__cuda_row(a, first + (c < nt ? c : 0));
 }
 
-K_CUDA_FN k__cuda_cols k__cuda_cols_of(const k_acts *a, int first, int nt, int pass, int lane) {
+K_CUDA_FN k__cuda_cols k__cuda_cols_of(const k_acts *a, int first, int nt, int lane) {
     const int    g = lane / 4, t = lane % 4;
     k__cuda_cols x;
-    x.q = a->q + k__cuda_column(a, first, nt, pass + g) * a->ldq + 4 * t;
+    x.q = a->q + k__cuda_column(a, first, nt, g) * a->ldq + 4 * t;
     K_CUDA_UNROLL for (int i = 0; i < 2; i++) {
-        const size_t at = k__cuda_column(a, first, nt, pass + 2 * t + i) * a->ldd;
+        const size_t at = k__cuda_column(a, first, nt, 2 * t + i) * a->ldd;
         x.sum[i] = a->sum + at;
         x.d[i] = a->d + at;
     }
     return x;
 }
+
+/* --- far values --- */
+
+enum {
+    K_CUDA_PARK   = 64,                               /* blocks whose terms are parked */
+    K__CUDA_TILE  = K_PACK_ROWS * K_CUDA_COLS,
+    K__CUDA_WORDS = 68,                               /* dwords between two columns in shared memory */
+    K__CUDA_FAR_SLOTS = 64, K__CUDA_FAR_BLOCKS = K_CUDA_THREADS / 4
+};
+
+typedef struct {
+    float w[K__CUDA_FAR_SLOTS * K_CUDA_MANY_ROWS];           /* [slot][row] dequantised weights */
+    float v[K_CUDA_MANY_COLS * K__CUDA_FAR_SLOTS];           /* [row of activations][slot], 0: none */
+} k__cuda_far_slots;
+
+/* What a product has in shared memory. */
+typedef struct {
+    union {
+        float             term[K_CUDA_PARK * K__CUDA_TILE];  /* few columns: [block][row][column] */
+        uint32_t          q[K_CUDA_MANY_COLS * K__CUDA_WORDS];   /* many: [column][64] codes of one block */
+        k__cuda_far_slots far;                               /* after the last block */
+    } u;
+    int32_t  at[K_CUDA_MANY_COLS];                           /* many columns: rows of the quantised arrays */
+    int32_t  far[K_CUDA_MANY_COLS];                          /* rows with the far values of each column, -1: none */
+    uint32_t any[K__CUDA_FAR_BLOCKS * 8];                    /* bit i: column i of the matrix meets a far value */
+    int32_t  fours[K_CUDA_MANY_COLS];                        /* of a row of activations, bit i: some in slots 4i .. 4i + 3 */
+    int32_t  k[K__CUDA_FAR_SLOTS];                           /* the columns in the slots */
+    int32_t  count[K_CUDA_THREADS / 32];                     /* columns that were found, by warp */
+} k__cuda_mul_mem;
+
+/* The row with the far values of column c of a piece. */
+K_CUDA_FN int k__cuda_far_row(const k_acts *a, const k__cuda_piece *part, int c) {
+    return c < part->nt && k__cuda_split(a, part->first + c) ? k__cuda_row(a, part->first + c) + a->rest : -1;
+}
+
+/* A result goes to y; rows of activations with far values have no factor yet. */
+K_CUDA_FN void k__cuda_put(const k_cuda_mul *m, const k__cuda_piece *part, const k__cuda_mul_mem *x, int c, int row, float v) {
+    if (c >= part->nt || row >= m->nr) return;
+    m->y[(size_t)(part->first + c) * m->ldy + (size_t)row] = part->scale != 0.0f && x->far[c] < 0 ? v * part->scale : v;
+}
+
+/* The weight of row r of a strip in column k, as dequantising computes it. */
+K_CUDA_FN float k__cuda_weight(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, int r,
+                               int k) {
+    const int       in_unit = k % (64 * segs), group = in_unit / k__cuda_group(head), lines = k__head_lines(head);
+    const int       at = r / 8 * 4 + k % 64 / 16, lane = r % 8 * 4 + k / 4 % 4;          /* register and lane */
+    const uint8_t  *unit = strip + (size_t)(k / (64 * segs)) * (size_t)k__cuda_unit(bits, segs, head);
+    const uint8_t  *codes = head <= K__HEAD_ONE ? unit + 64 * lines : unit,
+                   *h = head <= K__HEAD_ONE ? unit : unit + 128 * bits * segs;
+    const uint32_t *v = (const uint32_t *)(const void *)(h + k__cuda_head_at(head, r, 0));
+    uint32_t        u = 0;
+    K_CUDA_UNROLL for (int b = 1; b <= 8; b *= 2) {
+        if (!(bits & b)) continue;
+        const uint8_t *word = codes + k__cuda_word_at(bits, segs, b, in_unit / 64 * b + at * b / 8, lane);
+        u |= (k__cuda_ld32(word) >> (k % 4 * 8 + at * b % 8) & (255u >> (8 - b))) << k__cuda_low(bits, b);
+    }
+    const float q = (float)(int8_t)k__cuda_values(bits, head, table, m, u);
+    if (head > K__HEAD_ONE) {
+        const float w = k__cuda_fscale(head, segs, v, group) * q;
+        return k__cuda_has_min(head) ? w + k__cuda_fmin(v, group) : w;
+    }
+    const k__cuda_head s = k__cuda_head_of(head, v, k__cuda_ld32(h + k__cuda_head_at(head, r, lines - 1)), m);
+    const float        w = s.d * (float)k__cuda_scale(head, v, group) * q;
+    return k__cuda_has_min(head) ? w - s.dm * (float)k__cuda_min(head, v, group) : w;
+}
+
+/* Finds the columns of blocks b0 .. b0 + K__CUDA_FAR_BLOCKS - 1: a warp takes a block, of which a lane has 8 columns. */
+K_CUDA_FN void k__cuda_far_scan(const k_acts *a, int nt, int n, int b0, k__cuda_mul_mem *x) {
+    enum { MANY = 16 };
+    for (int b = K_CUDA_THREAD / 32; b < K__CUDA_FAR_BLOCKS; b += K_CUDA_THREADS / 32) {
+        const int k = 256 * (b0 + b) + K_CUDA_THREAD % 32 * 8;
+        uint32_t  u[2] = {0, 0}, bits = 0;
+        for (int c = 0; k < n && c < nt; c += MANY)
+            K_CUDA_UNROLL for (int i = 0; i < MANY; i++) {
+                const int     row = c + i < nt ? x->far[c + i] : -1;
+                const int8_t *q = a->q + (size_t)(row < 0 ? 0 : row) * a->ldq + k;
+                if (row >= 0) u[0] |= k__cuda_ld32(q), u[1] |= k__cuda_ld32(q + 4);
+            }
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++)
+            if (u[i / 4] >> i % 4 * 8 & 255) bits |= 1u << i;
+        ((uint8_t *)x->any)[32 * b + K_CUDA_THREAD % 32] = (uint8_t)bits;
+    }
+}
+
+/* How many of the columns that were found are before the thread's 64; *all: how many there are. */
+K_CUDA_FN int k__cuda_far_count(const uint32_t mine[2], int *all, k__cuda_mul_mem *x) {
+    const int warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32;
+    int       before = 0, sum = 0;
+    K_CUDA_UNROLL for (int i = 0; i < 2; i++)
+        for (uint32_t v = mine[i]; v; v &= v - 1) sum++;
+    K_CUDA_UNROLL for (int far = 1; far < 32; far *= 2) {
+        const int other = (int)k__cuda_other((float)sum, far);
+        before += lane & far ? other : 0;
+        sum += other;
+    }
+    if (lane == 0) x->count[warp] = sum;
+    k__cuda_sync();
+    *all = 0;
+    K_CUDA_UNROLL for (int i = 0; i < K_CUDA_THREADS / 32; i++) {
+        before += i < warp ? x->count[i] : 0;
+        *all += x->count[i];
+    }
+    return before;
+}
+
+/* Gives the thread's 64 columns, from k on, the slots from `slot` on that exist. */
+K_CUDA_FN void k__cuda_far_place(const uint32_t mine[2], int k, int slot, k__cuda_mul_mem *x) {
+    K_CUDA_UNROLL for (int i = 0; i < 2; i++)
+        for (uint32_t v = mine[i], at = 0; v; v >>= 1, at++) {
+            if (!(v & 1)) continue;
+            if (slot >= 0 && slot < K__CUDA_FAR_SLOTS) x->k[slot] = k + 32 * i + (int)at;
+            slot++;
+        }
+}
+
+/* The far values in the slots: half a warp takes a row of activations, of which a lane has four. */
+K_CUDA_FN void k__cuda_far_values(const k_acts *a, int nt, int slots, k__cuda_mul_mem *x) {
+    const int lane = K_CUDA_THREAD % 16;
+    for (int c = K_CUDA_THREAD / 16; c - K_CUDA_THREAD / 16 % 2 < nt; c += K_CUDA_THREADS / 16) {
+        const int     row = c < nt ? x->far[c] : -1;
+        const size_t  at = (size_t)(row < 0 ? 0 : row);
+        const int8_t *q = a->q + at * a->ldq;
+        const float  *d = a->d + at * a->ldd;
+        float         some = 0.0f;
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+            const int slot = 4 * lane + i, k = x->k[slot < slots ? slot : 0];
+            float     v = 0.0f;
+            if (row >= 0 && slot < slots) v = d[k / 256] * (float)(int8_t)(k__cuda_ld32(q + k / 4 * 4) >> k % 4 * 8);
+            if (v != 0.0f) some = (float)(1 << lane);
+            x->u.far.v[c * K__CUDA_FAR_SLOTS + slot] = v;
+        }
+        K_CUDA_UNROLL for (int other = 1; other < 16; other *= 2) some = some + k__cuda_other(some, other);
+        if (lane == 0) x->fours[c] = (int32_t)some;
+    }
+}
+
+/* The weights of `rows` rows in the slots; those after the last row are 0. */
+K_CUDA_FN void k__cuda_far_weights(int bits, int segs, int head, bool table, int rows, const k_cuda_mul *m, const uint8_t *w,
+                                   int slots, k__cuda_mul_mem *x) {
+    enum { MANY = 4 };
+    const size_t strip = (size_t)((m->n + 64 * segs - 1) / (64 * segs)) * (size_t)k__cuda_unit(bits, segs, head);
+    for (int at = K_CUDA_THREAD; at < slots * rows; at += MANY * K_CUDA_THREADS) {
+        float v[MANY];
+        K_CUDA_UNROLL for (int i = 0; i < MANY; i++) {
+            const int place = at + i * K_CUDA_THREADS, row = rows * K_CUDA_BLOCK_X + place % rows;
+            v[i] = 0.0f;
+            if (place < slots * rows && row < m->nr)
+                v[i] = k__cuda_weight(bits, segs, head, table, m, w + (size_t)(row / K_PACK_ROWS) * strip, row % K_PACK_ROWS,
+                                      x->k[place / rows]);
+        }
+        K_CUDA_UNROLL for (int i = 0; i < MANY; i++)
+            if (at + i * K_CUDA_THREADS < slots * rows) x->u.far.w[at + i * K_CUDA_THREADS] = v[i];
+    }
+}
+
+/* Adds what is in the slots to the results: a thread has one row of weights, with some rows of activations. */
+K_CUDA_FN void k__cuda_far_sums(int rows, const k_cuda_mul *m, const k__cuda_piece *part, const k__cuda_mul_mem *x) {
+    const int r = K_CUDA_THREAD % rows, row = rows * K_CUDA_BLOCK_X + r;
+    for (int c = K_CUDA_THREAD / rows; row < m->nr && c < part->nt; c += K_CUDA_THREADS / rows) {
+        if (x->far[c] < 0) continue;
+        float *y = m->y + (size_t)(part->first + c) * m->ldy + (size_t)row, s = *y;
+        int    slot = 0;
+        for (int fours = x->fours[c]; fours; fours >>= 1, slot += 4)
+            K_CUDA_UNROLL for (int i = 0; fours & 1 && i < 4; i++) {
+                const float v = x->u.far.v[c * K__CUDA_FAR_SLOTS + slot + i];
+                if (v != 0.0f) s = fmaf(v, x->u.far.w[(slot + i) * rows + r], s);
+            }
+        *y = s;
+    }
+}
+
+/* Adds far values to the results of a thread block, of `rows` rows of weights; then the factor. */
+K_CUDA_FN void k__cuda_far_add(int bits, int segs, int head, bool table, int rows, const k_cuda_mul *m, const k__cuda_piece *part,
+                               k__cuda_mul_mem *x) {
+    const int me = K_CUDA_THREAD, row = rows * K_CUDA_BLOCK_X + me % rows;
+    bool      some = false;
+    for (int c = 0; c < part->nt; c++) some = x->far[c] >= 0 || some;
+    for (int b0 = 0; some && 256 * b0 < m->n; b0 += K__CUDA_FAR_BLOCKS) {
+        int all;
+        k__cuda_far_scan(&m->a, part->nt, m->n, b0, x);
+        k__cuda_sync();                               /* and the product is done */
+        const uint32_t mine[2] = {x->any[2 * me], x->any[2 * me + 1]};
+        const int      before = k__cuda_far_count(mine, &all, x);
+        for (int from = 0; from < all; from += K__CUDA_FAR_SLOTS) {
+            const int slots = all - from < K__CUDA_FAR_SLOTS ? all - from : K__CUDA_FAR_SLOTS;
+            k__cuda_far_place(mine, 256 * b0 + 64 * me, before - from, x);
+            k__cuda_sync();                           /* and the slots before these are used */
+            k__cuda_far_values(&m->a, part->nt, slots, x);
+            k__cuda_far_weights(bits, segs, head, table, rows, m, part->w, slots, x);
+            k__cuda_sync();
+            k__cuda_far_sums(rows, m, part, x);
+        }
+    }
+    for (int c = me / rows; part->scale != 0.0f && row < m->nr && c < part->nt; c += K_CUDA_THREADS / rows)
+        if (x->far[c] >= 0) m->y[(size_t)(part->first + c) * m->ldy + (size_t)row] *= part->scale;
+}
+
+/* --- few columns --- */
 
 /* The term of block b for each of the 16 x 8 results, one after the other. */
 K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip,
@@ -571,90 +766,64 @@ K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cu
     K_CUDA_UNROLL for (int i = 0; i < 4; i++) term[8 * (lane / 4 + i / 2 * 8) + lane % 4 * 2 + i % 2] = v[i] * x->d[i % 2][b];
 }
 
-enum { K_CUDA_PARK = 64, K__CUDA_TILE = K_PACK_ROWS * K_CUDA_COLS };
-
 K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cuda_mul *m) {
-    K_CUDA_SHARED(float, term, K_CUDA_PARK * K__CUDA_TILE);     /* [block][row][column] */
-    K_CUDA_SHARED(float, sum, 2 * K__CUDA_TILE);                /* [pass][row][column] */
-    const k_acts  *a = &m->a;
+    K_CUDA_SHARED(k__cuda_mul_mem, x, 1);
     const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_COLS);
-    const int      me = K_CUDA_THREAD, lane = me % 32, first = part.first, nt = part.nt, nb = (m->n + 255) / 256;
-    const int      n_cols = k__cuda_columns(a, first, nt);
+    const int      me = K_CUDA_THREAD, lane = me % 32, nb = (m->n + 255) / 256;
     const size_t   units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
     const uint8_t *strip = part.w + (size_t)K_CUDA_BLOCK_X * units * (size_t)k__cuda_unit(bits, segs, head);
-    if (nt <= 0) return;
-    for (int pass = 0; pass < n_cols; pass += K_CUDA_COLS) {
-        const k__cuda_cols x = k__cuda_cols_of(a, first, nt, pass, lane);
-        float              s = 0.0f;
-        for (int b0 = 0; b0 < nb; b0 += K_CUDA_PARK) {
-            const int n = nb - b0 < K_CUDA_PARK ? nb - b0 : K_CUDA_PARK;
-            if (pass || b0) k__cuda_sync();           /* the terms before these are added */
-            for (int i = me / 32; i < n; i += K_CUDA_THREADS / 32)
-                k__cuda_park(bits, segs, head, table, m, strip, &x, b0 + i, lane, term + K__CUDA_TILE * i);
-            k__cuda_sync();
-            for (int i = 0; me < K__CUDA_TILE && i < n; i++) s = s + term[K__CUDA_TILE * i + me];
-        }
-        if (me < K__CUDA_TILE) sum[pass / K_CUDA_COLS * K__CUDA_TILE + me] = s;
+    float          s = 0.0f;
+    if (part.nt <= 0) return;
+    if (me < K_CUDA_COLS) x->far[me] = k__cuda_far_row(&m->a, &part, me);
+    const k__cuda_cols cols = k__cuda_cols_of(&m->a, part.first, part.nt, lane);
+    for (int b0 = 0; b0 < nb; b0 += K_CUDA_PARK) {
+        const int n = nb - b0 < K_CUDA_PARK ? nb - b0 : K_CUDA_PARK;
+        if (b0) k__cuda_sync();                       /* the terms before these are added */
+        for (int i = me / 32; i < n; i += K_CUDA_THREADS / 32)
+            k__cuda_park(bits, segs, head, table, m, strip, &cols, b0 + i, lane, x->u.term + K__CUDA_TILE * i);
+        k__cuda_sync();
+        for (int i = 0; me < K__CUDA_TILE && i < n; i++) s = s + x->u.term[K__CUDA_TILE * i + me];
     }
-    k__cuda_sync();
-    const int r = me % K_PACK_ROWS, c = me / K_PACK_ROWS, row = K_PACK_ROWS * K_CUDA_BLOCK_X + r;
-    if (c >= nt || row >= m->nr) return;
-    float y = sum[8 * r + c];
-    if (k__cuda_split(a, first + c)) {                /* and the column of its rounding errors */
-        const int rest = k__cuda_columns(a, first, c) - c + nt;
-        y = y + sum[rest / 8 * K__CUDA_TILE + 8 * r + rest % 8];
-    }
-    m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? y * part.scale : y;
+    if (me < K__CUDA_TILE) k__cuda_put(m, &part, x, me % 8, K_PACK_ROWS * K_CUDA_BLOCK_X + me / 8, s);
+    k__cuda_far_add(bits, segs, head, table, K_PACK_ROWS, m, &part, x);
 }
 
 /* --- many columns --- */
 
-enum { K__CUDA_TILES = 4, K__CUDA_WORDS = 68 };              /* tiles of 8 columns of a warp; dwords between two columns in shared
-                                                              * memory */
+enum { K__CUDA_TILES = 4 };                           /* tiles of 8 columns of a warp */
 
-/* The columns of a pass: in the first the rows from `first` on, then the rounding errors of those of them that have outliers. */
-typedef struct {
-    uint32_t q[K_CUDA_MANY_COLS * K__CUDA_WORDS];            /* [column][64] codes of one block */
-    int32_t  at[K_CUDA_MANY_COLS], to[K_CUDA_MANY_COLS];     /* rows of the quantised arrays; rows of y, from `first` on */
-} k__cuda_many_mem;
-
-/* Lists the columns of a pass and returns how many there are. */
-K_CUDA_FN int k__cuda_list(const k_acts *a, int first, int nt, bool rest, k__cuda_many_mem *m) {
-    const int i = K_CUDA_THREAD, all = rest ? k__cuda_columns(a, first, nt) - nt : nt;
-    if (rest) k__cuda_sync();                         /* all have used the list before */
-    if (i < K_CUDA_MANY_COLS) m->at[i] = k__cuda_row(a, first), m->to[i] = 0;     /* after the last column any row will do */
-    if (rest) k__cuda_sync();                         /* columns are not listed by the thread of their number */
-    if (i < nt && (!rest || k__cuda_split(a, first + i))) {
-        const int c = rest ? k__cuda_columns(a, first, i) - i : i;
-        m->at[c] = k__cuda_row(a, first + i) + (rest ? a->rest : 0);
-        m->to[c] = i;
+/* Lists the columns. */
+K_CUDA_FN void k__cuda_list(const k_acts *a, const k__cuda_piece *part, k__cuda_mul_mem *m) {
+    const int i = K_CUDA_THREAD;
+    if (i < K_CUDA_MANY_COLS) {
+        m->at[i] = (int32_t)k__cuda_column(a, part->first, part->nt, i);
+        m->far[i] = k__cuda_far_row(a, part, i);
     }
     k__cuda_sync();
-    return all;
 }
 
 /* The codes of block b of all columns go to shared memory. */
-K_CUDA_FN void k__cuda_fetch(const k_acts *a, int b, k__cuda_many_mem *m) {
+K_CUDA_FN void k__cuda_fetch(const k_acts *a, int b, k__cuda_mul_mem *m) {
     for (int i = K_CUDA_THREAD; i < 64 * K_CUDA_MANY_COLS; i += K_CUDA_THREADS)
-        m->q[i / 64 * K__CUDA_WORDS + i % 64] = k__cuda_ld32(a->q + (size_t)m->at[i / 64] * a->ldq + 256 * (size_t)b + 4
+        m->u.q[i / 64 * K__CUDA_WORDS + i % 64] = k__cuda_ld32(a->q + (size_t)m->at[i / 64] * a->ldq + 256 * (size_t)b + 4
                                                              * (i % 64));
 }
 
 /* What a lane brings of column g of a tile, from segment seg. */
-K_CUDA_FN void k__cuda_shared64(const k__cuda_many_mem *m, int col, int seg, int t, uint32_t q[2][2]) {
-    const uint32_t *from = m->q + col * K__CUDA_WORDS + 16 * seg + t;
+K_CUDA_FN void k__cuda_shared64(const k__cuda_mul_mem *m, int col, int seg, int t, uint32_t q[2][2]) {
+    const uint32_t *from = m->u.q + col * K__CUDA_WORDS + 16 * seg + t;
     K_CUDA_UNROLL for (int s = 0; s < 2; s++)
         K_CUDA_UNROLL for (int i = 0; i < 2; i++) q[s][i] = from[8 * s + 4 * i];
 }
 
 /* Where the sums and scales of column `col` have those of block b. */
-K_CUDA_FN size_t k__cuda_many_at(const k_acts *a, const k__cuda_many_mem *m, int col, int b) {
+K_CUDA_FN size_t k__cuda_many_at(const k_acts *a, const k__cuda_mul_mem *m, int col, int b) {
     return (size_t)m->at[col] * a->ldd + (size_t)b;
 }
 
 /* One tile from column `col` on, with segment seg of block b: sums of products with the weights u, and the sums of the lane's two
  * columns. */
-K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_mem *m, uint32_t u[4][2], int col, int b,
+K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_mul_mem *m, uint32_t u[4][2], int col, int b,
                                  int seg, int halves, int lane,
                                  const k_sums *sum[2], int c[4][4]) {
     uint32_t q[2][2];
@@ -665,12 +834,14 @@ K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_m
 
 /* Adds block b of the strip at w, times the warp's columns from `col` on, to acc. */
 K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
-                                const k__cuda_many_mem *x, int col, int b,
+                                const k__cuda_mul_mem *x, int col, int b,
                                 int lane, float acc[K__CUDA_TILES][4]) {
+    const int     last = k__head_lines(head) - 1;
     k__cuda_block block;
     k__cuda_isum  isum[K__CUDA_TILES];
     k__cuda_read(bits, 4, head, w, 256, lane, &block);
-    k__cuda_head  s[2] = {k__cuda_head_of(head, block.v[0][0], m), k__cuda_head_of(head, block.v[0][1], m)};
+    k__cuda_head  s[2] = {k__cuda_head_of(head, block.v[0][0], block.v[0][0][last], m),
+                          k__cuda_head_of(head, block.v[0][1], block.v[0][1][last], m)};
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) isum[j].dot[i] = isum[j].min[i] = 0;
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
@@ -691,7 +862,7 @@ K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul
 }
 
 K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
-                                  const k__cuda_many_mem *x, int col,
+                                  const k__cuda_mul_mem *x, int col,
                                   int b, int lane, float acc[K__CUDA_TILES][4]) {
     const int     len = m->n - 256 * b;
     float         v[K__CUDA_TILES][4];
@@ -716,24 +887,8 @@ K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, cons
             acc[j][i] = acc[j][i] + v[j][i] * m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + lane % 4 * 2 + i % 2, b)];
 }
 
-/* The results of a pass: the first one leaves rows with outliers unscaled, their rounding errors are added in the second. */
-K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, const k__cuda_piece *part, int n,
-                                bool rest, int row, int col, int lane,
-                                float acc[K__CUDA_TILES][4]) {
-    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
-        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
-            const int c = col + 8 * j + lane % 4 * 2 + i % 2, r = row + lane / 4 + i / 2 * 8;
-            if (c >= n || r >= m->nr) continue;
-            const int t = part->first + x->to[c];
-            float    *y = m->y + (size_t)t * m->ldy + (size_t)r;
-            float     v = rest ? *y + acc[j][i] : acc[j][i];
-            if (part->scale != 0.0f && (rest || !k__cuda_split(&m->a, t))) v = v * part->scale;
-            *y = v;
-        }
-}
-
 K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cuda_mul *m) {
-    K_CUDA_SHARED(k__cuda_many_mem, x, 1);
+    K_CUDA_SHARED(k__cuda_mul_mem, x, 1);
     const k_acts *a = &m->a;
     const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_MANY_COLS);
     const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES,
@@ -741,22 +896,23 @@ K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cu
     const int     row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
     const size_t  unit = (size_t)k__cuda_unit(bits, segs, head), units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
     const uint8_t *strip = part.w + (size_t)((row < m->nr ? row : 0) / K_PACK_ROWS) * units * unit;
+    float          acc[K__CUDA_TILES][4];
     if (part.nt <= 0) return;
-    for (int rest = 0; rest < 2; rest++) {
-        const int n = k__cuda_list(a, part.first, part.nt, rest != 0, x);
-        float     acc[K__CUDA_TILES][4];
-        K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
-            K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = 0.0f;
-        for (int b = 0; n && b < nb; b++) {
-            if (b) k__cuda_sync();
-            k__cuda_fetch(a, b, x);
-            k__cuda_sync();
-            const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs) * unit;
-            if (head <= K__HEAD_ONE) k__cuda_many_int(bits, head, table, m, w, x, col, b, lane, acc);
-            else k__cuda_many_scale(bits, segs, head, table, m, w, x, col, b, lane, acc);
-        }
-        k__cuda_many_put(m, x, &part, n, rest != 0, row, col, lane, acc);
+    k__cuda_list(a, &part, x);
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = 0.0f;
+    for (int b = 0; b < nb; b++) {
+        if (b) k__cuda_sync();
+        k__cuda_fetch(a, b, x);
+        k__cuda_sync();
+        const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs) * unit;
+        if (head <= K__HEAD_ONE) k__cuda_many_int(bits, head, table, m, w, x, col, b, lane, acc);
+        else k__cuda_many_scale(bits, segs, head, table, m, w, x, col, b, lane, acc);
     }
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++)
+            k__cuda_put(m, &part, x, col + 8 * j + lane % 4 * 2 + i % 2, row + lane / 4 + i / 2 * 8, acc[j][i]);
+    k__cuda_far_add(bits, segs, head, table, K_CUDA_MANY_ROWS, m, &part, x);
 }
 
 /* --- floats --- */

@@ -331,23 +331,46 @@ K_CUDA_FN k__cuda_form_row k__cuda_form_at(const k_acts *a, int r) {
     return f;
 }
 
-/* What rounding took from the blocks with outliers, zeros for the others. A lane reads what it wrote, but for the scales. */
+/* The far values of a block, 8 values in each lane (k_far_act_ref). */
+K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
+    const int in = n - K_CUDA_THREAD % 32 * 8 > 0;
+    float     amax = 0.0f;
+    int       units[8], all = 0, some = 0, count = 0;
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) amax = k__farther(amax, fabsf(v[i]));
+    const float by = (float)K_FAR_UNITS / k__cuda_most(amax);
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) all += units[i] = k__far_units(v[i], by);
+    const int most = k__far_mean_of(k__cuda_total(all), n);
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++)
+        if (units[i] <= most) some += units[i], count += in;
+    some = k__cuda_total(some);
+    const int above = k__far_above(some, k__cuda_total(count));
+    count = 0;
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) count += units[i] > above;
+    const bool few = k__cuda_total(count) < n / 8;
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) far[i] = few && units[i] > above ? v[i] : 0.0f;
+}
+
+/* Blocks that are sums of two become two; the second is zero for the others. A lane reads what it wrote, but for the scales. */
 K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n) {
     const int              lane = K_CUDA_THREAD % 32;
     const k__cuda_form_row own = k__cuda_form_at(a, r), rest = k__cuda_form_at(a, r + a->rest);
     for (int b = K_CUDA_THREAD / 32; 256 * b < n; b += K_CUDA_THREADS / 32) {
         const int   at = 256 * b + 8 * lane, len = n - 256 * b < 256 ? n - 256 * b : 256;
         const float d = own.d[b];
-        float       lost[8];
+        float       v[8], far[8] = {0}, d_far;
         int         all = 0;
         K_CUDA_UNROLL for (int i = 0; i < 8; i++) {
             const int q = at < n ? own.q[at + i] : 0;
-            lost[i] = at < n ? x[at + i] - d * (float)q : 0.0f;
+            v[i] = at < n ? x[at + i] : 0.0f;
             all += q < 0 ? -q : q;
         }
         const bool peaked = k__peaked(k__cuda_total(all), len, d);
-        K_CUDA_UNROLL for (int i = 0; i < 8; i++) lost[i] = peaked ? lost[i] : 0.0f;
-        k__cuda_quant(lost, at < n, rest.q + 256 * b, rest.sum + b, rest.d + b);
+        if (peaked) k__cuda_far(v, len, far);
+        k__cuda_quant(far, at < n, rest.q + 256 * b, rest.sum + b, rest.d + b);
+        if (!peaked) continue;
+        d_far = k__cuda_most(lane == 0 ? rest.d[b] : 0.0f);
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++) v[i] = v[i] - d_far * (float)(at < n ? rest.q[at + i] : 0);
+        k__cuda_quant(v, at < n, own.q + 256 * b, own.sum + b, own.d + b);
     }
 }
 

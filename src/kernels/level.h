@@ -6,6 +6,9 @@ typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
     int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
+    int   (*far_act)(const float *, int, uint8_t *);                       /* places of the far values of one block */
+    void  (*far_add)(k__far_cols, const uint8_t *, k__far_list, int, float *);
+    void  (*far_column)(uint32_t, const uint8_t *, size_t, int, int, float *);
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
@@ -35,7 +38,8 @@ typedef struct {
 /* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
 #define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_add = k_far_add_##l,                                        \
+    .far_column = k_far_column_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
     .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
@@ -180,11 +184,23 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
 
+/* What k__mul_far needs beside the scratch of products, which it uses after them. */
+typedef struct {
+    k__far_cols col;
+    int         at[K__FAR_SLOTS];                     /* column of each slot, in rising order */
+    int         n;                                    /* slots that are used */
+    uint8_t    *slot;                                 /* [n] slot of each column */
+    uint64_t   *any;                                  /* [(n + 63)/64] columns with far values of any row */
+} k__far_mem;
+
+static size_t k__far_bytes(int n) { return sizeof(k__far_mem) + 64 + 2 * (size_t)n + 64; }
+
 /* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
-    return panels > rounded ? panels : rounded;
+    const size_t most = panels > rounded ? panels : rounded, far = k__far_bytes(n_max);
+    return most > far ? most : far;
 }
 
 /* Whole strips, several of them, so that a strip is prefetched while the one
@@ -194,47 +210,52 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
     return k_wants_q8(type) ? 128 : 32;
 }
 
-/* --- rows with outliers ---
- * In trained models single channels are a hundred times larger than the others. One scale for 256 activations then leaves almost
- * nothing of the other 255. So the rounding errors of such a block are quantised too, and the row becomes two rows, which are
- * columns of a product like any others; their results are added. Only the codes of a row decide whether it is split. */
+/* --- rows with outliers: [far] --- */
 
-enum { K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
+/* Where the far values of a row go: codes and scales of whole blocks, which are zeros before, and the list. */
+typedef struct {
+    int8_t *q;                                        /* [n] */
+    float  *d;                                        /* [(n + 255)/256] */
+    k__far *list;                                     /* [n/8], the first is their number */
+} k__far_to;
+
+/* Quantises the block of column k on again without its far values. What rounding leaves of these stays in it. */
+static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *sum, float *d, const k__far_to *to) {
+    float     near[K_SUPER], amax = 0;
+    uint8_t   at[K_SUPER];
+    const int count = g_k_level->far_act(x, len, at);
+    if (count >= len / 8) return;
+    memcpy(near, x, (size_t)len * sizeof *near);
+    for (int i = 0; i < count; i++) amax = k__farther(amax, fabsf(x[at[i]]));
+    const float inv = k__act_inverse(amax), scale = k__act_scale(amax, false);
+    to->d[k / K_SUPER] = scale;
+    for (int i = 0; i < count; i++) {
+        const int8_t code = k__act_code(x[at[i]], inv);
+        const float  v = scale * (float)code;
+        near[at[i]] = x[at[i]] - v;
+        to->q[k + at[i]] = code;
+        if (code) to->list[++to->list->k] = (k__far){k + at[i], v};
+    }
+    g_k_level->quant_act(near, len, q, sum, d);
+}
 
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
-    const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
+    const size_t at = (size_t)rest * ldq;
+    const k__far_to to = {q + at, d + at / K_SUPER, (k__far *)(void *)(q + 2 * at)};
     bool         split = false;
-    for (size_t b = 0, far = at / K_SUPER; b < blocks; b++, far++) {
-        const size_t k = b * K_SUPER;
-        const int    len = n - (int)k < K_SUPER ? n - (int)k : K_SUPER;
-        const int    all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
-        float        lost[K_SUPER];
+    for (int k = 0, b = 0; k < n; k += K_SUPER, b++) {
+        const int len = n - k < K_SUPER ? n - k : K_SUPER, all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
         if (!k__peaked(all, len, d[b])) continue;
         if (!split) {
-            memset(q + at, 0, (size_t)n);
-            memset(sum + at / K_SUPER, 0, blocks * sizeof *sum);
-            memset(d + at / K_SUPER, 0, blocks * sizeof *d);
+            memset(to.q, 0, (size_t)n);
+            memset(to.d, 0, ((size_t)n + K_SUPER - 1) / K_SUPER * sizeof *to.d);
+            to.list->k = 0;
             split = true;
         }
-        for (int i = 0; i < len; i++) lost[i] = x[k + (size_t)i] - d[b] * (float)q[k + (size_t)i];
-        g_k_level->quant_act(lost, len, q + at + k, sum + far, d + far);
+        k__quant_apart(x + k, k, len, q + k, sum + b, d + b, &to);
     }
     return split;
 }
-
-/* Some columns of a product: row[c] of the activations gives column to[c] of y. */
-typedef struct {
-    int32_t row[K__SPLIT_COLS], to[K__SPLIT_COLS];
-    int     n, fresh;                                 /* columns; the first `fresh` are stored, the others are added */
-} k__split;
-
-/* Rows of one matrix, in file order or packed. */
-typedef struct {
-    uint32_t       type;
-    const uint8_t *data;
-    size_t         row_bytes;                         /* 0: packed */
-    int            n;
-} k__weights;
 
 /* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
 static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
@@ -244,41 +265,63 @@ static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float
         g_k_level->mul_packed(w->type, w->data + k_pack_at(w->type, r, w->n), nr, w->n, a, y, ldy, scratch);
 }
 
-static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts a, float *y, size_t ldy, void *scratch) {
-    float out[K__SPLIT_COLS][K__SPLIT_ROWS];
-    a.idx = s->row;
-    a.nt = s->n;
-    a.gaps = !s->fresh;
-    for (int r = 0, rows; s->n && r < nr; r += rows) {
-        rows = nr - r < K__SPLIT_ROWS ? nr - r : K__SPLIT_ROWS;
-        k__mul_at(w, r, rows, &a, out[0], K__SPLIT_ROWS, scratch);
-        for (int c = 0; c < s->n; c++) {
-            float *to = y + (size_t)s->to[c] * ldy + r;
-            if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
-            else g_k_level->add(to, to, out[c], rows);
-        }
+/* Column k of rows r .. r + nr, dequantised. */
+static void k__far_column(const k__weights *w, int r, int nr, int k, float to[K__FAR_STEP]) {
+    if (!w->row_bytes) {
+        const size_t strip = k_pack_bytes(w->type, K_PACK_ROWS, w->n);
+        g_k_level->far_column(w->type, w->data + k_pack_at(w->type, r, w->n), strip, nr, k, to);
+        return;
     }
+    for (int i = 0; i < nr; i++) to[i] = k__far_at(w->type, w->data + (size_t)(r + i) * w->row_bytes, k);
 }
 
-/* Few columns: one pass over the weights for rows and their rounding errors. Many: a second product for the errors. */
-static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    int      n_rest = 0;
-    k__split s;
-    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[k__row_of(a, t)];
-    const bool once = n_rest && a->nt + n_rest <= K__SPLIT_ONCE;
-    s.n = s.fresh = once ? a->nt : 0;
-    for (int t = 0; t < s.n; t++) s.row[t] = k__row_of(a, t), s.to[t] = t;
-    if (!once) k__mul_at(w, 0, nr, a, y, ldy, scratch);
-    for (int t = 0; n_rest && t < a->nt; t++) {
-        const int row = k__row_of(a, t);
-        if (!a->split[row]) continue;
-        s.row[s.n] = row + a->rest;
-        s.to[s.n++] = t;
-        if (s.n < K__SPLIT_COLS) continue;
-        k__mul_split(&s, w, nr, *a, y, ldy, scratch);
-        s.n = 0;
+/* The part of a list from column `from` on and before column `end`. */
+static k__far_list k__far_cut(k__far_list far, int from, int end) {
+    while (far.n && far.of->k < from) far.of++, far.n--;
+    while (far.n && far.of[far.n - 1].k >= end) far.n--;
+    return far;
+}
+
+/* Adds the far values of the columns that have slots to the products. */
+static void k__far_window(const k__weights *w, int nr, const k_acts *a, k__far_mem *m, float *y, size_t ldy) {
+    const int from = m->at[0], end = m->at[m->n - 1] + 1;
+    for (int r = 0, rows; r < nr; r += rows) {
+        rows = nr - r < K__FAR_STEP ? nr - r : K__FAR_STEP;
+        for (int s = 0; s < m->n; s++) k__far_column(w, r, rows, m->at[s], m->col[s]);
+        for (int t = 0; t < a->nt; t++) {
+            const int row = k__row_of(a, t);
+            if (!a->split[row]) continue;
+            g_k_level->far_add(m->col, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
+        }
     }
-    if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
+    m->n = 0;
+}
+
+/* The product of the codes, then the far values. */
+static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    k__far_mem *m = (k__far_mem *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    const int   words = (w->n + 63) / 64;
+    bool        split = false;
+    k__mul_at(w, 0, nr, a, y, ldy, scratch);
+    for (int t = 0; a->split && t < a->nt && !split; t++) split = a->split[k__row_of(a, t)];
+    if (!split) return;
+    m->n = 0;
+    m->any = (uint64_t *)(m + 1);
+    m->slot = (uint8_t *)(m->any + words);
+    memset(m->any, 0, (size_t)words * sizeof *m->any);
+    for (int t = 0; t < a->nt; t++) {
+        const int         row = k__row_of(a, t);
+        const k__far_list far = a->split[row] ? k__far_of(a, row) : (k__far_list){NULL, 0};
+        for (int i = 0; i < far.n; i++) m->any[far.of[i].k / 64] |= 1ull << far.of[i].k % 64;
+    }
+    for (int i = 0; i < words; i++)
+        for (uint64_t bits = m->any[i]; bits; bits &= bits - 1) {
+            const int k = 64 * i + __builtin_ctzll(bits);
+            m->slot[k] = (uint8_t)m->n;
+            m->at[m->n++] = k;
+            if (m->n == K__FAR_SLOTS) k__far_window(w, nr, a, m, y, ldy);
+        }
+    if (m->n) k__far_window(w, nr, a, m, y, ldy);
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */
@@ -295,14 +338,14 @@ K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr,
                        float *y, size_t ldy, void *scratch) {
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
-    if (k_wants_q8(type)) k__mul_either(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
+    if (k_wants_q8(type)) k__mul_far(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
     else if (type == K_F16_ROUND && a->nt >= K__ROUND_COLS) k__mul_rounded(w, row_bytes, nr, n, a, y, ldy, scratch);
     else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
 }
 
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
                          void *scratch) {
-    k__mul_either(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
+    k__mul_far(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
 }
 
 K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {

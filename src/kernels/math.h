@@ -138,10 +138,25 @@ K_BOTH inline int8_t k__act_code(float x, float inv) {
 /* The group of 32 whose sum is of32[i], and the place of group i's: bits 0 and 1 are swapped. */
 K_BOTH inline int k__sums_at(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
 
-enum { K_SPLIT_PEAK = 32 };
+/* In a block whose largest value is more than K_PEAK times the mean magnitude of the others, values above K_NEAR times the mean
+ * are far: they are multiplied apart ([far]). Integers decide, so that all levels decide alike. K_FAR_UNITS: the unit is 1/32767
+ * of the largest value; rounding that to 7 bits leaves up to 129 units, which must not be far. */
+enum { K_PEAK = 10, K_NEAR = 8, K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
 
-/* Whether the largest value of a block of n, whose code is 127 or -127, is more than K_SPLIT_PEAK times the mean magnitude of the
- * others; all: the sum of the magnitudes of all codes. */
+/* Whether a block of n with scale d, where the largest code is 127 or -127, has far values; all: the sum of the magnitudes of
+ * its codes. */
 K_BOTH inline bool k__peaked(int all, int n, float d) {
-    return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1);
+    return d > 0 && d <= FLT_MAX / 127 && K_FAR_UNITS / 127 / d <= FLT_MAX && (all - 127) * K_PEAK < 127 * (n - 1);
+}
+
+/* A magnitude in units; by = K_FAR_UNITS / the largest magnitude. */
+K_BOTH inline int k__far_units(float x, float by) { return (int)rintf(fabsf(x) * by); }
+
+/* Magnitudes up to here, in units, count for the mean; all: the sum of n magnitudes, of which the largest does not count. */
+K_BOTH inline int k__far_mean_of(int all, int n) { return 8 * (all - K_FAR_UNITS) / (n - 1); }
+
+/* Magnitudes above these units are far; all: the sum of the `count` magnitudes that count. */
+K_BOTH inline int k__far_above(int all, int count) {
+    const int most = count > 0 ? K_NEAR * all / count : 0;
+    return most > K_NEAR_LEAST ? most : K_NEAR_LEAST;
 }

@@ -269,7 +269,7 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
             for (int i = 0; i < parts; i++) {
                 for (int l = p->opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
                     k__line_ahead(K__COLS, w + 64 * l);
-                if (!k__blank(&x[i].c, x[i].c.n, b)) x[i].fn(block, w, &x[i], b, acc[i]);
+                x[i].fn(block, w, &x[i], b, acc[i]);
             }
             w += bytes;
         }
@@ -321,9 +321,6 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
         memset(out, 0, (size_t)a->nt * sizeof *out);
         for (int t = 0; t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
         for (int b = 0; b < blocks; b++) {
-            bool blank = a->gaps;
-            for (int i = 0; i < parts && blank; i++) blank = k__blank(&x[i], x[i].n, b);
-            if (blank) continue;
             k__open_pair(p, f, w, strip, rows, n, b, panel);
             k__panels_ready(tiles, a->nt, parts, panel, 1);
             for (int i = 0, t = 0; i < parts; t += x[i++].n) {

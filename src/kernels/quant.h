@@ -41,6 +41,25 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
     return all;
 }
 
+/* The places of the far values of a block of n values (k__peaked), in rising order. Returns how many there are. */
+static int k_far_act_ref(const float *x, int n, uint8_t at[K_SUPER]) {
+    float amax = 0;
+    int   all = 0, some = 0, count = 0;
+    for (int i = 0; i < n; i++) amax = k__farther(amax, fabsf(x[i]));
+    const float by = (float)K_FAR_UNITS / amax;
+    for (int i = 0; i < n; i++) all += k__far_units(x[i], by);
+    const int most = k__far_mean_of(all, n);
+    for (int i = 0; i < n; i++) {
+        const int units = k__far_units(x[i], by);
+        if (units <= most) some += units, count++;
+    }
+    const int above = k__far_above(some, count);
+    count = 0;
+    for (int i = 0; i < n; i++)
+        if (k__far_units(x[i], by) > above) at[count++] = (uint8_t)i;
+    return count;
+}
+
 K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u);
 #if K__PART(3)
 K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u) {

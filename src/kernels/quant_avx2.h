@@ -359,7 +359,6 @@ K__IN_AVX2 void k__int_terms_avx2(int T, int steps, int min_group, const k__pane
 K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first, int end,
                                  float (*y)[K__STRIP]) {
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         __m256i       isum[K__TILE];
         const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -378,7 +377,6 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel
 K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first,
                                    int end, float (*y)[K__STRIP]) {
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         __m256i       isum[2][K__TILE];
         const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -413,7 +411,6 @@ K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, co
                                    const k__cols *x, int first, int end, float (*y)[K__STRIP]) {
     const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         __m256         f[K__TILE];
         const int8_t  *q[K__TILE];
         const int16_t *sum[K__TILE];
@@ -627,4 +624,30 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
     sum->most32 = (int16_t)k__most_one_sign(size32, of32);
     const __m128i all = _mm_add_epi32(_mm256_castsi256_si128(size32), _mm256_extracti128_si256(size32, 1));
     return _mm_cvtsi128_si32(_mm_hadd_epi32(_mm_hadd_epi32(all, all), all));
+}
+
+/* k_far_act_ref. */
+K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]) {
+    const __m256i sign = _mm256_set1_epi32(0x7fffffff);
+    __m256i       units[K_SUPER / 8], most_bits = _mm256_setzero_si256(), all = most_bits, some = all, count = all;
+    int           n_far = 0;
+    for (int i = 0; i < n; i += 8) most_bits = _mm256_max_epi32(most_bits, _mm256_and_si256(k__ld256(x + i), sign));
+    const __m256 by = _mm256_set1_ps((float)K_FAR_UNITS / k__f32_of((uint32_t)k__most8(most_bits)));
+    for (int i = 0; i < n; i += 8) {
+        const __m256 size = _mm256_castsi256_ps(_mm256_and_si256(k__ld256(x + i), sign));
+        units[i / 8] = _mm256_cvtps_epi32(_mm256_mul_ps(size, by));
+        all = _mm256_add_epi32(all, units[i / 8]);
+    }
+    const __m256i most = _mm256_set1_epi32(k__far_mean_of(k__total8(all), n));
+    for (int i = 0; i < n; i += 8) {
+        const __m256i out = _mm256_cmpgt_epi32(units[i / 8], most);
+        some = _mm256_add_epi32(some, _mm256_andnot_si256(out, units[i / 8]));
+        count = _mm256_add_epi32(count, out);
+    }
+    const __m256i above = _mm256_set1_epi32(k__far_above(k__total8(some), n + k__total8(count)));
+    for (int i = 0; i < n; i += 8) {
+        unsigned far = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(units[i / 8], above)));
+        for (; far; far &= far - 1) at[n_far++] = (uint8_t)(i + __builtin_ctz(far));
+    }
+    return n_far;
 }

@@ -508,7 +508,6 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
                               k__ahead *ahead, float (*y)[K__STRIP]) {
     const bool low = by == K__BY_BOUND && !has_min;     /* signed scales in lower words */
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
         __m512i       sums[K__TILE][2];
         __m512i     (*sum)[2] = sums;
@@ -578,7 +577,6 @@ K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *
                                 k__ahead *ahead, float (*y)[K__STRIP]) {
     const bool can = T > K__TILE_REGS && group == 32 && !has_min;
     for (int b = first; b < end; b++, w++) {
-        if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
         _Alignas(32) float   asum[K__TILE][8];
         __m512        sums[K__TILE][2];
@@ -742,4 +740,30 @@ K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *s
     sum->most16 = (int16_t)_mm512_reduce_max_epi32(size16);
     sum->most32 = (int16_t)k__most_one_sign(size32, of32);
     return _mm512_reduce_add_epi32(all);
+}
+
+/* k_far_act_ref. */
+K__SHARED_512 int k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]) {
+    const __m512i sign = _mm512_set1_epi32(0x7fffffff);
+    __m512i       units[K_SUPER / 16], most_bits = _mm512_setzero_si512(), all = most_bits, some = most_bits;
+    int           count = 0;
+    for (int i = 0; i < n; i += 16) most_bits = _mm512_max_epi32(most_bits, _mm512_and_si512(k__ld512(x + i), sign));
+    const __m512 by = _mm512_set1_ps((float)K_FAR_UNITS / k__f32_of((uint32_t)_mm512_reduce_max_epi32(most_bits)));
+    for (int i = 0; i < n; i += 16) {
+        const __m512 size = _mm512_castsi512_ps(_mm512_and_si512(k__ld512(x + i), sign));
+        units[i / 16] = _mm512_cvtps_epi32(_mm512_mul_ps(size, by));
+        all = _mm512_add_epi32(all, units[i / 16]);
+    }
+    const __m512i most = _mm512_set1_epi32(k__far_mean_of(_mm512_reduce_add_epi32(all), n));
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 in = _mm512_cmple_epi32_mask(units[i / 16], most);
+        some = _mm512_mask_add_epi32(some, in, some, units[i / 16]);
+        count += __builtin_popcount(in);
+    }
+    const __m512i above = _mm512_set1_epi32(k__far_above(_mm512_reduce_add_epi32(some), count));
+    count = 0;
+    for (int i = 0; i < n; i += 16)
+        for (unsigned far = _mm512_cmpgt_epi32_mask(units[i / 16], above); far; far &= far - 1)
+            at[count++] = (uint8_t)(i + __builtin_ctz(far));
+    return count;
 }

@@ -37,7 +37,6 @@ typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
     int            bound;                             /* k__tiles.bound of the tiles that multiply them */
-    bool           gaps;                              /* as in k_acts */
     const int8_t  *q[K__COLS];                        /* [nb][K_SUPER] codes of each column */
     const k_sums  *sum[K__COLS];                      /* [nb] */
     const float   *d[K__COLS];                        /* [nb], and that of the tail */
@@ -49,7 +48,6 @@ static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
     x->n = count;
     x->nb = n / K_SUPER;
     x->tail = n % K_SUPER;
-    x->gaps = a->gaps;
     for (int c = 0; c < count; c++) {
         size_t row = (size_t)k__row_of(a, t0 + c);
         x->q[c] = a->q + row * a->ldq;
@@ -67,14 +65,6 @@ static inline __attribute__((always_inline)) const int8_t *k__cols_q(const k__co
 }
 static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k__cols *x, int c, int b) {
     return b < x->nb ? x->sum[c][b].of16 : x->tsum[c].of16;
-}
-
-/* Whether block b is zero in all n columns of a tile. */
-static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int n, int b) {
-    if (!x->gaps) return false;
-    for (int t = 0; t < n; t++)
-        if (x->d[t][b] != 0) return false;
-    return true;
 }
 
 /* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of
@@ -120,6 +110,8 @@ K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
 K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d);
 K__SHARED_512 int  k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d);
+K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]);
+K__SHARED_512 int  k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]);
 K__SHARED bool     k__decoded_avx2(uint32_t type);
 
 /* Reorders words 0 1 2 3 of each half to 0 2 1 3. */
@@ -129,6 +121,12 @@ K__IN_AVX2 int k__most8(__m256i v) {
     __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
     return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+
+K__IN_AVX2 int k__total8(__m256i v) {
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
 /* The largest sum of one sign: sums of magnitudes plus magnitudes of sums are twice that. */
