@@ -168,7 +168,9 @@ K__SHARED_512 void k_far_add_avx512(k__far_cols col, const uint8_t *slot, k__far
 }
 
 /* low + high * 2^by. */
-K__IN_512 __m512i k__far_or512(__m512i low, __m512i high, unsigned by) { return _mm512_or_si512(low, _mm512_slli_epi32(high, by)); }
+K__IN_512 __m512i k__far_or512(__m512i low, __m512i high, unsigned by) {
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, by));
+}
 
 /* Bits `at` and above of the lanes of a line. */
 K__IN_512 __m512i k__far_bits512(const uint8_t *p, int at, int mask) {
@@ -242,7 +244,8 @@ K__IN_512 void k__far_column512(int bits, int segs, int head, int off, float fac
         if (bits == 8) u = k__far_bits512(p.codes + 64 * i, byte, 255);
         else {
             if (bits & 4) u = k__far_bits512(p.codes + k__plane4(bits, i), byte + i / 8 * 4, 15);
-            if (bits & 2) u = k__far_or512(u, k__far_bits512(p.codes + k__plane2(bits, i), byte + i % 4 * 2, 3), (unsigned)bits & 4);
+            if (bits & 2)
+                u = k__far_or512(u, k__far_bits512(p.codes + k__plane2(bits, i), byte + i % 4 * 2, 3), (unsigned)bits & 4);
             if (bits & 1) u = k__far_or512(u, k__far_bits512(p.codes + k__plane1(i), byte + i % 8, 1), (unsigned)bits & 6);
         }
         if (table) u = _mm512_permutexvar_epi32(u, values);
