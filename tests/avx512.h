@@ -244,6 +244,9 @@ EMU_CALL __mmask16 emu_mm512_cmple_epi32_mask(__m512i a, __m512i b) {
     for (int i = 0; i < 16; i++) k |= (unsigned)(((emu_i32)a)[i] <= ((emu_i32)b)[i]) << i;
     return (__mmask16)k;
 }
+EMU __mmask16 emu_mm512_cmpgt_epi32_mask(__m512i a, __m512i b) { return (__mmask16)~emu_mm512_cmple_epi32_mask(a, b); }
+EMU_EACH(__m512i, emu_mm512_mask_add_epi32, (__m512i s, __mmask16 k, __m512i a, __m512i b), emu_u32, 16,
+         EMU_BIT(k, i) ? ((emu_u32)a)[i] + ((emu_u32)b)[i] : ((emu_u32)s)[i])
 EMU_CALL __m512i emu_mm512_mask_or_epi32(__m512i r, __mmask16 k, __m512i a, __m512i b) {
     return (__m512i)emu_mm512_mask_mov_ps((__m512)r, k, (__m512)(a | b));
 }
@@ -269,6 +272,10 @@ EMU __m512i emu_mm512_srai_epi32(__m512i a, unsigned n) { return (__m512i)((emu_
 EMU __m512i emu_mm512_srl_epi32(__m512i a, __m128i n) {
     const uint64_t by = (uint64_t)n[0];
     return emu_mm512_srli_epi32(a, by > 31 ? 32 : (unsigned)by);
+}
+EMU __m512i emu_mm512_sll_epi32(__m512i a, __m128i n) {
+    const uint64_t by = (uint64_t)n[0];
+    return emu_mm512_slli_epi32(a, by > 31 ? 32 : (unsigned)by);
 }
 EMU_EACH(__m512i, emu_mm512_srlv_epi64, (__m512i a, __m512i n), emu_u64, 8,
          ((emu_u64)n)[i] > 63 ? 0 : ((emu_u64)a)[i] >> ((emu_u64)n)[i])

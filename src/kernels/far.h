@@ -251,8 +251,8 @@ K__IN_512 void k__far_column512(int bits, int segs, int head, int off, float fac
         if (table) u = _mm512_permutexvar_epi32(u, values);
         else if (off) u = _mm512_sub_epi32(u, _mm512_set1_epi32(off));
         const __m512 q = _mm512_cvtepi32_ps(u);
-        _mm512_store_ps(to + r, head <= K__HEAD_ONE ? k__far_int512(head, factor, p.head, p.in_unit, q)
-                                                    : k__far_scale512(head, segs, p.head, p.in_unit, q));
+        _mm512_storeu_ps(to + r, head <= K__HEAD_ONE ? k__far_int512(head, factor, p.head, p.in_unit, q)
+                                                     : k__far_scale512(head, segs, p.head, p.in_unit, q));
     }
 }
 
