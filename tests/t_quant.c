@@ -414,7 +414,7 @@ static void t_quant_acts_truth(void) {
     }
 }
 
-/* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts; rows of many far values, and of as many as a list has room for. */
+/* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts. */
 static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
     const int ldq = (n + 255) & ~255;
     c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)ldq, .sum = c->sum, .d = c->d,
@@ -510,6 +510,49 @@ static void tq_split(void) {
     k_init(was);
     tq_drop(&c);
 }
+/* A row of two blocks, the first with values of about 1000 and of about 50 among ones, at every level: codes and far values add up
+ * to the row, and all levels have the same. n_far: how many values are expected to be far. */
+static void tq_far_case(int huge, int large, int n_far) {
+    enum { N = 320 };
+    _Alignas(8) int8_t q[2][3 * 512];
+    k_sums             sum[2][4];
+    float              d[2][4], x[N];
+    const char        *was = k_level_name();
+    tq_seed = 77;
+    for (int i = 0; i < N; i++) x[i] = (i & 1 ? 1.0f : -1.0f) * (0.9f + 0.1f * tq_unit());
+    for (int i = 0; i < huge + large; i++) x[3 + 7 * i] = (i < huge ? -1000.0f : 50.0f) * (1 + 0.01f * tq_unit());
+    for (int l = 0; l < K_LEVELS; l++) {
+        const int at = l > 0;
+        if (!tq_init(&k_levels[l])) continue;
+        memset(q[at], 0x5a, sizeof q[at]);
+        memset(d[at], 0x5a, sizeof d[at]);
+        const bool    split = k_quant_act(x, N, q[at], sum[at], d[at], 512, 1);
+        const k__far *list = (const k__far *)(const void *)(q[at] + 1024);
+        EQ_INT(split, huge > 0);
+        if (split) EQ_INT(list->k, n_far);
+        for (int i = 0, k = 1; split && i < N; i++) {
+            float v = d[at][i / 256] * (float)q[at][i];
+            if (k <= list->k && list[k].k == i) {
+                CHECK(list[k].v == d[at][2 + i / 256] * (float)q[at][512 + i]);
+                v += list[k++].v;
+            }
+            NEAR(v, x[i], 0.5001 * d[at][i / 256]);
+        }
+        if (n_far) CHECK(d[at][0] < 0.032f);          /* 1000 / 127 / 2 is left of a far value */
+        CHECKF(!memcmp(q[0], q[at], sizeof q[0]) && !memcmp(d[0], d[at], sizeof d[0]), "%d and %d values at %s differ", huge, large,
+               k_levels[l].name);
+    }
+    k_init(was);
+}
+
+static void t_quant_far(void) {
+    tq_far_case(0, 0, 0);
+    tq_far_case(1, 0, 1);
+    tq_far_case(3, 5, 8);
+    tq_far_case(10, 20, 30);
+    tq_far_case(10, 25, 0);                           /* one for 8 values and more: these are no exceptions */
+}
+
 static void t_quant_split(void) { tq_tiles(false, tq_split); }
 static void t_quant_split_wide(void) { tq_tiles(true, tq_split); }
 
@@ -572,6 +615,7 @@ static const t_case t_quant_cases[] = {
     {"quant_truth", "products are those of the dequantised weights", t_quant_truth},
     {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
+    {"quant_far", "values far above the mean of their block are apart, the rest has a scale of its own, at every level alike", t_quant_far},
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_split_wide", "the same with tiles of eight columns", t_quant_split_wide},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
