@@ -40,8 +40,8 @@ static const topic topics_all[] = {
         "The KV cache is bf16 unless -ctk and -ctv say f32, f16, q8_0 or q4_0. Where both are q8_0, attention multiplies "
         "integers, which is the fastest at the AVX2 level. --score, --logits, --perplexity, --kl-divergence and "
         "--imatrix-out use f32.",
-        "Activations are rounded to 8 bits where they meet quantised weights; a row with outliers is split in two parts, so "
-        "that one large channel does not take the precision of the others."}},
+        "Activations are rounded to 8 bits where they meet quantised weights. Values far above the others of their block "
+        "of 256 are multiplied as floats, so that one large channel does not take the precision of the others."}},
     {"templates", "Chat templates", {
         "A message becomes text by the chat template in the model file. llmrun runs it with a Jinja engine of its own, to "
         "the byte as Hugging Face transformers do with Jinja2. --chat-template-file takes another template, "
