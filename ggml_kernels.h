@@ -59,6 +59,9 @@
 #if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0
 #error "results are promised to the bit: no -ffast-math, no excess precision"
 #endif
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF                             /* clang fuses where the target has FMA, at -O0 too */
+#endif
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif

@@ -279,6 +279,6 @@ if __name__ == "__main__":
     p.add_argument("words", nargs="*")
     p.add_argument("--all", action="store_true")
     p.add_argument("--list", action="store_true")
-    O = p.parse_args()
+    O = p.parse_intermixed_args()
     O.binary = os.path.abspath(O.binary)
     sys.exit(show(O.words) if O.list else walk("hard", O.words, TMP))
