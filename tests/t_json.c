@@ -323,8 +323,8 @@ static const char *const tn_unique[] = {
     "{'items':{'type':'object','properties':{'a':{'type':'boolean'},'path':{'type':'string'}},'additionalProperties':false},'minItems':2}",
     "{'items':{'type':'object','properties':{'k':{'enum':['p','q','r']},'v':{'type':'boolean'}}},'minItems':3}",
     "{'items':{'type':['object','string','null'],'properties':{'n':{'type':['integer','null','string']}}},'minItems':4}",
-    "{'items':{'anyOf':[{'type':'string'},{'type':'object','required':['n'],'properties':{'n':{'type':'string'}}},"
-    "{'type':'object','required':['m'],'properties':{'m':{'type':'integer'}},'additionalProperties':false}]},'minItems':3}",
+    ("{'items':{'anyOf':[{'type':'string'},{'type':'object','required':['n'],'properties':{'n':{'type':'string'}}},"
+     "{'type':'object','required':['m'],'properties':{'m':{'type':'integer'}},'additionalProperties':false}]},'minItems':3}"),
     "{'items':{'type':'object','minProperties':2,'properties':{'n':{'type':'string'}}}}",
     "{'items':{'type':'object','additionalProperties':{'type':'integer'}}}", "{'items':{'type':'array','items':{'type':'boolean'}}}",
     "{'prefixItems':[{'type':'string'},{'type':'integer'}],'items':{'type':'null'}}", "{'prefixItems':[{'type':'string'},{}]}",

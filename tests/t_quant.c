@@ -3,7 +3,7 @@
 #include "program.h"
 #include "check.h"
 
-enum { TQ_N = 4096, TQ_ROWS = 70, TQ_COLS = 65 };
+enum { TQ_N = 4096, TQ_ROWS = 140, TQ_COLS = 65 };
 
 typedef struct {
     uint8_t *w;                                       /* rows of one type, exactly as long as they must be */
@@ -456,8 +456,8 @@ static void tq_split_packed(tq_case *c, uint32_t type, int n, int nr, const int 
         c->a.nt = nts[j];
         memset(c->got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
         k_mul_packed(type, packed, nr, n, &c->a, c->got, (size_t)nr, c->scratch);
-        CHECKF(tq_same(c->want, c->got, nts[j] * nr), "%s at %s: n %d, %d columns: packed rows give other bits", k_types[type].name,
-               k_level_name(), n, nts[j]);
+        CHECKF(tq_same(c->want, c->got, nts[j] * nr), "%s at %s: n %d, %d columns: packed rows give other bits",
+               k_types[type].name, k_level_name(), n, nts[j]);
     }
     mem_free(packed);
 }
@@ -474,7 +474,7 @@ static void tq_split(void) {
     c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int k = 0; k < 3; k++) {
-            const int n = ns[k], nr = 37;
+            const int n = ns[k], nr = type == K_Q4_K ? TQ_ROWS : 37;
             if (!k_wants_q8(type) || n % k_types[type].block) continue;
             tq_weights(&c, type, n, nr, -1);
             for (int l = 0; l < K_LEVELS; l++) {
@@ -483,7 +483,7 @@ static void tq_split(void) {
                 tq_peaked_acts(&c, n, split);
                 for (int t = 0; t < TQ_COLS; t++) EQ_INT(split[t], t % 4 && (t % 3 == 0 || n > 256) && !(n == 288 && t % 3 == 1));
                 for (int j = 0; j < 6; j++) {
-                    float alone[37];
+                    float alone[TQ_ROWS];
                     memset(c.got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
                     c.a.nt = nts[j];
                     k_mul_rows(type, c.w, c.row_bytes, nr, n, &c.a, c.got, (size_t)nr, c.scratch);
@@ -492,7 +492,7 @@ static void tq_split(void) {
                         one.idx = &(int32_t){t};
                         one.nt = 1;
                         k_mul_rows(type, c.w, c.row_bytes, nr, n, &one, alone, (size_t)nr, c.scratch);
-                        CHECKF(!memcmp(alone, c.got + t * nr, sizeof alone), "%s at %s: n %d, column %d of %d is another alone",
+                        CHECKF(!memcmp(alone, c.got + t * nr, (size_t)nr * sizeof *alone), "%s at %s: n %d, column %d of %d is another alone",
                                k_types[type].name, k_levels[l].name, n, t, nts[j]);
                     }
                 }
@@ -510,8 +510,9 @@ static void tq_split(void) {
     k_init(was);
     tq_drop(&c);
 }
-/* A row of two blocks, the first with values of about 1000 and of about 50 among ones, at every level: codes and far values add up
- * to the row, and all levels have the same. n_far: how many values are expected to be far. */
+
+/* A row of two blocks, the first with values of about 1000 and of about 50 among ones, at every level: codes and far values add
+ * up to the row, and all levels have the same. n_far: how many values are expected to be far. */
 static void tq_far_case(int huge, int large, int n_far) {
     enum { N = 320 };
     _Alignas(8) int8_t q[2][3 * 512];
@@ -539,9 +540,28 @@ static void tq_far_case(int huge, int large, int n_far) {
             NEAR(v, x[i], 0.5001 * d[at][i / 256]);
         }
         if (n_far) CHECK(d[at][0] < 0.032f);          /* 1000 / 127 / 2 is left of a far value */
-        CHECKF(!memcmp(q[0], q[at], sizeof q[0]) && !memcmp(d[0], d[at], sizeof d[0]), "%d and %d values at %s differ", huge, large,
-               k_levels[l].name);
+        CHECKF(!memcmp(q[0], q[at], sizeof q[0]) && !memcmp(d[0], d[at], sizeof d[0]), "%d and %d values at %s differ", huge,
+               large, k_levels[l].name);
     }
+    k_init(was);
+}
+
+/* Magnitudes at the ends of those that can be told in units, among zeros: nothing becomes infinite. */
+static void tq_far_edges(void) {
+    static const float edges[] = {3.4e38f, 9.6290625e-35f, 9.6293e-35f, 9.7e-35f};
+    _Alignas(8) int8_t q[3 * 256];
+    const char        *was = k_level_name();
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        for (int l = 0; l < K_LEVELS; l++) {
+            float  x[256] = {[9] = edges[i]}, d[2];
+            k_sums sum[2];
+            if (!tq_init(&k_levels[l])) continue;
+            const bool    split = k_quant_act(x, 256, q, sum, d, 256, 1);
+            const k__far *list = (const k__far *)(const void *)(q + 512);
+            const float   v = d[0] * (float)q[9] + (split && list->k ? list[1].v : 0);
+            CHECKF(d[0] <= FLT_MAX && fabsf(v / edges[i] - 1) < 0.01f, "%g at %s: %g", (double)edges[i], k_levels[l].name,
+                   (double)v);
+        }
     k_init(was);
 }
 
@@ -551,6 +571,7 @@ static void t_quant_far(void) {
     tq_far_case(3, 5, 8);
     tq_far_case(10, 20, 30);
     tq_far_case(10, 25, 0);                           /* one for 8 values and more: these are no exceptions */
+    tq_far_edges();
 }
 
 static void t_quant_split(void) { tq_tiles(false, tq_split); }
@@ -615,7 +636,7 @@ static const t_case t_quant_cases[] = {
     {"quant_truth", "products are those of the dequantised weights", t_quant_truth},
     {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
-    {"quant_far", "values far above the mean of their block are apart, the rest has a scale of its own, at every level alike", t_quant_far},
+    {"quant_far", "values far above the mean of their block are apart, at every level alike", t_quant_far},
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_split_wide", "the same with tiles of eight columns", t_quant_split_wide},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},

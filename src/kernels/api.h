@@ -145,8 +145,9 @@ K_PUBLIC k_act_kind k_act_of(uint32_t type);
 /* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
- * sum and d [(n + 255)/256]. True: the row has outliers ([far]). Their codes and scales are the row that lies `rest` rows of ldq
- * codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times the rows, sum and d two. */
+ * sum and d [(n + 255)/256]. True: the row may have outliers ([far]). Their codes and scales are the row that lies `rest` rows of
+ * ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times the rows, d twice. ldq
+ * is a multiple of 256, q is aligned to 4. */
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);

@@ -2,7 +2,7 @@
  * The device code: nvcc compiles it and what of this header is outside of #ifndef __CUDACC__ (make cuda);
  * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level, but for
  * those of floats by tensor cores: integers are exact inside a block of 256, the float terms of blocks are added in rising order,
- * and nothing is fused.
+ * and nothing is fused but the products of far values.
  *
  * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets,
  * tables and factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in
@@ -562,7 +562,8 @@ enum {
     K_CUDA_PARK   = 64,                               /* blocks whose terms are parked */
     K__CUDA_TILE  = K_PACK_ROWS * K_CUDA_COLS,
     K__CUDA_WORDS = 68,                               /* dwords between two columns in shared memory */
-    K__CUDA_FAR_SLOTS = 64, K__CUDA_FAR_BLOCKS = K_CUDA_THREADS / 4
+    K__CUDA_FAR_SLOTS = 64,                           /* columns that are dequantised at a time */
+    K__CUDA_FAR_BLOCKS = K_CUDA_THREADS / 4           /* blocks that are searched at a time: 64 columns for each thread */
 };
 
 typedef struct {

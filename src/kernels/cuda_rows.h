@@ -331,7 +331,7 @@ K_CUDA_FN k__cuda_form_row k__cuda_form_at(const k_acts *a, int r) {
     return f;
 }
 
-/* The far values of a block, 8 values in each lane (k_far_act_ref). */
+/* The far values of a block, zeros for the others; 8 in each lane (k_far_act_ref). */
 K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
     const int in = n - K_CUDA_THREAD % 32 * 8 > 0;
     float     amax = 0.0f;
@@ -350,7 +350,8 @@ K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
     K_CUDA_UNROLL for (int i = 0; i < 8; i++) far[i] = few && units[i] > above ? v[i] : 0.0f;
 }
 
-/* Blocks that are sums of two become two; the second is zero for the others. A lane reads what it wrote, but for the scales. */
+/* Far values of a block go to row r + rest, and the others are quantised again; blocks without far values are zeros there. A lane
+ * reads what it wrote, but for the scales. */
 K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n) {
     const int              lane = K_CUDA_THREAD % 32;
     const k__cuda_form_row own = k__cuda_form_at(a, r), rest = k__cuda_form_at(a, r + a->rest);

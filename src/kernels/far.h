@@ -22,8 +22,8 @@ typedef struct {
     int           n;
 } k__far_list;
 
-/* The list of row `row` of a: an entry whose k is their number, then the far values in rising order, fewer than one for 8 codes.
- * It lies where the codes of row `row` + 2 rest would be. */
+/* The list of row `row` of a: an entry whose k is the number of far values, then these in rising order of columns, fewer than one
+ * for 8 codes. It lies where the codes of row `row` + 2 rest would be. */
 K__BODY k__far_list k__far_of(const k_acts *a, int row) {
     const k__far *head = (const k__far *)(const void *)(a->q + ((size_t)row + 2 * (size_t)a->rest) * a->ldq);
     return (k__far_list){head + 1, head->k};
@@ -120,7 +120,7 @@ K__BODY k__far_place k__far_find(const k__form *f, const uint8_t *strip, int k) 
                           .head = unit + k__head_at(f), .line = k % 64 / 4, .byte = k % 4, .in_unit = k % width};
 }
 
-/* Column k of `rows` packed rows; strip: bytes of 16 rows. Writes whole strips. */
+/* Column k of `rows` packed rows; strip: bytes of 16 rows. May write up to the end of the last strip. */
 static void k_far_column_ref(uint32_t type, const uint8_t *w, size_t strip, int rows, int k, float *to) {
     const k__form *f = &k__forms[type];
     const k_type  *ty = &k_types[type];

@@ -53,8 +53,9 @@ typedef struct {
  *  2  [vec], [quant_x86]  macros with __attribute__((target(...))), like K_VEC_AVX512 and K__LIST512. Instructions that a
  *               target cannot name are inline assembly, like k__dot8_vnni
  *  3  Its functions. Of quantised products: K__PRODUCTS in [quant_x86], a section like [quant_avx2] and one like
- *               [packed_avx2], in a GGML_KERNELS_PART; of floats in [vec], of attention in [attn]; its k_probe in [probe].
- *               Where it has no function of its own, that of a slower level serves: K__LEVEL_OF, or a designator after it
+ *               [packed_avx2], in a GGML_KERNELS_PART; k_far_act beside k_quant_act, k_far_add and k_far_column in [far]; of
+ *               floats in [vec], of attention in [attn]; its k_probe in [probe]. Where it has no function of its own, that of
+ *               a slower level serves: K__LEVEL_OF, or a designator after it
  *  4  [level]    a row below; k__pick() where it is not always faster than the row before it (*); k__tune_processor() (*)
  * Outside of the kernels:
  *  5  src/cli.c  CLI_LEVELS, whose text is in tests/cli.py and tests/t_cli.c
@@ -184,11 +185,11 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
 
-/* What k__mul_far needs beside the scratch of products, which it uses after them. */
+/* What k__mul_far has in the scratch, once the product of the codes is done. n weights are a row. */
 typedef struct {
     k__far_cols col;
     int         at[K__FAR_SLOTS];                     /* column of each slot, in rising order */
-    int         n;                                    /* slots that are used */
+    int         n_at;                                 /* slots that are used */
     uint8_t    *slot;                                 /* [n] slot of each column */
     uint64_t   *any;                                  /* [(n + 63)/64] columns with far values of any row */
 } k__far_mem;
@@ -212,14 +213,15 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
 
 /* --- rows with outliers: [far] --- */
 
-/* Where the far values of a row go: codes and scales of whole blocks, which are zeros before, and the list. */
+/* Where the far values of a row go: codes and scales of the row, zeros so far, which GPUs and tests read, and the list. */
 typedef struct {
     int8_t *q;                                        /* [n] */
     float  *d;                                        /* [(n + 255)/256] */
     k__far *list;                                     /* [n/8], the first is their number */
 } k__far_to;
 
-/* Quantises the block of column k on again without its far values. What rounding leaves of these stays in it. */
+/* Quantises the block that begins at column k again without its far values; what rounding took from these stays in it. Where one
+ * value in 8 or more is far, nothing changes. */
 static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *sum, float *d, const k__far_to *to) {
     float     near[K_SUPER], amax = 0;
     uint8_t   at[K_SUPER];
@@ -234,7 +236,7 @@ static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *su
         const float  v = scale * (float)code;
         near[at[i]] = x[at[i]] - v;
         to->q[k + at[i]] = code;
-        if (code) to->list[++to->list->k] = (k__far){k + at[i], v};
+        to->list[++to->list->k] = (k__far){k + at[i], v};
     }
     g_k_level->quant_act(near, len, q, sum, d);
 }
@@ -284,17 +286,17 @@ static k__far_list k__far_cut(k__far_list far, int from, int end) {
 
 /* Adds the far values of the columns that have slots to the products. */
 static void k__far_window(const k__weights *w, int nr, const k_acts *a, k__far_mem *m, float *y, size_t ldy) {
-    const int from = m->at[0], end = m->at[m->n - 1] + 1;
+    const int from = m->at[0], end = m->at[m->n_at - 1] + 1;
     for (int r = 0, rows; r < nr; r += rows) {
         rows = nr - r < K__FAR_STEP ? nr - r : K__FAR_STEP;
-        for (int s = 0; s < m->n; s++) k__far_column(w, r, rows, m->at[s], m->col[s]);
+        for (int s = 0; s < m->n_at; s++) k__far_column(w, r, rows, m->at[s], m->col[s]);
         for (int t = 0; t < a->nt; t++) {
             const int row = k__row_of(a, t);
             if (!a->split[row]) continue;
             g_k_level->far_add(m->col, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
         }
     }
-    m->n = 0;
+    m->n_at = 0;
 }
 
 /* The product of the codes, then the far values. */
@@ -305,7 +307,7 @@ static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, s
     k__mul_at(w, 0, nr, a, y, ldy, scratch);
     for (int t = 0; a->split && t < a->nt && !split; t++) split = a->split[k__row_of(a, t)];
     if (!split) return;
-    m->n = 0;
+    m->n_at = 0;
     m->any = (uint64_t *)(m + 1);
     m->slot = (uint8_t *)(m->any + words);
     memset(m->any, 0, (size_t)words * sizeof *m->any);
@@ -317,11 +319,11 @@ static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, s
     for (int i = 0; i < words; i++)
         for (uint64_t bits = m->any[i]; bits; bits &= bits - 1) {
             const int k = 64 * i + __builtin_ctzll(bits);
-            m->slot[k] = (uint8_t)m->n;
-            m->at[m->n++] = k;
-            if (m->n == K__FAR_SLOTS) k__far_window(w, nr, a, m, y, ldy);
+            m->slot[k] = (uint8_t)m->n_at;
+            m->at[m->n_at++] = k;
+            if (m->n_at == K__FAR_SLOTS) k__far_window(w, nr, a, m, y, ldy);
         }
-    if (m->n) k__far_window(w, nr, a, m, y, ldy);
+    if (m->n_at) k__far_window(w, nr, a, m, y, ldy);
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */

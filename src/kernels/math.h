@@ -139,14 +139,15 @@ K_BOTH inline int8_t k__act_code(float x, float inv) {
 K_BOTH inline int k__sums_at(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
 
 /* In a block whose largest value is more than K_PEAK times the mean magnitude of the others, values above K_NEAR times the mean
- * are far: they are multiplied apart ([far]). Integers decide, so that all levels decide alike. K_FAR_UNITS: the unit is 1/32767
- * of the largest value; rounding that to 7 bits leaves up to 129 units, which must not be far. */
+ * are far, if they are fewer than one in 8: they are multiplied apart ([far]). Values above 8 times the mean do not count for it.
+ * Integers decide, so that all levels decide alike. K_FAR_UNITS: the unit is 1/32767 of the largest value; up to 129 units have
+ * the code 0, so they must not be far. */
 enum { K_PEAK = 10, K_NEAR = 8, K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
 
-/* Whether a block of n with scale d, where the largest code is 127 or -127, has far values; all: the sum of the magnitudes of
- * its codes. */
+/* Whether a block of n with scale d, where the largest code is 127 or -127, may have far values; all: the sum of the magnitudes
+ * of its codes. Not where 127 d or K_FAR_UNITS / (127 d) is infinite. */
 K_BOTH inline bool k__peaked(int all, int n, float d) {
-    return d > 0 && d <= FLT_MAX / 127 && K_FAR_UNITS / 127 / d <= FLT_MAX && (all - 127) * K_PEAK < 127 * (n - 1);
+    return d > 0 && d < FLT_MAX / 127 && (K_FAR_UNITS / 127 + 1) / d <= FLT_MAX && (all - 127) * K_PEAK < 127 * (n - 1);
 }
 
 /* A magnitude in units; by = K_FAR_UNITS / the largest magnitude. */
