@@ -579,8 +579,9 @@ static bool lang__pair_ends(const lang_product *x, uint32_t a, uint32_t b) {
 
 /* Whether all texts go on to an end from there. */
 static bool lang__is_every(const lang_dfa *d, uint32_t s) {
+    if (!d->ends[s] || d->first[s + 1] != d->first[s] + 1) return false;
     const lang_edge *e = &d->edge[d->first[s]];
-    return d->ends[s] && d->first[s + 1] == d->first[s] + 1 && e->lo == 0 && e->hi == LANG_SYMBOLS - 1 && e->to == s;
+    return e->lo == 0 && e->hi == LANG_SYMBOLS - 1 && e->to == s;
 }
 
 /* The number of a pair; LANG__DEAD: no word ends after it. */
