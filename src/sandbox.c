@@ -5,7 +5,7 @@
  * no program it could start would gain privileges (PR_SET_NO_NEW_PRIVS). An error in a parser then reaches no other file, no
  * other process and no network.
  *   In order: sandbox_begin; sandbox_read, sandbox_write; sandbox_enter. What an action needs (sandbox_need) lifts a part of it.
- * Invariants: what this kernel lacks is left out without a word, and a failure to install is no error; names are looked up
+ * Invariants: what this kernel lacks is left out without a word, and a failure to install is a note; names are looked up
  * when they are allowed, and a file that is replaced later is another one: what is read again after a rename lies in a folder of
  * sandbox_write(). Shared libraries are opened through sandbox_library(), before sandbox_enter() or with SANDBOX_FILES.
  * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_enter, sandbox_holds, sandbox_library.
@@ -27,6 +27,7 @@ typedef struct {
     unsigned needs;                                   /* bits of sandbox_need */
     int      ruleset;                                 /* of Landlock, -1: none */
     int      abi;                                     /* version of Landlock, 0: this kernel has none */
+    int      why;                                     /* errno where a rule could not be made, else 0 */
     uint64_t files;                                   /* rights on files that Landlock takes unless a rule gives them */
     int      kept[SANDBOX_KEPT], n_kept;              /* descriptors of what is allowed */
 } sandbox;
@@ -100,7 +101,7 @@ static void sandbox__allow(sandbox *s, const char *path, uint64_t rights) {
     /* EBADFD: a pipe or the like, named through /dev/fd, to which Landlock does not apply. */
     const bool none = !r.rights || fd < 0;
     const bool given = none || syscall(SANDBOX_ADD_RULE, s->ruleset, SANDBOX_BENEATH, &r, 0) == 0 || errno == EBADFD;
-    if (!given || fd < 0) sandbox__give_up(s);        /* better no Landlock than a run that fails for want of a rule */
+    if (!given || fd < 0) s->why = errno, sandbox__give_up(s);     /* better no Landlock than a run that lacks a file */
     if (fd >= 0) sandbox__keep(s, fd);
 }
 
@@ -115,11 +116,13 @@ static const struct {
     {"/sys/fs/cgroup", SANDBOX_LOOK},         {"/sys/devices/system", SANDBOX_LOOK},
     {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK},
     {"/dev/null", SANDBOX_USE},               {"/dev/urandom", SANDBOX_READ_FILE},
+    {"/etc/localtime", SANDBOX_READ_FILE},    {"/usr/share/zoneinfo", SANDBOX_LOOK},
 };
 
 /* Begins the list of what stays allowed, with what the system's rules give. needs: bits of sandbox_need. */
 static void sandbox_begin(sandbox *s, unsigned needs) {
     *s = (sandbox){.needs = needs, .ruleset = -1};
+    tzset();                                          /* the zone of local times may lie in any file that TZ names */
     if (needs & SANDBOX_ALL || !LLMRUN_SANDBOX) return;
     const long abi = syscall(SANDBOX_CREATE_RULESET, NULL, (size_t)0, SANDBOX_ASK_VERSION);
     if (abi < 1) return;
@@ -187,7 +190,7 @@ static void sandbox_write(sandbox *s, const char *path) {
 /* The driver of a GPU reads its settings and libraries anywhere; it writes to its devices, to the pipes of MPS and to the cache
  * of its compiler. */
 static void sandbox__allow_devices(sandbox *s) {
-    static const char *const patterns[] = {"/dev/nvidia*", "/dev/dxg", "/tmp/nvidia-mps"};
+    static const char *const patterns[] = {"/dev/nvidia*", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap", "/tmp/nvidia-mps"};
     const char *home = getenv("HOME"), *cache = getenv("CUDA_CACHE_PATH"), *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
     str         own = {0};
     sandbox__allow(s, "/", SANDBOX_LOOK);
@@ -432,7 +435,9 @@ static void sandbox_enter(sandbox *s) {
     const char *but = s->needs & SANDBOX_FILES ? " (any file can be opened)"
                       : s->needs & SANDBOX_DEVICES ? " (any file can be read)" : "";
     const bool  able = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-    const bool  landlock = able && sandbox__landlock(s), seccomp = able && sandbox__seccomp(s->needs);
+    const bool  landlock = able && sandbox__landlock(s);
+    if (s->abi && !landlock) log_warn("Landlock is not used: %s", strerror(s->why ? s->why : errno));
+    const bool seccomp = able && sandbox__seccomp(s->needs);
     sandbox__give_up(s);
     if (landlock) snprintf(both, sizeof both, "landlock %d%s%s", s->abi, but, seccomp ? ", seccomp" : "");
     sandbox__text = landlock ? both : seccomp ? "seccomp" : "none: this kernel has neither Landlock nor seccomp filters";
