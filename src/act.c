@@ -1966,11 +1966,12 @@ static void act__confine(const config *c) {
     sandbox    s;
     err_t      none = {0};
     str        more = {0};
+    struct stat its;
+    if (talks) talk_start_editor();                   /* a child of one thread: a GPU's driver starts others */
     if (c->no_sandbox) needs |= SANDBOX_ALL;
     if ((c->action == ACT_DEVICES || (ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers)) && gpu_count(&none) > 0)
         needs |= SANDBOX_DEVICES;
     if (c->action == ACT_VERSION) term_edits(), ops_blas_open(&none);          /* what it reports is found before */
-    if (talks) talk_start_editor();
     sandbox_begin(&s, needs);
     for (int i = 0, n; i < ACT_FILES; i++) {
         const struct act_file *f = &act_files[i];
@@ -1982,7 +1983,9 @@ static void act__confine(const config *c) {
             if (keeps) sandbox_write(&s, name[k]);
         }
     }
-    if (ON_LINES >> c->action & 1 && c->output) str_fmt(&more, "%s.jsonl", c->output);     /* records of a table or a list */
+    const bool lines = ON_LINES >> c->action & 1 && c->output && strcmp(c->output, "-") != 0;
+    if (lines && (stat(c->output, &its) != 0 || S_ISREG(its.st_mode)))
+        str_fmt(&more, "%s.jsonl", c->output);        /* records of a table or a list */
     if (c->action == ACT_QUALITY) str_fmt(&more, "%s/", act__folder());
     if (more.n) sandbox_write(&s, more.p);
     sandbox_enter(&s);

@@ -405,8 +405,8 @@ static const cli_opt cli_opts[] = {
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0, 0, GROUP_RUN, ON_STEPS,
      .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"--no-sandbox",                    NULL,         OPT_ON,   AT(no_sandbox),      0, 0, GROUP_RUN, ON_ALL,
-     .help = "keep access to other files than those of the command line, to programs and the network, which a run gives up "
-             "before it reads a file (Landlock, seccomp); --version and -v say what holds"},
+     .help = "switch the sandbox off. In it a run can open only the files and folders of its command line, start no programs "
+             "and open no sockets (Landlock, seccomp); --version and -v say what holds"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
     {"--loop-stop",                     "N|off|auto", OPT_LAYERS, AT(gen.loop_stop), 0, CLI_BIG, GROUP_RUN, ON_ANSWER,

@@ -173,9 +173,9 @@ static void gpu__enter(const gpu *g) {
 #define GPU_IN(g, call, ...) (gpu__enter(g), GPU_DO(call, __VA_ARGS__))
 
 /* The driver's library. It is opened where a driver is: its control device, or its module before a first program has made that,
- * or WSL's device. LLMRUN_LIBCUDA, an absolute path, names another one, which stands in for it in tests. */
+ * or the device of WSL or of a Jetson. LLMRUN_LIBCUDA, an absolute path, names another one, which stands in for it in tests. */
 static void *gpu__library(err_t *e) {
-    static const char *const places[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"};
+    static const char *const places[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/nvhost-ctrl-gpu"};
     const char *own = secure_getenv("LLMRUN_LIBCUDA"), *why;
     bool        there = own && *own == '/';
     if (!LLMRUN_CUDA) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA driver (CUDA=0)"), NULL;

@@ -196,7 +196,7 @@ static const struct {
     {"1", "a negative answer: a batch in which some line has an error, --match without a match, an answer that was cut before "
           "its constraint was met (in a batch too), -i in a pipe where a message got no answer"},
     {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
-    {"3", "out of a resource: memory, disk, an I/O error, or a file that shrank while it was in use"},
+    {"3", "a resource failed: memory or disk ran out, an I/O error, or a file became shorter while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
 };
 enum { N_HELP_EXITS = sizeof help_exits / sizeof *help_exits };

@@ -499,8 +499,8 @@ static int mask__loops(mask_cache *m, int32_t set) {
  * token less. So where masks allow only tokens after which the way is not too long, there is always one more to
  * choose. --- */
 
-/* In place of the tokens of its way + 1, which are kept with a set: it has control tokens, or takes too much work. One less: no
- * tokens spell it. */
+/* Kept with a set in place of (tokens of its way + 1). MASK_NOT_BYTES: the way has a control token or takes too much work.
+ * MASK_NOT_BYTES - 1: no tokens spell it. */
 #define MASK_NOT_BYTES UINT32_MAX
 
 /* The fewest tokens from byte `at` of the way, with those from later bytes known up to byte n; UINT32_MAX: no tokens spell it. */

@@ -973,7 +973,17 @@ static off_t results__whole_lines(int fd) {
             if (buf[i - 1] == '\n') return from + i;
         end = from;
     }
-    return 0;
+    return end;
+}
+
+/* Whether these are records of earlier runs, and where their whole lines end. False: they are not, errno 0; or they cannot be
+ * read, see errno. */
+static bool results__earlier(int fd, const struct stat *own, off_t *end) {
+    errno = 0;
+    if (fd >= 0 && S_ISREG(own->st_mode) && own->st_nlink == 1 && (*end = results__whole_lines(fd)) >= 0 &&
+        results__begins(fd, 0) && results__begins(fd, *end)) return true;
+    if (errno == EINTR) errno = 0;                    /* of a read that was repeated */
+    return false;
 }
 
 /* Opens the FILE.stale of earlier runs and finds the end of its whole lines. *like: owner and mode of a new one, no more of the
@@ -987,14 +997,13 @@ static int results__open_stale(const results *r, const char *to, struct stat *li
     else if (fd < 0 && why == ENOENT) return -1;
     else if ((fd < 0 && why != ELOOP && why != ENXIO) || (fd >= 0 && fstat(fd, &own)))
         err_set(e, err_code_of(fd < 0 ? why : errno), "%s: cannot read: %s", to, strerror(fd < 0 ? why : errno));
-    else if (fd < 0 || !S_ISREG(own.st_mode) || own.st_nlink != 1 || (*end = results__whole_lines(fd)) < 0 ||
-             !results__begins(fd, 0) || !results__begins(fd, *end))
-        err_set(e, EXIT_INPUT, "%s: is no file of earlier results, expected one, or none: records of %s move there", to, r->name);
-    else {
+    else if (results__earlier(fd, &own, end)) {
         own.st_mode &= like->st_mode;
         *like = own;
         return fd;
-    }
+    } else if (errno) err_set(e, err_code_of(errno), "%s: cannot read: %s", to, strerror(errno));
+    else
+        err_set(e, EXIT_INPUT, "%s: is no file of earlier results, expected one, or none: records of %s move there", to, r->name);
     if (fd >= 0) close(fd);
     return -1;
 }

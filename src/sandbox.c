@@ -5,7 +5,7 @@
  * no program it could start would gain privileges (PR_SET_NO_NEW_PRIVS). An error in a parser then reaches no other file, no
  * other process and no network.
  *   In order: sandbox_begin; sandbox_read, sandbox_write; sandbox_enter. What an action needs (sandbox_need) lifts a part of it.
- * Invariants: what this kernel lacks is left out without a word, and a failure to install is no error; names are looked up
+ * Invariants: what this kernel lacks is left out without a word, and a failure to install is a note; names are looked up
  * when they are allowed, and a file that is replaced later is another one: what is read again after a rename lies in a folder of
  * sandbox_write(). Shared libraries are opened through sandbox_library(), before sandbox_enter() or with SANDBOX_FILES.
  * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_enter, sandbox_holds, sandbox_library.
@@ -27,6 +27,7 @@ typedef struct {
     unsigned needs;                                   /* bits of sandbox_need */
     int      ruleset;                                 /* of Landlock, -1: none */
     int      abi;                                     /* version of Landlock, 0: this kernel has none */
+    int      why;                                     /* errno where a rule could not be made, else 0 */
     uint64_t files;                                   /* rights on files that Landlock takes unless a rule gives them */
     int      kept[SANDBOX_KEPT], n_kept;              /* descriptors of what is allowed */
 } sandbox;
@@ -73,26 +74,6 @@ typedef struct {
 
 static uint64_t sandbox__first(int n) { return ((uint64_t)1 << n) - 1; }
 
-/* Begins the list of what stays allowed. needs: bits of sandbox_need. */
-static void sandbox_begin(sandbox *s, unsigned needs) {
-    *s = (sandbox){.needs = needs, .ruleset = -1};
-    if (needs & SANDBOX_ALL || !LLMRUN_SANDBOX) return;
-    const long abi = syscall(SANDBOX_CREATE_RULESET, NULL, (size_t)0, SANDBOX_ASK_VERSION);
-    if (abi < 1) return;
-    const int     known = min_int((int)abi, SANDBOX_ABIS - 1);
-    sandbox__attr a = {.files = sandbox__first(sandbox__abis[known].files), .net = sandbox__first(sandbox__abis[known].net),
-                       .scopes = sandbox__first(sandbox__abis[known].scopes)};
-    if (needs & SANDBOX_FILES) a.files &= SANDBOX_NEVER;
-    if (needs & SANDBOX_EXEC) a.files &= ~(uint64_t)SANDBOX_EXECUTE, a.scopes = 0;
-    if (needs & SANDBOX_NETWORK) a.net = 0;
-    if (needs & (SANDBOX_NETWORK | SANDBOX_DEVICES)) a.scopes = 0;
-    const size_t n = a.scopes ? sizeof a : a.net ? offsetof(sandbox__attr, scopes) : offsetof(sandbox__attr, net);
-    s->abi = (int)abi;
-    s->files = a.files;
-    s->ruleset = (int)syscall(SANDBOX_CREATE_RULESET, &a, n, 0);
-    if (s->ruleset >= 0) fcntl(s->ruleset, F_SETFD, FD_CLOEXEC);
-}
-
 /* Ends the list; no Landlock without one. */
 static void sandbox__give_up(sandbox *s) {
     if (s->ruleset >= 0) close(s->ruleset);
@@ -120,8 +101,45 @@ static void sandbox__allow(sandbox *s, const char *path, uint64_t rights) {
     /* EBADFD: a pipe or the like, named through /dev/fd, to which Landlock does not apply. */
     const bool none = !r.rights || fd < 0;
     const bool given = none || syscall(SANDBOX_ADD_RULE, s->ruleset, SANDBOX_BENEATH, &r, 0) == 0 || errno == EBADFD;
-    if (!given || fd < 0) sandbox__give_up(s);        /* better no Landlock than a run that fails for want of a rule */
+    if (!given || fd < 0) s->why = errno, sandbox__give_up(s);     /* better no Landlock than a run that lacks a file */
     if (fd >= 0) sandbox__keep(s, fd);
+}
+
+/* What [host], [bench], the C library and the standard streams read of the system. */
+static const struct {
+    const char *path;
+    int         rights;
+} sandbox__system[] = {
+    {"/proc/self", SANDBOX_LOOK},             {"/proc/meminfo", SANDBOX_READ_FILE},
+    {"/proc/cpuinfo", SANDBOX_READ_FILE},     {"/proc/stat", SANDBOX_READ_FILE},
+    {"/proc/self/clear_refs", SANDBOX_WRITE_FILE},
+    {"/sys/fs/cgroup", SANDBOX_LOOK},         {"/sys/devices/system", SANDBOX_LOOK},
+    {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK},
+    {"/dev/null", SANDBOX_USE},               {"/dev/urandom", SANDBOX_READ_FILE},
+    {"/etc/localtime", SANDBOX_READ_FILE},    {"/usr/share/zoneinfo", SANDBOX_LOOK},
+};
+
+/* Begins the list of what stays allowed, with what the system's rules give. needs: bits of sandbox_need. */
+static void sandbox_begin(sandbox *s, unsigned needs) {
+    *s = (sandbox){.needs = needs, .ruleset = -1};
+    tzset();                                          /* the zone of local times may lie in any file that TZ names */
+    if (needs & SANDBOX_ALL || !LLMRUN_SANDBOX) return;
+    const long abi = syscall(SANDBOX_CREATE_RULESET, NULL, (size_t)0, SANDBOX_ASK_VERSION);
+    if (abi < 1) return;
+    const int     known = min_int((int)abi, SANDBOX_ABIS - 1);
+    sandbox__attr a = {.files = sandbox__first(sandbox__abis[known].files), .net = sandbox__first(sandbox__abis[known].net),
+                       .scopes = sandbox__first(sandbox__abis[known].scopes)};
+    if (needs & SANDBOX_FILES) a.files &= SANDBOX_NEVER;
+    if (needs & SANDBOX_EXEC) a.files &= ~(uint64_t)SANDBOX_EXECUTE, a.scopes = 0;
+    if (needs & SANDBOX_NETWORK) a.net = 0;
+    if (needs & (SANDBOX_NETWORK | SANDBOX_DEVICES)) a.scopes = 0;
+    const size_t n = a.scopes ? sizeof a : a.net ? offsetof(sandbox__attr, scopes) : offsetof(sandbox__attr, net);
+    s->abi = (int)abi;
+    s->files = a.files;
+    s->ruleset = (int)syscall(SANDBOX_CREATE_RULESET, &a, n, 0);
+    if (s->ruleset >= 0) fcntl(s->ruleset, F_SETFD, FD_CLOEXEC);
+    for (size_t i = 0; i < sizeof sandbox__system / sizeof *sandbox__system; i++)      /* first, so that all of them are kept */
+        sandbox__allow(s, sandbox__system[i].path, (uint64_t)sandbox__system[i].rights);
 }
 
 /* The file may be read; of a folder its names, so that what opens it finds out what it is. */
@@ -139,38 +157,40 @@ static void sandbox__allow_folder(sandbox *s, const char *path) {
     mem_free(folder);
 }
 
+/* The folder of a file that does not exist yet; where its name is a link, also the folders to which the link leads. */
+static void sandbox__allow_new(sandbox *s, const char *path) {
+    enum { LINKS = 40 };                              /* as many as the kernel follows */
+    char    to[4096];
+    str     at = {0};
+    ssize_t n = 0;
+    str_put(&at, path);
+    for (int i = 0; i <= LINKS && n >= 0 && n < (ssize_t)sizeof to; i++) {
+        sandbox__allow_folder(s, at.p);
+        n = readlink(at.p, to, sizeof to);
+        if (n > 0) at.n = to[0] == '/' ? 0 : (size_t)(str_base_name(at.p) - at.p), str_add(&at, to, (size_t)n);
+    }
+    str_drop(&at);
+}
+
 /* The file, which may not exist yet, can be written, read and replaced by a new one, which is written beside it under another
  * name. Landlock has no rule for that but one on the folder: files in it and below it can be read, written, created and removed.
- * Of a device or a pipe there is a rule on that alone. */
+ * Of a device or a pipe there is a rule on that alone, and a folder stands for itself. */
 static void sandbox_write(sandbox *s, const char *path) {
     struct stat st;
     const bool  found = stat(path, &st) == 0;
     char       *real = found ? realpath(path, NULL) : NULL;
-    if (found && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) sandbox__allow(s, path, SANDBOX_USE);
-    else {
-        sandbox__allow_folder(s, path);
-        if (real && strcmp(real, path) != 0) sandbox__allow_folder(s, real);     /* a link is written where it leads */
-    }
-    free(real);
+    if (found && S_ISDIR(st.st_mode)) sandbox__allow(s, path, SANDBOX_KEEP);
+    else if (found) {
+        sandbox__allow(s, path, SANDBOX_USE);
+        if (S_ISREG(st.st_mode) && real) sandbox__allow_folder(s, real);     /* none has it: removed, open as /dev/stdout */
+    } else sandbox__allow_new(s, path);
+    mem_free(real);
 }
-
-/* What [host], [bench], the C library and the standard streams read of the system. */
-static const struct {
-    const char *path;
-    int         rights;
-} sandbox__system[] = {
-    {"/proc/self", SANDBOX_LOOK},             {"/proc/meminfo", SANDBOX_READ_FILE},
-    {"/proc/cpuinfo", SANDBOX_READ_FILE},     {"/proc/stat", SANDBOX_READ_FILE},
-    {"/proc/self/clear_refs", SANDBOX_WRITE_FILE},
-    {"/sys/fs/cgroup", SANDBOX_LOOK},         {"/sys/devices/system", SANDBOX_LOOK},
-    {"/sys/kernel/mm/transparent_hugepage", SANDBOX_LOOK},
-    {"/dev/null", SANDBOX_USE},               {"/dev/urandom", SANDBOX_READ_FILE},
-};
 
 /* The driver of a GPU reads its settings and libraries anywhere; it writes to its devices, to the pipes of MPS and to the cache
  * of its compiler. */
 static void sandbox__allow_devices(sandbox *s) {
-    static const char *const patterns[] = {"/dev/nvidia*", "/dev/dxg", "/tmp/nvidia-mps"};
+    static const char *const patterns[] = {"/dev/nvidia*", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap", "/tmp/nvidia-mps"};
     const char *home = getenv("HOME"), *cache = getenv("CUDA_CACHE_PATH"), *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
     str         own = {0};
     sandbox__allow(s, "/", SANDBOX_LOOK);
@@ -190,8 +210,6 @@ static void sandbox__allow_devices(sandbox *s) {
 
 /* True: Landlock holds. */
 static bool sandbox__landlock(sandbox *s) {
-    for (size_t i = 0; i < sizeof sandbox__system / sizeof *sandbox__system; i++)
-        sandbox__allow(s, sandbox__system[i].path, (uint64_t)sandbox__system[i].rights);
     if (s->needs & SANDBOX_DEVICES) sandbox__allow_devices(s);
     if (s->ruleset >= 0 && syscall(SANDBOX_RESTRICT_SELF, s->ruleset, 0) == 0) return true;
     while (s->n_kept) close(s->kept[--s->n_kept]);
@@ -417,7 +435,9 @@ static void sandbox_enter(sandbox *s) {
     const char *but = s->needs & SANDBOX_FILES ? " (any file can be opened)"
                       : s->needs & SANDBOX_DEVICES ? " (any file can be read)" : "";
     const bool  able = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-    const bool  landlock = able && sandbox__landlock(s), seccomp = able && sandbox__seccomp(s->needs);
+    const bool  landlock = able && sandbox__landlock(s);
+    if (s->abi && !landlock) log_warn("Landlock is not used: %s", strerror(s->why ? s->why : errno));
+    const bool seccomp = able && sandbox__seccomp(s->needs);
     sandbox__give_up(s);
     if (landlock) snprintf(both, sizeof both, "landlock %d%s%s", s->abi, but, seccomp ? ", seccomp" : "");
     sandbox__text = landlock ? both : seccomp ? "seccomp" : "none: this kernel has neither Landlock nor seccomp filters";

@@ -399,8 +399,8 @@ static bool talk__read_file(const char *path, str *out) {
     return str_read_file(out, path, O_NONBLOCK, TERM_MESSAGE_MAX, "a text", &e) || (talk__say("%s", e.text), false);
 }
 
-/* --- the editor: programs are not started in the sandbox, and would be in it. A process that is begun before it runs them, on
- * files whose names are those of talk__editor_file() alone. --- */
+/* --- The editor. No program can be started in the sandbox. So a process begun before it runs the editor, and takes only paths
+ * that begin as talk__editor_file() says. --- */
 
 static int talk__editor = -1;                         /* socket to that process, -1: there is none */
 

@@ -105,10 +105,10 @@ static const topic topics_all[] = {
         "is computed once.",
         "Each answer is written as one whole line when it ends, with the number of its line in the input. A line that is "
         "wrong gets a record with error, the others are answered, and the exit code is 1.",
-        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. After a "
-        "loss of power it removes what had not reached the disk; when a run has ended, its files are on disk. "
-        "Records of other lines move to OUT.stale. Results of another model or of other settings are refused, with the name "
-        "of the setting. --merge refuses two records of one line that differ.",
+        "--resume keeps the answers to lines that are still in the input; --retry-errors runs lines with errors again. "
+        "--resume also removes lines that a loss of power has damaged; their requests run again. When a run has ended, its "
+        "files are on disk. Records of other lines move to OUT.stale. Results of another model or of other settings are "
+        "refused, with the name of the setting. --merge refuses two records of one line that differ.",
         "--shard auto numbers the part as the job launcher does, and {shard} in -o is its number:",
         "$ sbatch --array=1-8 job.sh\tSlurm array; srun -n 8 for tasks",
         "$ mpirun -n 8 llmrun ... --shard auto -o part-{shard}.jsonl\tOpen MPI, and PMI: MPICH, Intel MPI",
@@ -179,10 +179,12 @@ static const topic topics_all[] = {
         "is one line with its place. NaN and infinite weights are found when they reach the logits (exit code 2). A file "
         "that is rewritten in place at the same length while it runs is not noticed",
         "Sandbox\tBefore a run reads a file it gives up what it does not need, so that an error in a parser reaches nothing "
-        "else: on Linux 5.13 and later (Landlock) it opens the files of the command line, the folders in which it writes and "
-        "those below them, and some of /proc and /sys; on every Linux (a seccomp filter) it starts no program, opens no "
-        "socket, and touches no other process. In a conversation any file can be opened, since /read and /save name them; "
-        "with a GPU any can be read. --no-sandbox leaves all that away; --version and -v say what holds",
+        "else. On Linux 5.13 and later (Landlock) it can open the files of the command line, the folders in which it writes "
+        "with all that is in them, and parts of /proc and /sys. On every Linux (a seccomp filter) it can start no program, "
+        "open no socket, and touch no other process. In a conversation any file can be read and written, since /read and "
+        "/save name them. With a GPU any file can be read, and sockets of this machine can be used. Threads that libraries "
+        "have begun before (OpenBLAS, a GPU's driver) are under seccomp alone. --no-sandbox switches all of this off; "
+        "--version and -v say what holds",
         "Hostile text\tWhat a model writes cannot steer a terminal: control characters are shown as \\xHH. Contents of "
         "messages never become control tokens",
         "Results\tLines of a batch are written whole. JSON is valid UTF-8; an answer that is not has its exact bytes beside "

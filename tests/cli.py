@@ -2151,6 +2151,45 @@ def sandbox_names():
 
 
 @case
+def sandbox_time():
+    """the local time of a template has the zone that TZ names, by a rule or in a file anywhere"""
+    kernel_has()
+    zone, template = tmp("zone"), tmp("zone.jinja")
+    with open(template, "w") as f:
+        f.write("{{ strftime_now('%d %H') }}")
+    with open(zone, "wb") as f:
+        f.write(b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4) + struct.pack(">lBB", 9 * 3600, 0, 0) + b"QQQ\0")
+    tokyo = [("Asia/Tokyo", 9)] if os.path.exists("/usr/share/zoneinfo/Asia/Tokyo") else []
+    for tz, hours in [("RRR-3", 3), (":" + zone, 9), *tokyo]:
+        then = lambda: time.strftime("%d %H", time.gmtime(time.time() + 3600 * hours)).encode()
+        before = then()
+        said = good("--render", "-m", SMALL, "--chat-template-file", template, "-f", "-", "-q",
+                    inp=b'[{"role":"user","content":"a"}]', env={"TZ": tz})
+        check(said.strip() in (before, then()), "TZ=%s: %r" % (tz, said))
+
+
+@case
+def sandbox_outputs():
+    """-o -, -o /dev/null, and -o /dev/stdout where that is a file, also a removed one"""
+    kernel_has()
+    requests, here = tmp("outputs.jsonl"), folder("outputs")
+    with open(requests, "w") as f:
+        f.write('{"prompt":"Once","max_tokens":2}\n')
+    for to in "-", "/dev/null":
+        r = run("-m", SMALL, "--batch", requests, "-o", to, "-q", cwd=here)
+        check(r.rc == 0 and bool(r.out) == (to == "-"), repr(r))
+    for act in ["-p", "Once", "-n", "2", "--raw"], ["--batch", requests]:
+        for removed in False, True:
+            with open(tmp("stdout"), "w+b") as f:
+                if removed:
+                    os.unlink(tmp("stdout"))
+                p = subprocess.run([BIN, "-m", SMALL, *act, "-o", "/dev/stdout", "-q"], stdin=subprocess.DEVNULL, stdout=f,
+                                   stderr=subprocess.PIPE, env=ENV)
+                f.seek(0)
+                check(p.returncode == 0 and f.read(), "%s removed %s: %r" % (act, removed, p))
+
+
+@case
 def libraries_from_elsewhere():
     """no library comes from the current folder, though LD_LIBRARY_PATH has an empty or relative one"""
     here = folder("libraries")
@@ -2170,6 +2209,9 @@ def few_descriptors():
     r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)
     check(r.rc == 0 or (r.rc in (2, 3) and one_line(r.err)), repr(r))
     want = good("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q")
+    if "landlock" in good("--version").decode():
+        r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, preexec_fn=limit, close_fds=True)
+        check(b"Landlock is not used: Too many open files" in r.err, repr(r))
     for n in range(5, 16):                            # the sandbox needs some for a while, and does without
         limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
         r = run("-m", model(), "--raw", "-p", "Once", "-n", "5", *GREEDY, "-q", preexec_fn=limit, close_fds=True)

@@ -369,6 +369,22 @@ static void t_results_mode(void) {
 }
 
 /* FILE.stale grows only where earlier runs wrote it; what else has its name stays as it is, byte for byte. */
+/* A file that cannot be read is not taken for one of something else. */
+static void t_results_unread(void) {
+    struct stat own;
+    off_t       end = 0;
+    str         old = {0};
+    tl_add(&old, 7, 77, NULL, "moved before");
+    tl_file("unread.jsonl", old.p, old.n);
+    const int fd[2] = {open(tl_path("unread.jsonl"), O_WRONLY), open(tl_path("unread.jsonl"), O_RDONLY)};
+    CHECK(fstat(fd[0], &own) == 0 && !results__earlier(fd[0], &own, &end) && errno == EBADF);
+    CHECK(results__earlier(fd[1], &own, &end) && end == (off_t)old.n);
+    own.st_nlink = 2;
+    CHECK(!results__earlier(fd[1], &own, &end) && errno == 0);
+    close(fd[0]), close(fd[1]);
+    str_drop(&old);
+}
+
 static void t_results_not_stale(void) {
     const char *path = tl_path("own.jsonl"), *stale = tl_path("own.jsonl.stale"), *victim = tl_path("victim");
     str         old = {0}, torn = {0}, none = tl_whole(path, 0);
@@ -925,6 +941,7 @@ static const t_case t_results_cases[] = {
     {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number",
      t_results_stale},
     {"results mode", "header, new file and FILE.stale are open to nobody who may not read the results", t_results_mode},
+    {"results unread", "where FILE.stale cannot be read, the message says why", t_results_unread},
     {"results not stale", "FILE.stale is changed only where earlier runs wrote it", t_results_not_stale},
     {"results fingerprint", "results without a header are resumed when their fingerprint fits", t_results_fingerprint},
     {"results sort", "a file of results is put into the order of its inputs and their lines, and stays locked",

@@ -131,17 +131,71 @@ static int t_sandbox_follows(const t_sandbox_place *p, long arg) {
     return 0;
 }
 
+/* A link to a file that does not exist yet, by another link. */
+static int t_sandbox_makes(const t_sandbox_place *p, long arg) {
+    (void)arg;
+    HOLDS(out_open(p->out) >= 0);
+    return 0;
+}
+
+static int t_sandbox_fills(const t_sandbox_place *p, long arg) {
+    char path[160];
+    (void)arg;
+    snprintf(path, sizeof path, "%s/new", p->kept);
+    HOLDS(open(path, O_WRONLY | O_CREAT, 0600) >= 0 && unlink(path) == 0);
+    snprintf(path, sizeof path, "%s/new", p->folder);
+    HOLDS(t_sandbox_denied(open(path, O_WRONLY | O_CREAT, 0600)) && t_sandbox_denied(open(p->other, O_RDONLY)));
+    return 0;
+}
+
 static void t_sandbox_links(void) {
     t_sandbox_place p, q;
+    char            far[80], more[96];
     if (!t_sandbox_has(1)) SKIP("no Landlock here");
     t_sandbox_make(&p);
     q = p;
+    snprintf(more, sizeof more, "%s/kept/more", p.folder);
     t_sandbox_put(p.out, "");
     snprintf(q.in, sizeof q.in, "%s/in.link", p.folder);
     CHECK(symlink("other", q.in) == 0);
     snprintf(q.out, sizeof q.out, "%s/out.link", p.folder);
     CHECK(symlink("kept/out", q.out) == 0);
     T_INSIDE(0, &q, t_sandbox_follows, 0);
+    CHECK(unlink(q.out) == 0 && unlink(p.out) == 0 && symlink("kept/more", q.out) == 0);      /* to what is to be made */
+    snprintf(far, sizeof far, "%s/far", p.folder);
+    CHECK(mkdir(far, 0700) == 0 && symlink("../far/out", more) == 0);
+    T_INSIDE(0, &q, t_sandbox_makes, 0);
+    t_sandbox_remove(&p);
+}
+
+/* A folder is meant where its name has a slash at the end too, and not the one that it is in. */
+static void t_sandbox_folders(void) {
+    t_sandbox_place p;
+    if (!t_sandbox_has(1)) SKIP("no Landlock here");
+    t_sandbox_make(&p);
+    for (int slash = 0; slash < 2; slash++) {
+        snprintf(p.out, sizeof p.out, "%s/kept%s", p.folder, slash ? "/" : "");
+        T_INSIDE(0, &p, t_sandbox_fills, 0);
+    }
+    t_sandbox_remove(&p);
+}
+
+/* A file that has no name any more is written alone. */
+static int t_sandbox_unnamed(const t_sandbox_place *p, long arg) {
+    (void)arg;
+    HOLDS(open(p->out, O_WRONLY | O_TRUNC) >= 0 && t_sandbox_denied(open(p->other, O_WRONLY)));
+    return 0;
+}
+
+static void t_sandbox_removed(void) {
+    t_sandbox_place p;
+    if (!t_sandbox_has(1)) SKIP("no Landlock here");
+    t_sandbox_make(&p);
+    const int fd = open(p.out, O_WRONLY | O_CREAT, 0600);
+    CHECK(fd >= 0 && unlink(p.out) == 0);
+    snprintf(p.out, sizeof p.out, "/proc/self/fd/%d", fd);
+    if (access(p.out, F_OK) == 0) T_INSIDE(0, &p, t_sandbox_unnamed, 0);
+    close(fd);
     t_sandbox_remove(&p);
 }
 
@@ -349,6 +403,8 @@ static void t_sandbox_options(void) {
 static const t_case t_sandbox_cases[] = {
     {"sandbox files", "what was named can be read, folders of results written, and nothing else", t_sandbox_files},
     {"sandbox links", "a named link stands for what it leads to", t_sandbox_links},
+    {"sandbox folders", "a folder that is written stands for itself, with a slash at its end too", t_sandbox_folders},
+    {"sandbox removed", "a file without a name, named through /proc/self/fd, is written", t_sandbox_removed},
     {"sandbox calls", "each call of the tables is refused as they say, threads and signals to itself are not", t_sandbox_calls},
     {"sandbox abis", "calls by the numbers of another ABI end the process", t_sandbox_abis},
     {"sandbox needs", "what an action needs is lifted, and that alone", t_sandbox_needs},
