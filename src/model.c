@@ -21,6 +21,7 @@ typedef struct {
 
 typedef struct {
     const gguf_file *g;                               /* the file, which outlives the model */
+    const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     arch_hparams hp;                                  /* its sizes */
     model_tensors glob;                               /* tensors of the model, not of a layer */
     model_tensors *layer;                             /* [arch_layers] */
@@ -419,6 +420,7 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
 /* Whether h, with the draft head of another file, has the sizes of m. */
 static bool model__head_fits(const model *m, const model *h, err_t *e) {
     const arch_hparams *a = &m->hp, *b = &h->hp;
+    if (!b->n_nextn) return err_set(e, EXIT_INPUT, "%s: holds no draft head (nextn), expected one", h->g->path);
     if (a->n_nextn)
         return err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", h->g->path,
                        m->g->path);
@@ -456,6 +458,7 @@ static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
         m->hp.layer[il].rope = rope;
         m->layer[il] = h.layer[il];
         m->hp.n_nextn = 1;
+        m->head_g = g;
     }
     mem_free_all(h.layer, used);
     arch_drop(&h.hp);
@@ -555,6 +558,12 @@ static bool model_has_bf16(const model *m) {
     return false;
 }
 
+/* n bytes of weights, of the model's file or of its draft head's, are not read again soon. */
+static void model__drop_pages(const model *m, const uint8_t *p, size_t n) {
+    gguf_drop_pages(m->g, p, n);
+    if (m->head_g) gguf_drop_pages(m->head_g, p, n);
+}
+
 /* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that
  * will read a matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same
  * to the bit before, during and after packing. True: more is left. An interrupt ends it between two matrices. */
@@ -570,7 +579,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
         m->packs_used += each * (size_t)k.w->n_mat;
         pool_run(p, model__pack_some, &k);
         for (int i = 0; i < k.w->n_mat && k.w->data != m->glob.mat[W_TOK_EMBD].data; i++)
-            gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
+            model__drop_pages(m, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
     return m->pack_at < arch_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
@@ -580,7 +589,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
 static void model_release(const model *m) {
     int at = 0;
     for (const dev_mat *w; m->gpus && (w = model__mat(m, &at));)
-        if (w->on_gpu && w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, w->data, w->row_bytes * (size_t)w->n_out);
+        if (w->on_gpu && w->data != m->glob.mat[W_TOK_EMBD].data) model__drop_pages(m, w->data, w->row_bytes * (size_t)w->n_out);
 }
 
 /* Whether a run would accept the file. On failure e is set. */
