@@ -34,6 +34,7 @@ typedef struct {
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes;                         /* of that room */
     size_t       packs_used;                          /* of matrices that are packed */
+    bool         lacks;                               /* model_open() failed at a tensor that is missing or of another type */
     dev_gpus    *gpus;                                /* the GPUs that run the last layers; NULL: none */
 } model;
 
@@ -129,6 +130,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
         return true;
     }
     if (!t && (s->flags & S_OPT || model__unread(m, s, il))) return true;
+    m->lacks = !t;
     if (!t) return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
     uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
                         (uint64_t)arch_dim(&m->hp, s->stack, il)};
@@ -137,6 +139,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     if (s->flags & S_FIT && t->dim[1] != want[1]) return true;
     used[t - g->tensor] = true;
     if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
+    m->lacks = s->flags & S_VEC ? t->type != K_F32 : !k_type_weight(t->type);
     if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
@@ -178,7 +181,7 @@ static bool model__v_is_k(const model *m, int il) {
 }
 
 /* Part k of a joined tensor, if the file has one, becomes a view of its rows from `at` on. The part must then be there. */
-static bool model__part(const model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
+static bool model__part(model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
     const arch_slot_id id = j->part[k].mat, bias = j->part[k].bias;
     const arch_slot   *s = arch_slot_of(&m->hp, id, il);
     dev_mat           *mat = &l->mat[id];
@@ -195,11 +198,12 @@ static bool model__part(const model *m, model_tensors *l, const model_join *j, i
     }
     if (mat->data || !s || model__unread(m, s, il) || (id == W_V && model__v_is_k(m, il))) return true;
     snprintf(name, sizeof name, s->name, il);
+    m->lacks = true;
     return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
 }
 
 /* A tensor that holds the rows of several becomes views of it; without one, all of them must be in the file. */
-static bool model__split(const model *m, model_tensors *l, int il, err_t *e) {
+static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
     for (size_t i = 0; i < sizeof model_joins / sizeof *model_joins; i++) {
         const model_join *j = &model_joins[i];
         int64_t           at = 0;
@@ -257,15 +261,29 @@ static bool model__check_laurel(const model *m, int il, err_t *e) {
                    m->g->path, il, in, out);
 }
 
+/* The tensors of layer il, -1: of the model. */
+static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
+    m->lacks = false;
+    for (int id = 0; id < ARCH_SLOTS; id++)
+        if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
+    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e));
+}
+
+/* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
+static bool model__leave_head(model *m, int il, err_t *e) {
+    if (!m->lacks || il < m->hp.n_layer) return false;
+    log_warn("%s: the model runs without that draft head", e->text);
+    m->hp.n_nextn = il - m->hp.n_layer;
+    *e = (err_t){0};
+    return true;
+}
+
 static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int il = -1; ok && il < arch_layers(&m->hp); il++) {
-        for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
-        if (!ok || il < 0) continue;
-        ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
-    }
+    for (int il = -1; ok && il < arch_layers(&m->hp); il++)
+        ok = model__bind_layer(m, il, used, e) || model__leave_head(m, il, e);
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(m, &g->tensor[i]))
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",

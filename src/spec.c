@@ -38,8 +38,8 @@ typedef struct {
     const char *draft;                                /* model file, NULL: none */
     int         most;                                 /* guesses of a sequence in a step */
     int         least;                                /* the same, at least, even if they do not pay */
-    float       p_min;                                /* a guess of the draft or head that is less probable is dropped, and ends them */
-    int         n_vocab;                              /* the draft or head has logits of its first n_vocab tokens alone, 0: of all */
+    float       p_min;                                /* less probable guesses of the draft or head end its guesses */
+    int         n_vocab;                              /* the draft or head computes logits of n_vocab tokens alone, 0: of all */
     bool        lookup;                               /* finished texts and this one are looked through */
     bool        head;                                 /* the model's draft head guesses, where its engine has it */
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
