@@ -53,7 +53,7 @@
  *               <- base val tok samp constrain embed gen calls chat
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
- *   [spec]      speculative decoding: n-gram lookup, draft model
+ *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
  *               <- base pool tok kv fwd samp constrain embed engine gen gain spec

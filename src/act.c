@@ -465,7 +465,8 @@ static bool act__open_head(act_job *r, err_t *e) {
         r->head.path = NULL;
         return false;
     }
-    if (arch_is_head(&r->head)) return true;
+    if (arch_is_head(&r->head))
+        return r->c->spec.head || err_set(e, EXIT_INPUT, "%s: a draft head, found --no-head, expected one of them", path);
     gguf_close(&r->head);
     r->head.path = NULL;
     return true;
@@ -1617,7 +1618,10 @@ static bool act__check_bench(config *c, err_t *e) {
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
     if (!bench_any(&c->bench)) return err_set(e, EXIT_INPUT, "--bench: nothing to measure, expected -p, -n or -pg with tokens");
-    const char *asks = c->bench.draft ? "--model-draft" : cli_given(c, "--acceptance") ? "--acceptance" : NULL;
+    if (c->bench.draft && c->bench.head)
+        return err_set(e, EXIT_INPUT, "--head: found --model-draft too, expected one of them");
+    const char *asks = c->bench.draft ? "--model-draft" : c->bench.head ? "--head" : NULL;
+    if (!asks && cli_given(c, "--acceptance")) asks = "--acceptance";
     for (int i = 0; i < c->bench.guess.n; i++)
         if (c->bench.guess.v[i]) asks = "--draft-max";
     return !asks || bench_guesses(&c->bench) ||

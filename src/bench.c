@@ -1217,6 +1217,9 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = max_int(2 * x->n_seq + 2, x->rows),
                               .head = j->o->head, .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
+    if (j->o->head && !j->eng->head)
+        return err_set(e, EXIT_RESOURCE, "%s: --head: the GPU has no kernel for the draft head, expected --gpu-layers 0",
+                       j->g.path);
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
         return err_set(e, EXIT_RESOURCE, "%s: the KV cache cannot hold %d sequences of %d tokens (--kv-mem, --kv-blocks)",
                        j->g.path, x->n_seq, x->len);

@@ -508,7 +508,7 @@ static const cli_opt cli_opts[] = {
     {"--head",                          NULL,         OPT_ON,   AT(spec.head),       0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "draft tokens with the draft head of the model, where its file has one (NextN, MTP); on by default"},
     {"--no-head",                       NULL,         OPT_OFF,  AT(spec.head),       0, 0, GROUP_SPEC, ON_ANSWER,
-     .help = "the draft head of the model is not used"},
+     .help = "the draft head of the model is not used; a prompt cache is written anew when that changes"},
     {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE",       OPT_STR,  AT(spec.cache),      0, 0, GROUP_SPEC, ON_ANSWER,
      .help = "keep answers in FILE, which is created if missing, and draft from it in later runs", .beside = BESIDE_LOOKUP},
 

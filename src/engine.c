@@ -203,7 +203,8 @@ static bool engine__packs(const model *m, const engine_opts *fo) {
 static void engine_need_weights(engine_needs *t, const model *m, const engine_opts *fo, const char *kept, const char *packed) {
     const model_bytes b = model_sizes(m);
     const bool        packs = engine__packs(m, fo);
-    engine_need(t, kept, m->g->n_bytes - (packs ? b.given : 0));
+    const uint64_t    file = m->g->n_bytes + (m->head_g ? m->head_g->n_bytes : 0);
+    engine_need(t, kept, file - (packs ? min_u64(b.given, file) : 0));
     engine_need(t, packed, packs ? max_u64(b.packed, b.given) : 0);
 }
 

@@ -21,8 +21,8 @@ typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD
 /* What a row asks for. A plan gives logits or hidden values; the id of the largest logit alone is available with logits. */
 enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
 
-/* As what a list gives: logits of the draft head; its keys and values in the cache, which are a list of their own where GPUs run
- * layers, since these run the end of a list. */
+/* More that a list may give. FWD_GUESS: logits of the draft head. FWD_KEEP: its keys and values; GPUs run the end of a list, so
+ * with them this is a list of its own. */
 enum { FWD_GUESS = 1 << 8, FWD_KEEP = 1 << 9 };
 
 #define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
@@ -49,7 +49,7 @@ typedef struct fwd {
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, rows that ask for something */
-    unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS */
+    unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS, FWD_KEEP */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
     dev_buf      hidden;                              /* [n_out, D] what the head reads; or [n, D] */
@@ -792,7 +792,7 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
     dev_plan_fill(&f->plan, n_threads, f->max_rows, f->max_out, counting);
     dev_gpu_fill(&f->plan);
     f->logits = f->plan.buf[f->plan.n_buf - 1].a.x;
-    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES;
+    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES + (f->keep ? f->keep->bytes : 0);
 }
 
 /* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
@@ -801,6 +801,7 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
              .apart = m->hp.n_nextn && m->gpus};
     fwd__fill(&f, n_threads, true);
     fwd__drop(&f);
+    if (f.apart && gives == FWD_LOGITS) f.bytes += fwd_bytes(m, n_threads, max_rows, max_out, FWD_KEEP);
     return f.bytes;
 }
 
@@ -863,7 +864,7 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->prior.first = f->before;
     f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
-    if (f->apart && gives == FWD_LOGITS) f->keep = fwd__keep_new(f);
+    if (f->apart && gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
     return f;
 }
 

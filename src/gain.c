@@ -199,7 +199,7 @@ static void spec_gain_begin(spec_gain *g) { g->step = (spec_gain_step){0}; }
 
 /* Seconds in which the draft read texts before its first guess: about 0, except for a prompt. */
 static void spec_gain_prepare(spec_gain *g, double seconds) {
-    g->step.drafting_usual = seconds;
+    g->step.drafting_usual += seconds;
     g->real_s += seconds;
 }
 
@@ -266,12 +266,13 @@ static void spec_gain_between(spec_gain *g, double seconds) {
     g->real_s += seconds;
 }
 
-/* Steps cost something else from now on: what was tallied so far becomes seconds, and costs of the target are measured again. */
+/* Steps cost something else from now on: what was tallied so far becomes seconds, and costs of the target and of
+ * its head are measured again. */
 static void spec_gain_forget(spec_gain *g, spec_costs *c) {
     g->real_s = spec_gain__real_s(g, c);
     g->plain_s = spec_gain__plain_s(g, c);
     g->n_looks = 0;
-    c->target = (spec_cost){0};
+    c->target = c->of[SPEC_HEAD] = (spec_cost){0};
     g->all = (spec_tally){0};
     memset(g->of, 0, sizeof g->of);
     memset(g->rounds, 0, sizeof g->rounds);

@@ -21,6 +21,7 @@ typedef struct {
 
 typedef struct {
     const gguf_file *g;                               /* the file, which outlives the model */
+    const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     arch_hparams hp;                                  /* its sizes */
     model_tensors glob;                               /* tensors of the model, not of a layer */
     model_tensors *layer;                             /* [arch_layers] */
@@ -33,6 +34,7 @@ typedef struct {
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes;                         /* of that room */
     size_t       packs_used;                          /* of matrices that are packed */
+    bool         lacks;                               /* model_open() failed at a tensor that is missing or of another type */
     dev_gpus    *gpus;                                /* the GPUs that run the last layers; NULL: none */
 } model;
 
@@ -128,6 +130,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
         return true;
     }
     if (!t && (s->flags & S_OPT || model__unread(m, s, il))) return true;
+    m->lacks = !t;
     if (!t) return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
     uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
                         (uint64_t)arch_dim(&m->hp, s->stack, il)};
@@ -136,6 +139,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     if (s->flags & S_FIT && t->dim[1] != want[1]) return true;
     used[t - g->tensor] = true;
     if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
+    m->lacks = s->flags & S_VEC ? t->type != K_F32 : !k_type_weight(t->type);
     if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
@@ -177,7 +181,7 @@ static bool model__v_is_k(const model *m, int il) {
 }
 
 /* Part k of a joined tensor, if the file has one, becomes a view of its rows from `at` on. The part must then be there. */
-static bool model__part(const model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
+static bool model__part(model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
     const arch_slot_id id = j->part[k].mat, bias = j->part[k].bias;
     const arch_slot   *s = arch_slot_of(&m->hp, id, il);
     dev_mat           *mat = &l->mat[id];
@@ -194,11 +198,12 @@ static bool model__part(const model *m, model_tensors *l, const model_join *j, i
     }
     if (mat->data || !s || model__unread(m, s, il) || (id == W_V && model__v_is_k(m, il))) return true;
     snprintf(name, sizeof name, s->name, il);
+    m->lacks = true;
     return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
 }
 
 /* A tensor that holds the rows of several becomes views of it; without one, all of them must be in the file. */
-static bool model__split(const model *m, model_tensors *l, int il, err_t *e) {
+static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
     for (size_t i = 0; i < sizeof model_joins / sizeof *model_joins; i++) {
         const model_join *j = &model_joins[i];
         int64_t           at = 0;
@@ -256,15 +261,29 @@ static bool model__check_laurel(const model *m, int il, err_t *e) {
                    m->g->path, il, in, out);
 }
 
+/* The tensors of layer il, -1: of the model. */
+static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
+    m->lacks = false;
+    for (int id = 0; id < ARCH_SLOTS; id++)
+        if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
+    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e));
+}
+
+/* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
+static bool model__leave_head(model *m, int il, err_t *e) {
+    if (!m->lacks || il < m->hp.n_layer) return false;
+    log_warn("%s: the model runs without that draft head", e->text);
+    m->hp.n_nextn = il - m->hp.n_layer;
+    *e = (err_t){0};
+    return true;
+}
+
 static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int il = -1; ok && il < arch_layers(&m->hp); il++) {
-        for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
-        if (!ok || il < 0) continue;
-        ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
-    }
+    for (int il = -1; ok && il < arch_layers(&m->hp); il++)
+        ok = model__bind_layer(m, il, used, e) || model__leave_head(m, il, e);
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(m, &g->tensor[i]))
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
@@ -419,6 +438,7 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
 /* Whether h, with the draft head of another file, has the sizes of m. */
 static bool model__head_fits(const model *m, const model *h, err_t *e) {
     const arch_hparams *a = &m->hp, *b = &h->hp;
+    if (!b->n_nextn) return err_set(e, EXIT_INPUT, "%s: holds no draft head (nextn), expected one", h->g->path);
     if (a->n_nextn)
         return err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", h->g->path,
                        m->g->path);
@@ -456,6 +476,7 @@ static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
         m->hp.layer[il].rope = rope;
         m->layer[il] = h.layer[il];
         m->hp.n_nextn = 1;
+        m->head_g = g;
     }
     mem_free_all(h.layer, used);
     arch_drop(&h.hp);
@@ -555,6 +576,12 @@ static bool model_has_bf16(const model *m) {
     return false;
 }
 
+/* n bytes of weights, of the model's file or of its draft head's, are not read again soon. */
+static void model__drop_pages(const model *m, const uint8_t *p, size_t n) {
+    gguf_drop_pages(m->g, p, n);
+    if (m->head_g) gguf_drop_pages(m->head_g, p, n);
+}
+
 /* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that
  * will read a matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same
  * to the bit before, during and after packing. True: more is left. An interrupt ends it between two matrices. */
@@ -570,7 +597,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
         m->packs_used += each * (size_t)k.w->n_mat;
         pool_run(p, model__pack_some, &k);
         for (int i = 0; i < k.w->n_mat && k.w->data != m->glob.mat[W_TOK_EMBD].data; i++)
-            gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
+            model__drop_pages(m, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
     return m->pack_at < arch_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
@@ -580,7 +607,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
 static void model_release(const model *m) {
     int at = 0;
     for (const dev_mat *w; m->gpus && (w = model__mat(m, &at));)
-        if (w->on_gpu && w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, w->data, w->row_bytes * (size_t)w->n_out);
+        if (w->on_gpu && w->data != m->glob.mat[W_TOK_EMBD].data) model__drop_pages(m, w->data, w->row_bytes * (size_t)w->n_out);
 }
 
 /* Whether a run would accept the file. On failure e is set. */

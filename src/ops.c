@@ -256,7 +256,8 @@ static void ops__pick(const dev *dv, const dev_op *op, int r) {
         memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
-/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. */
+/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. The
+ * input is of an earlier phase: the row before belongs to another task. */
 static void ops__before(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = ops__which(dv, op, r);

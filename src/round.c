@@ -804,7 +804,9 @@ static void round__leave_heads(round_job *j) {
             n += round__is_rounded(j, i) && bytes_begins(j->g->tensor[i].name, (bytes){(const uint8_t *)name, (size_t)len});
         }
     }
-    if (n) log_warn("%d matrices of the draft head are rounded plainly: the text does not go through it", n);
+    if (n)
+        log_warn("%d %s of the draft head %s rounded plainly: the text does not go through it", n, n == 1 ? "matrix" : "matrices",
+                 n == 1 ? "is" : "are");
     model_use_head(&j->m, false);
 }
 

@@ -133,9 +133,9 @@ typedef struct sched_seq {                            /* one completion of a req
 
     /* of this step */
     int          at;                                  /* its first row among those that asked for something */
-    int          row;                                 /* its first row in the step */
-    int          from;                                /* and the position of that */
     int          n_rows;                              /* how many of them a text has */
+    int          row;                                 /* its first row in the step */
+    int          from;                                /* position of that row */
     int          n_guess;
     int          snap_at;                             /* where a snapshot of recurrent states is made, 0: nowhere */
     kv_staying   staying;                             /* and for how long */

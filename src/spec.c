@@ -38,8 +38,8 @@ typedef struct {
     const char *draft;                                /* model file, NULL: none */
     int         most;                                 /* guesses of a sequence in a step */
     int         least;                                /* the same, at least, even if they do not pay */
-    float       p_min;                                /* a guess of the draft with a smaller probability ends its guesses */
-    int         n_vocab;                              /* the draft computes logits of its first n_vocab tokens alone, 0: of all */
+    float       p_min;                                /* less probable guesses of the draft or head end its guesses */
+    int         n_vocab;                              /* the draft or head computes logits of n_vocab tokens alone, 0: of all */
     bool        lookup;                               /* finished texts and this one are looked through */
     bool        head;                                 /* the model's draft head guesses, where its engine has it */
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
@@ -457,7 +457,7 @@ static void spec__draft_pick(void *ctx, int ith) {
             for (int k = own; k < all; k++) wide[k] = -INFINITY;
             logits = wide;
         }
-        if (q->held && !constrain_mask(q->ahead, logits, own < all ? all : own, q->left < 0 ? -1 : q->left - q->n)) continue;
+        if (q->held && !constrain_mask(q->ahead, logits, max_int(own, all), q->left < 0 ? -1 : q->left - q->n)) continue;
         for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
         if (q->n) samp_accept(q->draft_sampler, q->id[q->n - 1], false);
         else samp_copy(q->draft_sampler, q->sm);
@@ -535,10 +535,13 @@ static void spec__draft_begin(spec *sp, spec_source from, spec_seq **q, int n) {
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
         if (q[i]->asks != from) continue;
+        if (!(head ? spec__head_room : spec__draft_read)(sp, q[i])) {
+            q[i]->asks = SPEC_LOOKUP;
+            continue;
+        }
         q[i]->from = from;
         spec__hold(q[i]);
-        if ((head ? spec__head_room : spec__draft_read)(sp, q[i])) sp->live[sp->n_live++] = q[i];
-        else q[i]->asks = SPEC_LOOKUP;
+        sp->live[sp->n_live++] = q[i];
     }
 }
 
@@ -695,7 +698,9 @@ static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
 /* Seconds between two steps that guesses do not change. anew: steps cost something else from now on, and are measured again. */
 static void spec_overhead(spec *sp, double seconds, bool anew) {
     spec_gain_between(&sp->gain, seconds);
-    if (anew) spec_gain_forget(&sp->gain, &sp->costs);
+    if (!anew) return;
+    spec_gain_forget(&sp->gain, &sp->costs);
+    sp->head_steps = min_int(sp->head_steps, 1);
 }
 
 /* --- finished texts --- */

@@ -615,6 +615,28 @@ def heads_beside():
             equal(told(lines, *args, *cache, model=trunk)[0], want, "a prompt cache beside " + " ".join(args))
         for args in (("-m", model, "-md", head), ("-m", SMALL, "-md", head), ("-m", head), ("-m", trunk, "-md", head_beside(NEVER if model == NEAR else NEAR)[1])):
             refused(run(*args, "--raw", "-p", "a", "-n", "2"), 2, "head", " ".join(args))
+        args = ("--raw", "-p", "a", "-n", "8", "--temp", "0", "--ignore-eos", "-md", head)
+        refused(run("-m", trunk, *args, "--no-head"), 2, "--no-head", "a head in a file and --no-head")
+
+
+@case
+def heads_that_lack():
+    """a model whose draft head lacks a tensor, or has one of another type, runs without that head and says so; --bench --head refuses it"""
+    args = ("--raw", "-p", "a", "-n", "24", "--temp", "0", "--ignore-eos")
+    want = good("-m", NEAR, *args, "-q", *PLAIN)
+    for name in "attn_q.weight", "nextn.enorm.weight", "ffn_down.weight":
+        data = read(NEAR)
+        old = b"blk.%d.%s" % (int(re.search(rb"blk\.([0-9]+)\.nextn", data)[1]), name.encode())
+        check(data.count(old) == 1, "one " + name)
+        path = tmp("lacks.gguf")
+        with open(path, "wb") as f:
+            f.write(data.replace(old, old[:-1] + b"_"))
+        r = run("-m", path, *args)
+        same((r.rc, r.out, r.err.count(b"runs without that draft head"), name.encode() in r.err), (0, want, 1, True), "one line that names " + name)
+        r = run("--bench", "-m", path, "--head", "-p", "0", "-n", "2", "-r", "1", "--draft-max", "1")
+        check(r.rc == 2 and b"the file has no draft head (nextn), expected one" in r.err, "--bench --head: %r" % r)
+    refused(run("--bench", "-m", NEAR, "-md", SMALL, "--head", "-n", "2", "--draft-max", "1"), 2, "--model-draft", "two of one kind in --bench")
+    refused(run("--bench", "-m", NEAR, "--head", "-n", "2"), 2, "--draft-max", "--bench --head without guesses")
 
 
 @case

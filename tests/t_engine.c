@@ -250,6 +250,32 @@ static void t_engine_memory(void) {
     }
 }
 
+/* Weights of a draft head in a file of its own are counted with that file. */
+static void t_engine_head_file(void) {
+    enum { N = 256, MODEL = 100, HEAD = 50 };
+    const size_t   row = k_row_bytes(K_Q8_0, N), own = row * N;
+    gguf_file      g = {.n_bytes = MODEL}, head = {.n_bytes = own + HEAD};
+    uint8_t       *data = mem_new(own, 1);
+    model_tensors *layer = mem_new(1, sizeof *layer);
+    model          m = {.g = &g, .head_g = &head, .layer = layer, .hp = {.n_nextn = 1}};
+    engine_opts    fo = engine_defaults;
+    engine_needs   packed = {0}, plain = {0}, none = {0};
+    layer->mat[W_Q] = (dev_mat){.data = data, .type = K_Q8_0, .n_in = N, .n_out = N, .n_mat = 1, .row_bytes = row,
+                                   .mat_bytes = own};
+    fo.repack = "on";
+    engine_need_weights(&packed, &m, &fo, "file", "packed");
+    fo.repack = "off";
+    engine_need_weights(&plain, &m, &fo, "file", "packed");
+    m.hp.n_nextn = 0;
+    engine_need_weights(&none, &m, &fo, "file", "packed");
+    EQ_INT(packed.row[0].bytes, MODEL + HEAD);
+    CHECK(packed.row[1].bytes >= own);
+    EQ_INT(plain.row[0].bytes, own + MODEL + HEAD);
+    EQ_INT(plain.row[1].bytes, 0);
+    EQ_INT(none.row[0].bytes, own + MODEL + HEAD);
+    mem_free_all(data, layer);
+}
+
 static const t_case t_engine_cases[] = {
     {"engine plans", "sizes of an engine are the plan's, and where it says nothing the options' and the model's", t_engine_plans},
     {"engine hosts", "a second engine's threads, and when weights are packed", t_engine_hosts},
@@ -258,5 +284,6 @@ static const t_case t_engine_cases[] = {
     {"engine reads", "a text is read in steps of n_batch rows, from any place", t_engine_reads},
     {"engine packs", "the end of packing is said once, where there was something to pack", t_engine_packs},
     {"engine memory", "what is counted of a run's memory is what it takes, and the cache gets the rest", t_engine_memory},
+    {"engine head file", "the file of a draft head counts with the weights in it", t_engine_head_file},
 };
 static const t_suite t_engine_suite = SUITE(t_engine_cases);

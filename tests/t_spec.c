@@ -667,13 +667,24 @@ static void t_spec_aside(void) {
     plain = spec_gain__plain_s(&sp->gain, &sp->costs), real = spec_gain__real_s(&sp->gain, &sp->costs);
     NEAR(plain, 2000 * t_gain_machine(1), 1e-3);
     NEAR(real, 750 * t_gain_machine(1) + 250 * t_gain_machine(5) + 1000 * 1e-5, 1e-3);
+    spec_cost_add(&sp->costs.of[SPEC_HEAD], 1, 0.25);
+    sp->head_steps = SPEC_FIRST;
     spec_overhead(sp, 3, false);
+    CHECK(spec_cost_at(&sp->costs.of[SPEC_HEAD], 1) > 0);
     NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), plain + 3, 1e-9);
     NEAR(spec_gain__real_s(&sp->gain, &sp->costs), real + 3, 1e-9);
     spec_overhead(sp, 2, true);
     NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), plain + 5, 1e-9);
     NEAR(spec_gain__real_s(&sp->gain, &sp->costs), real + 5, 1e-9);
     NEAR(spec_cost_at(&sp->costs.target, 5), 0, 0);             /* times of before say nothing */
+    NEAR(spec_cost_at(&sp->costs.of[SPEC_HEAD], 1), 0, 0);      /* the head's neither: it counts as free until it has new ones */
+    EQ_INT(sp->head_steps, 1);
+    spec_gain_begin(&sp->gain);
+    spec_gain_prepare(&sp->gain, 0.5);                          /* by the draft, then by the head */
+    spec_gain_prepare(&sp->gain, 0.25);
+    NEAR(sp->gain.step.drafting_usual, 0.75, 0);
+    sp->gain.real_s -= 0.75;
+    spec_gain_begin(&sp->gain);
     CHECK(isnan(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why)) && why);
     t_spec_decode(sp, &(t_spec_made_up){1000, 4, 5, 0, 0.5}, SPEC_DRAFT);
     NEAR(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why), 1.5 * plain / 1.5 / real, 0.7);
