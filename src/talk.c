@@ -432,6 +432,7 @@ __attribute__((noreturn)) static void talk__serve_editor(int fd) {
     talk__editor_file(&begin);
     signal(SIGINT, SIG_IGN);                          /* Ctrl-C is the editor's */
     signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);                          /* also where the program was begun with nohup */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);               /* no process of this user traces it */
     while ((n = read(fd, path, sizeof path - 1)) > 0 || (n < 0 && errno == EINTR)) {
         if (n < 0) continue;
