@@ -1794,7 +1794,7 @@ def partners():
     want = good(*base, "-q")
     kept = tmp("partners.kv")
     for option, partner in (["--prompt-cache-ro"], ["--prompt-cache", kept]), (["--keep", "1"], ["--context-shift"]), (["--mirostat-lr", "0.2"], ["--mirostat", "2"]), \
-            (["--xtc-threshold", "0.2"], ["--xtc-probability", "0.5"]), (["--draft-max", "3", "--no-lookup"], ["--model-draft", MODEL]), (["--repeat-last-n", "9"], ["--presence-penalty", "1"]):
+            (["--xtc-threshold", "0.2"], ["--xtc-probability", "0.5"]), (["--draft-max", "3", "--no-lookup", "--no-head"], ["--model-draft", MODEL]), (["--repeat-last-n", "9"], ["--presence-penalty", "1"]):
         alone, both, quiet = run(*base, *option), run(*base, *option, *partner), run(*base, *option, "-q")
         line = b"llmrun: %s has no effect without " % option[0].encode()
         check(alone.err.count(line) == 1 and partner[0].encode() in alone.err, repr(alone.err))
