@@ -177,9 +177,8 @@ def perplexity_gemma3():
 
 @case
 def perplexity_smollm2():
-    """perplexity of SmolLM2 as published (Q4_1) on 50 KB of text is llama.cpp's to 1 %"""
-    # its activations have outliers: one scale for 256 of them, as here, costs 0.8 %, one for 32, as in llama.cpp with Q4_1, 0.2 %
-    perplexity_of("smollm2", smollm2(), 0.01)
+    """perplexity of SmolLM2 as published (Q4_1) on 50 KB of text is llama.cpp's to 0.5 %; its activations have outliers"""
+    perplexity_of("smollm2", smollm2(), 0.005)
 
 
 # --- greedy texts ---
