@@ -891,7 +891,7 @@ static bool arch__nextn_at(const gguf_file *g, int il) {
 /* Layers with weights, draft heads among them: these are the last. */
 static int arch_layers(const arch_hparams *hp) { return hp->n_layer + hp->n_nextn; }
 
-/* Tells the layers behind the last, which are not run with the others, from the others, and draft heads among them. */
+/* Sets n_layer to the number of layers that a step runs, and n_nextn to the number of draft heads, which the file counts too. */
 static bool arch__split(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->n_ahead >= hp->n_layer)
         return arch__bad(hp, g, "nextn_predict_layers", e, "%d, expected fewer than %d layers", hp->n_ahead, hp->n_layer);

@@ -95,7 +95,8 @@ static bool utf8__acts(const uint8_t *p, size_t len) {
 /* Writes the n bytes at p as a terminal may show them, which is how all foreign bytes come to a terminal and to standard error:
  * \xHH replaces each byte of a control character (C0, DEL), of a character that utf8__acts(), and each byte of no character,
  * among which are those of C1. Newline and tab stay, and a carriage return before a newline is dropped; line: they are replaced.
- * Returns the bytes of `out`, which has room for `cap`: 4 * n hold all, and what does not fit is left out. Async-signal-safe. */
+ * out: room for cap bytes; 4 * n are always enough, and what does not fit is left out. Returns the bytes that are written.
+ * Async-signal-safe. */
 static size_t utf8_visible(const uint8_t *p, size_t n, bool line, char *out, size_t cap) {
     static const char digit[] = "0123456789abcdef";
     size_t            to = 0;
@@ -812,7 +813,7 @@ static uint64_t bytes_hash(uint64_t seed, bytes b) {
     return rng_mix(h ^ word);
 }
 
-/* --- digest: 128 bits that stand for bytes, where somebody else chooses these and may want others taken for them --- */
+/* --- digest: 128 bits that identify bytes, also where an attacker chooses them --- */
 
 typedef struct {
     uint64_t a, b;                                    /* 8 bytes each; %016llx%016llx writes them as b2sum does */
@@ -881,8 +882,8 @@ static void bytes__blake2b(bytes key, bytes b, uint8_t *out, size_t n) {
     memcpy(out, h, n);
 }
 
-/* BLAKE2b of 128 bits: nobody can make two texts with one digest by less than 2^64 tries, nor one for a given text by less than
- * 2^128. `b2sum -l 128` computes it where the key is empty. */
+/* BLAKE2b of 128 bits. Two texts with the same digest take about 2^64 tries to find, one for a given text 2^128. With an empty
+ * key it is what `b2sum -l 128` prints. */
 static digest bytes_digest(bytes key, bytes b) {
     uint8_t out[16];
     digest  d = {0};

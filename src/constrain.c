@@ -35,7 +35,7 @@ enum {
     CONSTRAIN_MASK_WORK = 1 << 26,                    /* the same of steps of the automaton for masks: a second or so; after that
                                                        * the answer fails. What other answers have found costs nothing. */
     CONSTRAIN_MASK_STEP = 1 << 18,                    /* some milliseconds */
-    CONSTRAIN_IDLE_MEM = 64 << 20,                    /* bytes of the automata that are kept while nobody uses them, about */
+    CONSTRAIN_IDLE_MEM = 64 << 20,                    /* about how many bytes of unused automata are kept */
 };
 
 typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE,
@@ -455,7 +455,7 @@ static str constrain__key(const constrain_spec *o) {
     return key;
 }
 
-/* Frees constraints that nobody uses, those first that were asked for before all such, where there are too many of them. */
+/* Frees unused constraints where there are too many of them, the one that was asked for longest ago first. */
 static void constrain__evict(constrain_cache *k) {
     for (;;) {
         int    idle = 0, oldest = -1;

@@ -29,14 +29,6 @@ K__BODY k__far_list k__far_of(const k_acts *a, int row) {
     return (k__far_list){head + 1, head->k};
 }
 
-/* Rows of one matrix, in file order or packed. */
-typedef struct {
-    uint32_t       type;
-    const uint8_t *data;
-    size_t         row_bytes;                         /* 0: packed */
-    int            n;
-} k__weights;
-
 typedef float k__far_cols[K__FAR_SLOTS][K__FAR_STEP];    /* dequantised columns */
 
 /* y[rows] += v * col[slot[k]] of the far values, one after the other. */

@@ -194,7 +194,8 @@ typedef struct {
     uint64_t   *any;                                  /* [(n + 63)/64] columns with far values of any row */
 } k__far_mem;
 
-static size_t k__far_bytes(int n) { return sizeof(k__far_mem) + 64 + 2 * (size_t)n + 64; }
+/* With 64 bytes for its alignment. */
+static size_t k__far_bytes(int n) { return 64 + sizeof(k__far_mem) + ((size_t)n + 63) / 64 * sizeof(uint64_t) + (size_t)n; }
 
 /* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
@@ -258,6 +259,14 @@ K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *
     }
     return split;
 }
+
+/* Rows of one matrix, in file order or packed. */
+typedef struct {
+    uint32_t       type;
+    const uint8_t *data;
+    size_t         row_bytes;                         /* 0: packed */
+    int            n;
+} k__weights;
 
 /* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
 static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
