@@ -179,6 +179,7 @@ static void sandbox_write(sandbox *s, const char *path) {
     struct stat st;
     const bool  found = stat(path, &st) == 0;
     char       *real = found ? realpath(path, NULL) : NULL;
+    if (found && !real && errno == ENOMEM) die(EXIT_RESOURCE, "out of memory: the path of %s", path);
     if (found && S_ISDIR(st.st_mode)) sandbox__allow(s, path, SANDBOX_KEEP);
     else if (found) {
         sandbox__allow(s, path, SANDBOX_USE);
