@@ -874,7 +874,8 @@ static size_t sched__stop_at(sched_seq *q, size_t had, bool thinks) {
     const gen_opts *o = &q->r.gen;
     const str      *text = &q->a.text;
     const size_t    tail = sched__tail(q), from = max_size(q->unstopped, had > tail ? had - tail : 0);
-    const size_t    own = gen_stop_at(text, from, o->stop + o->n_late, o->n_stop - o->n_late);
+    const int       n = o->n_stop - o->n_late;
+    const size_t    own = n ? gen_stop_at(text, from, o->stop + o->n_late, n) : text->n;
     if (thinks) q->thoughts = text->n;
     else if (q->thinks) q->thoughts = gen_thought_end(&o->think, text, had);
     q->thinks = thinks || (q->thinks && q->thoughts == text->n);
