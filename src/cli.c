@@ -1651,6 +1651,14 @@ static bool cli__finish_blas(config *c, err_t *e) {
            err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose drafts would change the text, expected one of them", drafts);
 }
 
+/* Standard output by its other names, beside which no file can be made. */
+static bool cli__is_stdout(const char *path) {
+    static const char *const names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+    for (size_t i = 0; path && i < sizeof names / sizeof *names; i++)
+        if (strcmp(path, names[i]) == 0) return true;
+    return false;
+}
+
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
@@ -1659,6 +1667,7 @@ static bool cli_finish(config *c, err_t *e) {
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
+    if (cli__is_stdout(c->output)) c->output = "-";
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
     c->calib.bos = c->bos;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;
