@@ -47,6 +47,7 @@ FAKE     := libcuda.so.1 llmrun bare
 # Programs of the tests, by target; first what takes longest to compile.
 TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge disturb.so $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
+ATTACKED  = $(patsubst %,build/fuzz/%,command tests replay $(FUZZERS))
 STRESSED := llmrun build/test/tests build/test/kernel_tests build/test/disturb.so build/stress/llmrun
 # The roots and their sections, as the roots include them.
 SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
@@ -105,13 +106,9 @@ tsan: build/tsan/tests build/tsan/llmrun ## pool, steps, quantiser, schedule, gu
 	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 
-# One object of the program serves all of it.
-attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/fuzz/%) ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, then each fuzzer for 20 s
-	@bad=""; t() { n="$$1"; shift; "$$@" > build/fuzz/$$n.log 2>&1 || { tail -n 40 build/fuzz/$$n.log; bad="$$bad $$n"; }; tail -n 1 build/fuzz/$$n.log; }; \
-	  SHARED=$(SHARED) t tests build/fuzz/tests; t replay build/fuzz/replay; \
-	  LLMRUN_SLOW=20 t hostile $(PYTHON) tests/hostile.py build/fuzz/command --no-limit; \
-	  $(MAKE) --no-print-directory fuzzers FUZZ_SECONDS=20 || bad="$$bad fuzzers"; \
-	  set -- $$bad; echo "attack: $$((4 - $$#)) passed, $$# failed$${bad:+:$$bad}"; [ $$# = 0 ]
+attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 20 s; the last line counts
+	+@$(PARALLEL) $(ATTACKED)
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 FUZZERS="$(FUZZERS)" FUZZ_SECONDS=20 sh tests/run.sh build/fuzz/command build/fuzz
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses; of calls for memory and files each FAILURES-th (7) fails
 	+@$(PARALLEL) $(STRESSED)
@@ -122,9 +119,7 @@ fuzz: build/test/judge                 ## each fuzzer for FUZZ_SECONDS (60), and
 	@$(MAKE) --no-print-directory fuzzers
 
 fuzzers: $(FUZZERS:%=build/fuzz/%)     ## each fuzzer for FUZZ_SECONDS (60), JOBS at a time, whatever one of them says; build/fuzz/NAME-* is what it found
-	@printf '%s\n' $(FUZZERS) | xargs -P $(JOBS) -I{} sh -c 'mkdir -p build/fuzz/corpus-{}; \
-	  build/fuzz/{} -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/{}- \
-	    build/fuzz/corpus-{} tests/corpus/{} > build/fuzz/{}.log 2>&1 && echo "fuzz {}: nothing found" || { tail -n 40 build/fuzz/{}.log; echo "fuzz {}: something found"; exit 1; }'
+	@printf '%s\n' $(FUZZERS:%=build/fuzz/%) | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -P $(JOBS) -n 1 sh tests/fuzz.sh
 
 real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
 	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)

@@ -961,10 +961,11 @@ static bytes cli__near(bytes name, int action) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char *names = cli_opts[i].names;
         for (bytes w; cli_word(&names, ' ', &w);) {
-            if (!cli__usable(&cli_opts[i], w, action)) continue;
-            int d = bytes_distance(name, w);
+            const int  d = bytes_distance(name, w);
+            const bool begins = !begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0;
+            if ((d >= least && !begins) || !cli__usable(&cli_opts[i], w, action)) continue;
             if (d < least) least = d, best = w;
-            if (!begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0) begun = w;
+            if (begins) begun = w;
         }
     }
     return best.n && (least < 2 || !begun.n) ? best : begun;

@@ -837,7 +837,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     p->seq_at = dev__take(p, (size_t)max_rows + 1, sizeof *p->seq_at, true);
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
     dev__fill_needs(p, n_threads);
-    for (int i = 0, n = 0; i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
+    for (int i = 0, n = 0; p->product && i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;

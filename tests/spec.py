@@ -17,7 +17,7 @@ cell.
 """
 import argparse, array, collections, functools, json, math, os, random, re, resource, struct, sys
 from chance import fit, softmax, survival
-from kit import (Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, scratch,
+from kit import (Skip, begin, case, check, done, equal, finish, jsonl, levels, read, records, refused, same, sanitized, scratch,
                  some, walk)
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -38,11 +38,6 @@ PLAIN = ("--no-lookup", "--no-head")   # a run without guesses
 SOURCES = ("draft", "lookup", "both")
 O = None                               # options of this script
 TABLE = []                             # rows of the table
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def run(*args, binary=None, timeout=120, **kw):
