@@ -108,6 +108,8 @@ class Weights:
         t = "F32" if plain else self.s["type"](name)
         if t.endswith("_K") and shape[-1] % 256:
             t = "Q8_0"
+        if self.s.get("near") and name.endswith(("ffn_up", "ffn_down")):      # half of what makes them quiet each: F16 has no smaller scales
+            gain *= self.s["near"] ** (0.5 if name.endswith("up") else -0.5)
         rows = shape[0] if self.s.get("wrong") and name in ("token_embd", "output") else POOL
         data, raw, _ = blocks.draw(t, self.rng, (rows, shape[-1]), gain / np.sqrt(shape[-1]))
         self.data[name + ".weight"] = (Repeated(data, shape[:-1] + data.shape[-1:]), raw)
