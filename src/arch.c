@@ -20,7 +20,8 @@
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
- * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out.
+ * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
+ * last norm leaves what a head reads, whose heads have a full view, and whose layers add to one stream.
  * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
  * arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
@@ -67,6 +68,7 @@ enum {                                /* traits: choices inside a step */
     A_QK_LAYER_NORM = 1ll << 36,      /* LayerNorm of all query heads together, and of all key heads */
     A_SUM_TWICE = 1ll << 37,          /* what attention reads is added to its normed sum once more; that sum has a norm too */
     A_UP_FIRST = 1ll << 38,           /* where ffn_up holds the rows of the gate, they follow its own */
+    A_NEXTN = 1ll << 39,              /* layers after the last may be draft heads */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
@@ -96,12 +98,13 @@ typedef struct {
 static const arch_desc arch_table[] = {
     /* name             known as                              rope         the rest by name */
     {"llama",           "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_TOPK_NORM},
-    {"qwen2",           "Qwen 1.5 and 2.x, distilled R1",         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+     .traits = A_PRE_NORM | A_TOPK_NORM | A_NEXTN},
+    {"qwen2",           "Qwen 1.5 and 2.x, distilled R1",         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_NEXTN},
     {"qwen2moe",        "Qwen 1.5 MoE, Qwen 2 57B-A14B",          ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
-    {"qwen3",           "Qwen 3",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM},
+    {"qwen3",           "Qwen 3",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_NEXTN},
     {"qwen3moe",        "Qwen 3 30B-A3B, 235B-A22B, Coder",       ROPE_HALVES,
-     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_NEXTN},
     {"gemma",           "Gemma 1, CodeGemma",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_ROOT_EMBD,
      .act = ACT_GELU},
     {"gemma2",          "Gemma 2",                                ROPE_HALVES,
@@ -149,11 +152,12 @@ static const arch_desc arch_table[] = {
     {"qwen3vlmoe",      "Qwen 3 VL 30B-A3B and 235B-A22B, their text", ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SECTIONS},
     {"qwen35",          "Qwen 3.5 and 3.6",                       ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_SECTIONS},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_NEXTN | A_SECTIONS},
     {"qwen35moe",       "Qwen 3.5 and 3.6 with experts: 35B-A3B, 122B-A10B", ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_SECTIONS},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN | A_SECTIONS},
     {"qwen3next",       "Qwen3-Next 80B-A3B, Qwen3-Coder-Next",   ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_DELTA_GROUPED},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN |
+               A_DELTA_GROUPED},
     {"lfm2",            "LFM2 350M to 2.6B",                      ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SHORT_CONV},
     {"lfm2moe",         "LFM2 8B-A1B, 24B-A2B",                   ROPE_HALVES,
@@ -489,7 +493,7 @@ static const arch_key arch_keys[] = {
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
-    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_DELTA},
+    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"full_attention_interval",             LAYER(recurrent),      H_PATTERN, 0,     1, ARCH_MAX_LAYERS,
      .from = arch__recurs, .traits = A_DELTA},
     {"full_attention_interval",             ONLY(0, 1)},
@@ -542,6 +546,7 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"expert_weights_norm",                 ""},
     {"expert_weights_scale",                ""},
     {"hidden_activation",                   "modern-bert"},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
