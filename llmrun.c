@@ -52,6 +52,8 @@
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
  *   [forms]     records as tables, texts and lists                                 <- base req
+ *   [ask]       a request made ready to run
+ *               <- base val tok samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
@@ -64,7 +66,7 @@
  *   [talk]      a conversation, turn by turn
  *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
- *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms sched gain spec
+ *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -195,6 +197,7 @@
 #include "src/results.c"
 #include "src/req.c"
 #include "src/forms.c"
+#include "src/ask.c"
 #include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"
