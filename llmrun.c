@@ -10,6 +10,8 @@
  *   [sandbox]   what a run gives up: files, programs, the network; shared libraries <- k base
  *   [host]      limits of this machine: CPUs, memory, cgroups
  *   [pool]      worker threads and barriers                                        <- k base host
+ *   [http]      requests of HTTP/1.1, as bytes                                     <- base
+ *   [net]       sockets, and the thread that serves connections                    <- base http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
@@ -106,6 +108,7 @@
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
 #endif
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -117,6 +120,8 @@
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -130,6 +135,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -139,6 +145,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -162,6 +169,8 @@
 #include "src/sandbox.c"
 #include "src/host.c"
 #include "src/pool.c"
+#include "src/http.c"
+#include "src/net.c"
 #include "src/gguf.c"
 #include "src/writer.c"
 #include "src/tok.c"
