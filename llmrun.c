@@ -51,6 +51,8 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
+ *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
+ *               <- base tok gen chat req
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
@@ -194,6 +196,7 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/wire.c"
 #include "src/forms.c"
 #include "src/gain.c"
 #include "src/spec.c"
