@@ -53,6 +53,8 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
+ *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
+ *               <- base tok gen chat req
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
  *               <- base val tok samp constrain embed engine gen chat req
@@ -205,6 +207,7 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/wire.c"
 #include "src/forms.c"
 #include "src/ask.c"
 #include "src/gain.c"

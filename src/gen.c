@@ -105,6 +105,7 @@ typedef struct {
     int         index;                                /* number of this completion */
     gen_finish  finish;                               /* why it has ended */
     int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
+    int         stop;                                 /* of GEN_STOP_TEXT: which text of gen_opts.stop ended it */
     int         period;                               /* of GEN_LOOPED: tokens of the passage that repeats */
     err_t       err;                                  /* of GEN_FAILED */
     bool        unfinished;                           /* it has ended before its constraint was met */

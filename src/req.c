@@ -14,7 +14,7 @@
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
  * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_body,
- * req_print_error.
+ * req_print_logprobs, req_print_error.
  * Opens: req, req_form, req_origin, req_prompt, req_times. */
 
 enum {
@@ -86,12 +86,12 @@ typedef struct {
 
 typedef struct {
     uint64_t    line;                                 /* in the input file, from 1 */
-    const char *id;                                   /* of a request of the server, in place of the line; NULL: none */
     const char *file;                                 /* that file, where there are several; else NULL */
     const char *fingerprint;                          /* of model and settings; results__fingerprint() */
     digest      digest;                               /* results_line.is */
     const char *model_name;                           /* as the answers name it */
     int64_t     created;                              /* seconds since 1970 */
+    const char *id;                                   /* of the answer, after the prefix of its shape; NULL: the line's number */
     int         n_prompt;                             /* tokens of the prompts */
     int         n_cached;                             /* those that were found in the cache */
     unsigned    fields;                               /* REQ_PROMPT and so on */
@@ -1010,25 +1010,24 @@ static void req__print_bytes(bytes b, const char *key, jw *w) {
 }
 
 /* The legacy form. text_offset counts bytes of this answer's text, from 0. */
-static void req__print_legacy(const gen_answer *a, const tok_vocab *v, jw *w) {
-    const int n = gen_visible_tokens(a);
+static void req__print_legacy(const gen_answer *a, int from, int n, const tok_vocab *v, jw *w) {
     jw_open(w, "logprobs", '{');
     jw_open(w, "tokens", '[');
-    for (int i = 0; i < n; i++) jw_text(w, NULL, req__spell(v, a->tok[i].id));
+    for (int i = from; i < n; i++) jw_text(w, NULL, req__spell(v, a->tok[i].id));
     jw_close(w, ']');
     jw_open(w, "token_logprobs", '[');
-    for (int i = 0; i < n; i++) req__print_lp(w, NULL, a->tok[i].lp);
+    for (int i = from; i < n; i++) req__print_lp(w, NULL, a->tok[i].lp);
     jw_close(w, ']');
     if (a->top) {
         jw_open(w, "top_logprobs", '[');
-        for (int i = 0; i < n; i++) req__print_tops(a, i, v, w);
+        for (int i = from; i < n; i++) req__print_tops(a, i, v, w);
         jw_close(w, ']');
     } else jw_fmt(w, "top_logprobs", "null");
     jw_open(w, "text_offset", '[');
-    for (int i = 0; i < n; i++) jw_fmt(w, NULL, "%zu", i ? min_size(a->tok[i - 1].end, a->text.n) : 0);
+    for (int i = from; i < n; i++) jw_fmt(w, NULL, "%zu", i ? min_size(a->tok[i - 1].end, a->text.n) : 0);
     jw_close(w, ']');
     jw_open(w, "bytes", '[');
-    for (int i = 0; i < n; i++) req__print_bytes(req__spell(v, a->tok[i].id), NULL, w);
+    for (int i = from; i < n; i++) req__print_bytes(req__spell(v, a->tok[i].id), NULL, w);
     jw_close(w, ']');
     jw_close(w, '}');
 }
@@ -1042,11 +1041,10 @@ static void req__print_token(int32_t id, float lp, const tok_vocab *v, jw *w) {
     req__print_bytes(b, "bytes", w);
 }
 
-static void req__print_content(const gen_answer *a, const tok_vocab *v, jw *w) {
-    const int n = gen_visible_tokens(a);
+static void req__print_content(const gen_answer *a, int from, int n, const tok_vocab *v, jw *w) {
     jw_open(w, "logprobs", '{');
     jw_open(w, "content", '[');
-    for (int i = 0; i < n; i++) {
+    for (int i = from; i < n; i++) {
         req__print_token(a->tok[i].id, a->tok[i].lp, v, w);
         jw_open(w, "top_logprobs", '[');
         for (int k = 0; k < a->top; k++) {
@@ -1061,6 +1059,13 @@ static void req__print_content(const gen_answer *a, const tok_vocab *v, jw *w) {
     jw_close(w, ']');
     jw_fmt(w, "refusal", "null");
     jw_close(w, '}');
+}
+
+/* The logprobs of tokens from .. to (excluded) of an answer, as the shape of the request has them; null where none are wanted. */
+static void req_print_logprobs(const req *q, const gen_answer *a, int from, int to, const tok_vocab *v, jw *w) {
+    if (!q->ask.logprobs) jw_fmt(w, "logprobs", "null");
+    else if (q->chat) req__print_content(a, from, to, v, w);
+    else req__print_legacy(a, from, to, v, w);
 }
 
 /* The calls of an answer; the first one where the body wants one at most. */
@@ -1095,9 +1100,7 @@ static void req__print_choice(const req *q, const gen_answer *a, const chat_answ
     if (said) req__print_message(q, said, w);
     else jw_text(w, "text", text);
     jw_bytes(w, text);
-    if (!q->ask.logprobs) jw_fmt(w, "logprobs", "null");
-    else if (q->chat) req__print_content(a, v, w);
-    else req__print_legacy(a, v, w);
+    req_print_logprobs(q, a, 0, gen_visible_tokens(a), v, w);
     jw_fmt(w, "finish_reason", "\"%s\"", req__finish(q, a, said));
     if (fields & REQ_LOGPROB) req__print_lp(w, "logprob", (float)gen_answer_logprob(a));
     jw_close(w, '}');
@@ -1152,22 +1155,22 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
     str_put(w->to, "\n");
 }
 
-/* The beginning of the body of an answer, up to its choices or vectors. */
-static void req__print_head(const req *q, const req_origin *o, const char *key, jw *w) {
+/* The beginning of a body with an answer, up to its choices or vectors. */
+static void req__print_head(const req *q, const req_origin *o, jw *w) {
     static const struct { unsigned shape; const char *id, *object; } kinds[] = {
         {REQ_COMPLETION, "cmpl", "text_completion"}, {REQ_CHAT, "chatcmpl", "chat.completion"}, {REQ_EMBED, "embd", "list"}};
-    size_t k = 0;
+    const unsigned long long line = o->line;
+    size_t                   k = 0;
     while (kinds[k].shape != req__shape(q)) k++;
-    jw_open(w, key, '{');
     if (o->id) jw_fmt(w, "id", "\"%s-%s\"", kinds[k].id, o->id);
-    else jw_fmt(w, "id", "\"%s-%llu\"", kinds[k].id, (unsigned long long)o->line);
+    else jw_fmt(w, "id", "\"%s-%llu\"", kinds[k].id, line);
     jw_str(w, "object", kinds[k].object);
     jw_fmt(w, "created", "%lld", (long long)o->created);
     jw_str(w, "model", o->model_name);
     jw_str(w, "system_fingerprint", o->fingerprint);
 }
 
-/* The end of the body; made: tokens of all completions, -1: there are none. */
+/* The end of a body with an answer; made: tokens of all completions, -1: there are none. */
 static void req__print_tail(const req_origin *o, long long made, jw *w) {
     jw_open(w, "usage", '{');
     jw_fmt(w, "prompt_tokens", "%d", o->n_prompt);
@@ -1179,15 +1182,15 @@ static void req__print_tail(const req_origin *o, long long made, jw *w) {
         jw_close(w, '}');
     }
     jw_close(w, '}');
-    jw_close(w, '}');
 }
 
-/* The body of an answer, as OpenAI's servers give it, as the member `key`; NULL: alone. a: [q->n] the completions, or the texts
- * as vectors; said: [q->n] their parts, for a chat alone. */
+/* The object that answers a request, as OpenAI's servers send it. a: [q->n] the completions, or the texts as vectors; said:
+ * [q->n] their parts, for a chat alone; NULL: the answers are texts. */
 static void req_print_body(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
                            const char *key, jw *w) {
     long long made = q->ask.embeds ? -1 : 0;
-    req__print_head(q, o, key, w);
+    jw_open(w, key, '{');
+    req__print_head(q, o, w);
     jw_open(w, q->ask.embeds ? "data" : "choices", '[');
     for (int i = 0; i < q->n && q->ask.embeds; i++)
         embed_put_object(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, i, w);
@@ -1197,16 +1200,18 @@ static void req_print_body(const req *q, const gen_answer *a, const chat_answer 
     }
     jw_close(w, ']');
     req__print_tail(o, made, w);
+    jw_close(w, '}');
 }
 
-/* The whole record of a line, with its newline; as req_print_body(). */
+/* The whole record of a line, with its newline. The answers are those of req_print_body(). */
 static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
                       str *out) {
-    jw w = jw_tight(out);
+    const unsigned long long line = o->line;
+    jw                       w = jw_tight(out);
     req__print_id(o, q->custom_id, q->has_id, &w);
     jw_open(&w, "response", '{');
     jw_fmt(&w, "status_code", "200");
-    jw_fmt(&w, "request_id", "\"req_%llu\"", (unsigned long long)o->line);
+    jw_fmt(&w, "request_id", "\"req_%llu\"", line);
     req_print_body(q, a, said, o, v, "body", &w);
     jw_close(&w, '}');
     jw_fmt(&w, "error", "null");

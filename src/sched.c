@@ -881,6 +881,14 @@ static size_t sched__stop_at(sched_seq *q, size_t had, bool thinks) {
     return q->thinks ? own : min_size(own, gen_stop_at(text, max_size(from, q->thoughts), o->stop, o->n_late));
 }
 
+/* Which stop text is at byte `at` of the text; the longest where several are. */
+static int sched__stop_text(const gen_opts *o, bytes text, size_t at) {
+    int which = 0;
+    for (int i = 0, n = -1; i < o->n_stop; i++)
+        if ((int)o->stop[i].n > n && bytes_begins(bytes_slice(text, at, text.n), o->stop[i])) which = i, n = (int)o->stop[i].n;
+    return which;
+}
+
 /* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
 static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
     const int32_t id = p->id;
@@ -899,6 +907,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
     if (a->n_tok <= q->r.gen.n_least) q->unstopped = a->text.n;
     const size_t stop = sched__stop_at(q, had, p->thinks);
     if (stop < a->text.n) {
+        a->stop = sched__stop_text(&q->r.gen, str_bytes(&a->text), stop);
         a->text.n = stop;
         a->text.p[stop] = 0;
         a->unfinished = q->held && !sched__is_whole(sc, q);
