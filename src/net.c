@@ -624,6 +624,7 @@ static void net__stop_listening(net *n) {
 static void *net__thread(void *arg) {
     net *n = arg;
     net__here = n;
+    mem_stand_beside();
     n->ticked = clock_now();
     while (!atomic_load(&n->stops)) {
         double now = clock_now();
