@@ -15,9 +15,9 @@
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_digest, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
  * chat_render, chat_learn_all, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice,
- * chat_channel, chat_reader_new, chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish,
- * chat_answer_drop, chat_finish_name, chat_put_function, chat_put_calls.
- * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
+ * chat_channel, chat_reader_new, chat_reader_free, chat_reader_watch, chat_reader_feed, chat_reader_call, chat_piece,
+ * chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name, chat_put_function, chat_put_calls.
+ * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer, chat_piece. */
 
 typedef struct {
     const char *template_file;                        /* in place of the model's template */
@@ -974,6 +974,7 @@ typedef struct {
     calls_want       want;                            /* what chat_hold() asked for, */
     bool            *loose;                           /* owned: of `want`; NULL: all schemas are kept, */
     int              n_eased;                         /* how often less was asked for; */
+    uint64_t         salt;                            /* of the ids of calls; it depends on the text */
     const tok_vocab *v;                               /* its vocabulary, */
     str              key;                             /* and all that it depends on */
 } chat_prompt;
@@ -1237,7 +1238,7 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     out->hides_tools = ok && chat__hides_tools(&j, &text);
     ok = ok && (!in->continues || chat__cut(in, out, &text, e));
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
-    if (ok) out->text = text.text, text.text = (str){0};
+    if (ok) out->salt = bytes_hash(1, str_bytes(&text.text)), out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
     return ok;
 }
@@ -1377,6 +1378,13 @@ typedef struct {
     call_list calls;
 } chat_answer;
 
+/* A piece of a call while it is written; the texts live until the reader is fed again. */
+typedef struct {
+    int   index;                                      /* of the call, from 0 */
+    bytes id, name;                                   /* where the call begins; else empty */
+    bytes arguments;                                  /* further bytes of them */
+} chat_piece;
+
 /* Frees the parts of an answer. */
 static void chat_answer_drop(chat_answer *a) {
     str_drop_all(&a->content, &a->thinking);
@@ -1412,6 +1420,21 @@ static void chat_put_calls(const call_list *l, const char *key, jw *w) {
     jw_close(w, ']');
 }
 
+typedef struct {                                      /* a call that is given out piece by piece */
+    str    id, name, args;                            /* the arguments as far as they are known */
+    size_t given;                                     /* bytes of them that chat_reader_call() has given, */
+    bool   named;                                     /* and whether it has given the name */
+} chat__call;
+
+typedef struct {                                      /* calls that are being written */
+    chat__call *call;                                 /* [n] those that have begun */
+    size_t      n;
+    bool        in;                                   /* inside the arguments of the last one: */
+    size_t      at;                                   /* bytes of the body that have been read, */
+    int         deep;                                 /* brackets that are open there, */
+    bool        quoted, escaped;                      /* inside a string, after a backslash */
+} chat__watch;
+
 typedef struct {
     const chat_form  *f;
     const calls_form *calls;                          /* NULL: the answer has none */
@@ -1426,6 +1449,10 @@ typedef struct {
     str               body;                           /* content and calls */
     size_t            safe;                           /* bytes of `body` that are content */
     size_t            put[2];                         /* [channel] bytes of the answer's parts that have been given out */
+    uint64_t          salt;                           /* of ids of calls */
+    bool              held;                           /* the answer keeps to what chat_hold() asked for */
+    bool              watched;                        /* chat_reader_call() gives calls while they are written */
+    chat__watch       watch;
     chat_answer       a;
 } chat_reader;
 
@@ -1433,7 +1460,7 @@ typedef struct {
  * the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
-    *r = (chat_reader){.f = p->form, .tools = tools,
+    *r = (chat_reader){.f = p->form, .tools = tools, .salt = p->salt, .held = p->want.tools.kind == VAL_LIST,
                        .at = p->thinking ? CHAT_IN_THINKING : p->continues ? CHAT_IN_BODY : CHAT_AT_START};
     if (tools.kind == VAL_LIST && tools.list->n) r->calls = p->form->calls;
     str_add(&r->text, p->begin.p, p->begin.n);
@@ -1447,9 +1474,15 @@ static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
 static void chat_reader_free(chat_reader *r) {
     if (!r) return;
     chat_answer_drop(&r->a);
+    for (size_t i = 0; i < r->watch.n; i++) str_drop_all(&r->watch.call[i].id, &r->watch.call[i].name, &r->watch.call[i].args);
+    mem_free(r->watch.call);
     str_drop_all(&r->text, &r->body);
     mem_free(r);
 }
+
+/* From its first text on, the reader gives calls while they are written, see chat_reader_call(). An answer that ends inside a call
+ * of which pieces were given then has that call, unfinished, and its text is no content. */
+static void chat_reader_watch(chat_reader *r) { r->watched = true; }
 
 /* Bytes of the longest end of b that begins the mark and is not all of it. */
 static size_t chat__partial(bytes b, bytes mark) {
@@ -1528,17 +1561,84 @@ static bool chat__read_step(chat_reader *r, bool ended) {
     }
 }
 
-/* Content is what can be no part of a call; once the answer has ended, what is none. */
-static void chat__read_body(chat_reader *r, bool ended) {
+/* The content so far. */
+static void chat__read_safe(chat_reader *r) {
     str *content = &r->a.content;
-    if (ended && r->calls) {
-        str_clear(content);
-        calls_read(r->calls, str_bytes(&r->body), r->tools, content, &r->a.calls);
-        str_put(content, "");
-        return;
-    }
     r->safe = r->calls ? calls_safe(r->calls, str_bytes(&r->body), r->safe) : r->body.n;
     str_add(content, r->body.p + content->n, r->safe - content->n);
+}
+
+static chat__call *chat__call_new(chat_reader *r, bytes id, bytes name) {
+    chat__watch *w = &r->watch;
+    MEM_PUSH(w->call, w->n, (chat__call){0});
+    str_cat(&w->call[w->n - 1].id, id), str_cat(&w->call[w->n - 1].name, name);
+    return &w->call[w->n - 1];
+}
+
+/* Inside the arguments of a call, which are a JSON object: reads up to its end. They are kept as calls_read() writes them. */
+static void chat__read_arguments(chat_reader *r) {
+    chat__watch *w = &r->watch;
+    str         *out = &w->call[w->n - 1].args;
+    while (w->in && w->at < r->body.n) {
+        const uint8_t c = (uint8_t)r->body.p[w->at++];
+        if (w->quoted && !w->escaped && c < 0x20) {
+            str_fmt(out, "\\u%04x", c);
+            continue;
+        }
+        str_add(out, &c, 1);
+        if (w->escaped) w->escaped = false;
+        else if (c == '"') w->quoted = !w->quoted;
+        else if (w->quoted) w->escaped = c == '\\';
+        else if (c == '{' || c == '[') w->deep++;
+        else if ((c == '}' || c == ']') && --w->deep == 0) w->in = false;
+    }
+}
+
+/* Looks for calls that have begun or ended. */
+static void chat__read_calls(chat_reader *r) {
+    chat__watch *w = &r->watch;
+    calls_live   now;
+    if (!w->in && r->safe < r->body.n) {
+        calls_watch(r->calls, str_bytes(&r->body), r->safe, r->tools, r->salt, &now);
+        for (size_t i = w->n; i < now.calls.n; i++)
+            str_cat(&chat__call_new(r, now.calls.at[i].id, now.calls.at[i].name)->args, now.calls.at[i].arguments);
+        if (now.open && now.calls.n == w->n) {
+            chat__call_new(r, str_bytes(&now.id), str_bytes(&now.name));
+            w->in = true, w->at = now.args_at, w->deep = 0, w->quoted = w->escaped = false;
+        }
+        calls_live_drop(&now);
+    }
+    chat__read_arguments(r);
+}
+
+/* The answer has ended: its content and its calls. */
+static void chat__end_body(chat_reader *r) {
+    chat__watch *w = &r->watch;
+    call_list    calls = {0};
+    str          content = {0};
+    calls_read(r->calls, str_bytes(&r->body), r->tools, r->salt, &content, &calls);
+    if (w->in || calls.n < w->n) {                    /* it ended inside a call */
+        for (size_t i = 0; i < w->n; i++)
+            call_list_add(&r->a.calls, str_bytes(&w->call[i].name), str_bytes(&w->call[i].args), str_bytes(&w->call[i].id));
+        call_list_drop(&calls);
+    } else {
+        str_set(&r->a.content, str_bytes(&content));
+        r->a.calls = calls;
+    }
+    for (size_t i = 0; r->watched && i < calls.n; i++) {
+        chat__call *c = i < w->n ? &w->call[i] : chat__call_new(r, calls.at[i].id, calls.at[i].name);
+        if (bytes_begins(calls.at[i].arguments, str_bytes(&c->args))) str_set(&c->args, calls.at[i].arguments);
+    }
+    str_drop(&content);
+}
+
+/* Content is what can be no part of a call; once the answer has ended, what is none. */
+static void chat__read_body(chat_reader *r, bool ended) {
+    const bool watches = r->watched && r->calls && r->held;
+    if (watches && r->watch.in) chat__read_arguments(r);
+    else if (watches || !ended || !r->calls) chat__read_safe(r);
+    if (watches && !r->watch.in) chat__read_calls(r);
+    if (ended && r->calls) chat__end_body(r);
 }
 
 /* The calls of an answer as text: an object a line. */
@@ -1574,6 +1674,21 @@ static void chat_reader_feed(chat_reader *r, bytes raw, bool ended,
     if (put && calls.n) put(ctx, CHAT_CALLS, str_bytes(&calls));
     str_drop(&calls);
     r->over = ended;
+}
+
+/* The next piece of a call that has been written since; the reader is one of chat_reader_watch(). False: there is none.
+ * The first piece of each call has its name, and the arguments of all its pieces, joined, are those of the answer. Arguments that
+ * are JSON come as they are written, where the answer is held to its form; other calls come whole. */
+static bool chat_reader_call(chat_reader *r, chat_piece *out) {
+    for (size_t i = 0; r->watched && i < r->watch.n; i++) {
+        chat__call *c = &r->watch.call[i];
+        if (c->named && c->given == c->args.n) continue;
+        *out = (chat_piece){.index = (int)i, .arguments = chat__range(&c->args, c->given, c->args.n)};
+        if (!c->named) out->id = str_bytes(&c->id), out->name = str_bytes(&c->name);
+        c->named = true, c->given = c->args.n;
+        return true;
+    }
+    return false;
 }
 
 /* The answer of a reader that has been fed all of the text. */

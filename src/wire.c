@@ -485,8 +485,8 @@ static void wire__say(wire_in *in, char role, bytes inside) {
     in->has_text = in->has_text || inside.n;
 }
 
-/* A call of the assistant's turn. id, name: insides of strings; arguments: JSON that becomes a string, or with `inside` the inside
- * of one. */
+/* A call of the assistant's turn. id, name: insides of strings; arguments: JSON that becomes a string, or with `inside` what is
+ * inside of one. */
 static void wire__say_call(wire_in *in, bytes id, bytes name, bytes arguments, bool inside) {
     wire__turn(in, 'a');
     str_put(&in->calls, in->calls.n ? ",{\"type\":\"function\"" : "{\"type\":\"function\"");
