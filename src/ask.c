@@ -27,6 +27,7 @@ typedef struct {
     size_t      n_ids;                                /* tokens of all prompts */
     chat_prompt chat;                                 /* of a chat, without its ids */
     constrain  *held;                                 /* NULL: it has no constraint, or it is not compiled yet */
+    bytes       query;                                /* the text that its texts are held against; p NULL: none */
     int         n_cut;                                /* texts to embed that were cut to the model's limit */
     int         n_begun;                              /* raw prompts that begin with the start token themselves */
 } ask_ready;
@@ -104,11 +105,45 @@ static bool ask__encode(const ask_env *env, ask_ready *a, req_prompt *p, tok_ids
     return ok;
 }
 
+/* Tokens of a query and a document, as the model reads pairs: by its template of that name, else one after the other. */
+static bool ask__encode_pair(const ask_env *env, const ask_ready *a, bytes document, tok_ids *ids, err_t *e) {
+    const engine    *eng = env->eng;
+    const tok_vocab *v = eng->v;
+    const bytes      marks[2] = {bytes_of("{query}"), bytes_of("{document}")}, texts[2] = {a->query, document};
+    bytes            form;
+    str              text = {0};
+    tok_span         span[2];
+    size_t           at = 0, n = 0;
+    if (gguf_get_str(eng->g, "tokenizer.chat_template.rerank", &form, e) != 1) {
+        const bool twice = strcmp(tok_model_name(v), "t5") == 0;      /* XLM-RoBERTa has two tokens between the texts */
+        const unsigned begin = tok_bos(v) >= 0 ? TOK_BOS : 0, end = tok_eos(v) >= 0 ? TOK_EOS : 0;
+        if (e->code || !tok_encode(v, a->query, begin | end, ids, e)) return false;
+        if (twice && tok_eos(v) >= 0) tok_ids_add(ids, tok_eos(v));
+        return tok_encode(v, document, end, ids, e);
+    }
+    while (at < form.n) {
+        int which = 0;
+        while (which < 2 && !bytes_begins(bytes_slice(form, at, form.n), marks[which])) which++;
+        if (which == 2 || n == 2) {
+            str_add(&text, form.p + at++, 1);
+            continue;
+        }
+        span[n].from = text.n;
+        str_cat(&text, texts[which]);
+        span[n++].to = text.n;
+        at += marks[which].n;
+    }
+    const bool ok = tok_encode_spans(v, str_bytes(&text), span, n, TOK_SPECIAL | (tok_add_bos(v) ? TOK_BOS : 0), ids, e);
+    str_drop(&text);
+    return ok;
+}
+
 /* Makes prompt i ready: NULL, or as ask_make(). */
 static const char *ask__make_one(const ask_env *env, ask_ready *a, int i, err_t *why) {
     err_t       one = {0};
-    const bool  known = a->q.chat ? ask__encode_chat(env, a, &a->ids[i], &one)
-                                  : ask__encode(env, a, &a->q.prompt[i], &a->ids[i], &one);
+    const bool  known = a->q.chat    ? ask__encode_chat(env, a, &a->ids[i], &one)
+                        : a->query.p ? ask__encode_pair(env, a, a->q.prompt[i].text, &a->ids[i], &one)
+                                     : ask__encode(env, a, &a->q.prompt[i], &a->ids[i], &one);
     const bool  fits = known && gen_fits(env->eng, &a->ids[i], &one);
     const char *what = known && a->ids[i].n ? "context_length_exceeded" : req_invalid;
     a->n_ids += a->ids[i].n;

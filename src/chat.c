@@ -1480,8 +1480,8 @@ static void chat_reader_free(chat_reader *r) {
     mem_free(r);
 }
 
-/* From its first text on, the reader gives calls while they are written, see chat_reader_call(). An answer that ends inside a call
- * of which pieces were given then has that call, unfinished, and its text is no content. */
+/* From its first text on, the reader gives calls while they are written, see chat_reader_call(). An answer that ends inside a
+ * call of which pieces were given then has that call, unfinished, and its text is no content. */
 static void chat_reader_watch(chat_reader *r) { r->watched = true; }
 
 /* Bytes of the longest end of b that begins the mark and is not all of it. */

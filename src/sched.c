@@ -28,7 +28,7 @@
  *   Texts to embed may be among requests for answers where the engine gives logits: a row whose hidden values are wanted then
  * computes logits, too.
  * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_each_new, sched_take,
- * sched_cancel, sched_cancel_of, sched_pause, hist_at.
+ * sched_cancel, sched_cancel_of, sched_pause, hist_add, hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
 /* --- a histogram of seconds --- */
@@ -41,7 +41,8 @@ typedef struct {
     uint64_t all;                                     /* values in all buckets */
 } hist;
 
-static void hist__add(hist *h, double s) {
+/* One more time. */
+static void hist_add(hist *h, double s) {
     int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
     h->n[min_int(i, HIST_N - 1)]++;
     h->all++;
@@ -379,8 +380,8 @@ static void sched__end(sched *sc, sched_seq *q) {
     sched__seq_stop(q);
     sched__become(q, SCHED_ENDED);
     sc->st.ended++;
-    if (a->t_last > 0) hist__add(&sc->st.e2e, a->t_last - a->t_start);
-    if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
+    if (a->t_last > 0) hist_add(&sc->st.e2e, a->t_last - a->t_start);
+    if (a->n_tok > 1) hist_add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
     sched__append(&sc->ended, &sc->ended_last, q);
 }
 
@@ -1043,8 +1044,8 @@ static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
 
 /* Seconds until the first token, and between tokens. */
 static void sched__record_latency(sched *sc, gen_answer *a, double now) {
-    if (a->n_tok == 1) a->t_first = now, hist__add(&sc->st.ttft, now - a->t_start);
-    else hist__add(&sc->st.itl, now - a->t_last);
+    if (a->n_tok == 1) a->t_first = now, hist_add(&sc->st.ttft, now - a->t_start);
+    else hist_add(&sc->st.itl, now - a->t_last);
     a->t_last = now;
 }
 

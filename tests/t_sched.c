@@ -781,11 +781,11 @@ static void t_sched_states(void) {
 static void t_sched_hist(void) {
     hist h = {{0}, 0};
     CHECK(hist_at(&h, 0.5) == 0);
-    for (int i = 1; i <= 1000; i++) hist__add(&h, i * 1e-3);
+    for (int i = 1; i <= 1000; i++) hist_add(&h, i * 1e-3);
     for (int p = 1; p < 100; p += 7)
         CHECKF(fabs(hist_at(&h, p / 100.0) / (p * 1e-2) - 1) < 0.023, "%d %%: %g s", p, hist_at(&h, p / 100.0));
-    hist__add(&h, 0);
-    hist__add(&h, 1e300);
+    hist_add(&h, 0);
+    hist_add(&h, 1e300);
     EQ_INT(h.all, 1002);
 }
 
