@@ -405,8 +405,8 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     const int            state = atomic_load(&s->state);
     const bytes          type = serve__type(h);
     if (!s->n_keys && net_port(s->n) && h->host.p && !http_host_is_address(h->host))
-        return serve__deny(s, h, out, "misdirected", "Host: found %.*s, expected an address or localhost (a server with a key takes "
-                           "any name)", (int)min_size(h->host.n, 100), (const char *)h->host.p);
+        return serve__deny(s, h, out, "misdirected", "Host: found %.*s, expected an address or localhost (any name "
+                           "with --api-key)", (int)min_size(h->host.n, 100), (const char *)h->host.p);
     if (h->method == HTTP_OPTIONS && s->o.cors) return true;
     if (!(to && to->open) && !serve__may(s, h))
         return serve__deny(s, h, out, "invalid_api_key", "a key is needed: Authorization: Bearer KEY, or x-api-key: KEY");
