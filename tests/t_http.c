@@ -21,7 +21,9 @@ static void th_read(str *s, bytes b, size_t step, uint64_t max_body) {
         const http_request *h = &in.req;
         str_fmt(s, "%s %s", th_method[h->method], h->path.p);
         if (h->query.p) str_fmt(s, "?%.*s", (int)h->query.n, (const char *)h->query.p);
-        str_fmt(s, " %.*s%s%s", (int)h->host.n, h->host.p ? (const char *)h->host.p : "", h->keep ? " keep" : "", h->expects ? " expects" : "");
+        str_put(s, " ");
+        str_cat(s, h->host);
+        str_fmt(s, "%s%s", h->keep ? " keep" : "", h->expects ? " expects" : "");
         if (in.body.n) str_fmt(s, "|%s", in.body.p);
         str_put(s, "; ");
         http_next(&in);
@@ -48,7 +50,8 @@ static const th_row th_rows[] = {
     {"\r\nDELETE /v1/files/a HTTP/1.1\r\n" H "\r\n", "DELETE /v1/files/a a keep; ", 0},
     {"OPTIONS * HTTP/1.1\r\n" H "\r\n", "OPTIONS * a keep; ", 0},
     {"PUT / HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\nPATCH / HTTP/1.1\r\n" H "\r\n", "PUT / a keep; PATCH / a keep; ", 0},
-    {"POST /a HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabcGET /b HTTP/1.1\r\n" H "\r\n", "POST /a a keep|abc; GET /b a keep; ", 0},
+    {"POST /a HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabcGET /b HTTP/1.1\r\n" H "\r\n",
+     "POST /a a keep|abc; GET /b a keep; ", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 003\r\n\r\nabc", "POST / a keep|abc; ", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nab", "more", 0},
     {"GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET /  keep; ", 0},
@@ -94,7 +97,8 @@ static const th_row th_rows[] = {
     /* two readings of one body */
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
      "400 a Content-Length beside a Transfer-Encoding", 0},
-    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", "400 a Content-Length beside a Transfer-Encoding", 0},
+    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+     "400 a Content-Length beside a Transfer-Encoding", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3\r\nContent-Length: 3\r\n\r\n", "400 two fields content-length", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3, 3\r\n\r\n", "400 a Content-Length that is no number", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: +3\r\n\r\n", "400 a Content-Length that is no number", 0},
@@ -105,7 +109,8 @@ static const th_row th_rows[] = {
     {"POST / HTTP/1.1\r\n" H "Content-Length: 101\r\n\r\n", "413 a body of more than 100 bytes", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 18446744073709551617\r\n\r\n", "413 a body of more than 100 bytes", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 99999999999999999999999\r\n\r\n", "413 a body of more than 100 bytes", 0},
-    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "400 two fields transfer-encoding", 0},
+    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+     "400 two fields transfer-encoding", 0},
     {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: gzip, chunked\r\n\r\n", "501 a Transfer-Encoding other than chunked", 0},
     {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked, identity\r\n\r\n", "501 a Transfer-Encoding other than chunked", 0},
     {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: xchunked\r\n\r\n", "501 a Transfer-Encoding other than chunked", 0},
@@ -120,7 +125,8 @@ static const th_row th_rows[] = {
     {"GET http://a/p?q HTTP/1.1\r\n" H "\r\n", "GET /p?q a keep; ", 0},
     {"GET HTTP://A:80?q HTTP/1.1\r\nHost: a:80\r\n\r\n", "GET /?q A:80 keep; ", 0},
     {"GET http://a HTTP/1.0\r\n\r\n", "GET / a; ", 0},
-    {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", "400 two hosts: one in the target of the request, another one in the field Host", 0},
+    {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n",
+     "400 two hosts: one in the target of the request, another one in the field Host", 0},
     {"GET http://a/ HTTP/1.1\r\n\r\n", "400 no field Host", 0},
     {"GET http:///x HTTP/1.1\r\n" H "\r\n", "400 no host in the target of the request", 0},
     {"GET http://u@a/x HTTP/1.1\r\n" H "\r\n", "400 no host in the target of the request", 0},
@@ -185,7 +191,8 @@ static void t_http_rows(void) {
             str s = {0};
             str_put(&s, "");
             th_read(&s, b, steps[k], 100);
-            CHECKF(!strcmp(s.p, r->want), "row %zu (%.40s), pieces of %zu: \"%s\", expected \"%s\"", i, r->text, steps[k], s.p, r->want);
+            CHECKF(!strcmp(s.p, r->want), "row %zu (%.40s), pieces of %zu: \"%s\", expected \"%s\"", i, r->text, steps[k], s.p,
+                   r->want);
             str_drop(&s);
         }
     }
@@ -267,7 +274,8 @@ static void t_http_fields(void) {
 }
 
 static void t_http_hosts(void) {
-    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1:8080", "10.1.2.3:1", "[::1]", "[::1]:8080", "localhost", "LocalHost:8080"};
+    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1:8080", "10.1.2.3:1", "[::1]", "[::1]:8080", "localhost",
+                                            "LocalHost:8080"};
     static const char *const names[] = {"", "example.org", "localhost.example.org", "127.0.0.1.example.org:80", "::1", "[::1",
                                         "1.2.3", "[127.0.0.1]", "[]", "127.0.0.1:80:80", "localhost.", ":80"};
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
