@@ -53,6 +53,7 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
+ *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
@@ -203,6 +204,7 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/files.c"
 #include "src/forms.c"
 #include "src/gain.c"
 #include "src/spec.c"

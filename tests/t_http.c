@@ -283,10 +283,106 @@ static void t_http_hosts(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) CHECKF(!http_host_is_address(bytes_of(names[i])), "%s", names[i]);
 }
 
+/* --- forms --- */
+
+typedef struct {
+    const char *type, *body, *want;
+} th_form;
+
+#define TYPE "multipart/form-data; boundary=b"
+#define NAMED(name) "Content-Disposition: form-data; name=\"" name "\"\r\n"
+
+static const th_form th_forms[] = {
+    {TYPE, "--b\r\n" NAMED("purpose") "\r\nbatch\r\n--b\r\n"
+           "Content-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\nContent-Type: text/plain\r\n"
+           "\r\n{}\r\n\r\n--b--\r\n",
+     "purpose=batch file(a.jsonl)={}<0d><0a> ."},
+    {"Multipart/Form-Data ; charset=x; BOUNDARY=\"b'()+_,-./:=? 1\"",
+     "--b'()+_,-./:=? 1\r\n" NAMED("n") "\r\n\r\n--b'()+_,-./:=? 1--", "n= ."},
+    {TYPE, "--b\r\n" NAMED("n") "\r\n--b--", "n= ."},
+    {TYPE, "--b--\r\n", "."},
+    {TYPE, "--b\r\ncontent-disposition:form-data;name=n;filename*=utf-8''%c3%a4%2f;filename=x\r\n\r\nx--b-\r\n-b\r\n--b--",
+     "n(\xc3\xa4/)=x--b-<0d><0a>-b ."},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=\"a\\\"b\\\\c\\d\"; filename=\"\"\r\n\r\nx\r\n--b--", "a\"b\\c\\d()=x ."},
+    {TYPE, "", "a form that does not begin with its boundary"},
+    {TYPE, "x\r\n--b--", "a form that does not begin with its boundary"},
+    {TYPE, "--b", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b--x", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b \r\n", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b\n" NAMED("n") "\r\n\r\n--b--", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b\r\n" NAMED("n") "\r\nx\r\n--bc\r\n--b--", "n=x a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b\r\n" NAMED("n") "\r\nx", "a part without an end"},
+    {TYPE, "--b\r\n" NAMED("n") "\r\nx--b--", "a part without an end"},
+    {TYPE, "--b\r\n" NAMED("n"), "a part whose fields do not end"},
+    {TYPE, "--b\r\n\r\nx\r\n--b--", "a part without a name"},
+    {TYPE, "--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", "a part without a name"},
+    {TYPE, "--b\r\nContent-Disposition: attachment; name=n\r\n\r\nx\r\n--b--", "a part that is no form-data"},
+    {TYPE, "--b\r\n" NAMED("n") NAMED("m") "\r\nx\r\n--b--", "a part with two names"},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=n; name=m\r\n\r\nx\r\n--b--", "a part with two names"},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=\"n\r\n\r\nx\r\n--b--",
+     "a field whose parameters are not written as ; name=value"},
+    {TYPE, "--b\r\nContent-Disposition: form-data, name=n\r\n\r\nx\r\n--b--", "a part that is no form-data"},
+    {TYPE, "--b\r\n" NAMED("n") "X : y\r\n\r\nx\r\n--b--", "a blank before the colon of a field"},
+    {TYPE, "--b\r\n" NAMED("n") " y\r\n\r\nx\r\n--b--", "a field that goes on in the next line"},
+    {TYPE, "--b\r\n" NAMED("n\n") "\r\nx\r\n--b--", "a control character in a field of a part"},
+    {TYPE, "--b\r\n" NAMED("\xff") "\r\nx\r\n--b--", "a part without a name"},
+    {TYPE, "--b\r\n" NAMED("n") "Content-Transfer-Encoding: base64\r\n\r\nx\r\n--b--", "a part that is encoded"},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=n; filename*=latin1''x\r\n\r\nx\r\n--b--", "a bad name of a file"},
+    {"multipart/form-data", "--\r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=\"\"", "--\r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=\"b \"", "--b \r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=\"b\\\"\"", "--b\"\r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=b; boundary=c", "--b--", "two boundaries"},
+    {"multipart/form-data; boundary", "--b--", "a field whose parameters are not written as ; name=value"},
+    {"multipart/mixed; boundary=b", "--b--", "expected the type multipart/form-data"},
+    {"", "", "expected the type multipart/form-data"},
+};
+
+static void th_read_form(str *s, bytes type, bytes body) {
+    http_parts  f;
+    http_part   p;
+    const char *why;
+    bool        ok = http_parts_begin(&f, type, body, &why);
+    while (ok && (ok = http_parts_next(&f, &p, &why))) {
+        str_cat(s, str_bytes(&p.name));
+        if (p.is_file) str_fmt(s, "(%s)", p.file.p);
+        str_put(s, "=");
+        for (size_t i = 0; i < p.body.n; i++) str_fmt(s, p.body.p[i] < 0x20 ? "<%02x>" : "%c", p.body.p[i]);
+        str_put(s, " ");
+        http_part_drop(&p);
+    }
+    if (f.n) http_part_drop(&p);
+    str_put(s, why ? why : ".");
+}
+
+static void t_http_forms(void) {
+    for (size_t i = 0; i < sizeof th_forms / sizeof *th_forms; i++) {
+        str s = {0};
+        th_read_form(&s, bytes_of(th_forms[i].type), bytes_of(th_forms[i].body));
+        CHECKF(!strcmp(s.p, th_forms[i].want), "row %zu: \"%s\", expected \"%s\"", i, s.p, th_forms[i].want);
+        str_drop(&s);
+    }
+    for (int over = 0; over < 2; over++) {            /* limits */
+        str s = {0}, got = {0};
+        for (int i = 0; i < HTTP_PARTS + over; i++) str_put(&s, "--b\r\n" NAMED("") "\r\n\r\n");
+        str_put(&s, "--b--");
+        th_read_form(&got, bytes_of(TYPE), str_bytes(&s));
+        CHECK(strstr(got.p, over ? "a form of too many parts" : ".") != NULL);
+        str_clear(&s);
+        str_put(&s, "multipart/form-data; boundary=");
+        th_repeat(&s, "b", HTTP_BOUNDARY + over);
+        str_clear(&got);
+        th_read_form(&got, str_bytes(&s), (bytes){0});
+        EQ_STR(got.p, over ? "a form without a good boundary" : "a form that does not begin with its boundary");
+        str_drop_all(&s, &got);
+    }
+}
+
 static const t_case t_http_cases[] = {
     {"http rows", "requests, and every way to be none, with the status, however the bytes are cut", t_http_rows},
     {"http limits", "lines, heads, fields, bodies, chunks: the largest is taken, one more byte is not", t_http_limits},
     {"http fields", "values of fields and of the query", t_http_fields},
+    {"http forms", "bodies of forms: parts, and every way to be wrong", t_http_forms},
     {"http hosts", "addresses and localhost, and names that a stranger's server may have led here", t_http_hosts},
 };
 static const t_suite t_http_suite = SUITE(t_http_cases);

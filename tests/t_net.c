@@ -319,6 +319,40 @@ static void t_net_slow(void) {
     nt_close(&s);
 }
 
+/* Files are sent whole, however long; an answer whose file became shorter ends the connection. */
+static void t_net_file(void) {
+    enum { SIZE = 3000000 };
+    static const struct { const char *method; size_t size; bool cut; } rows[] = {
+        {"GET", SIZE, false}, {"GET", 5, false}, {"GET", 0, false}, {"HEAD", SIZE, false}, {"GET", SIZE, true}};
+    char *text = mem_new(SIZE, 1);
+    for (size_t i = 0; i < SIZE; i++) text[i] = (char)('a' + i / 10 % 26);
+    NT_SERVER(s, nt_opts);
+    for (int i = 0; i < 5; i++) {
+        const int    file = memfd_create("FILE", MFD_CLOEXEC), fd = nt_connect(&s);
+        const size_t body = !strcmp(rows[i].method, "HEAD") ? 0 : rows[i].cut ? 1000 : rows[i].size;
+        str          got = {0}, want = {0};
+        if (file < 0 || pwrite(file, text, SIZE, 0) != SIZE || (rows[i].cut && ftruncate(file, 1000))) abort();
+        str_fmt(&want, "%s /a HTTP/1.1\r\n" H "Connection: close\r\n\r\n", rows[i].method);
+        nt_send(fd, want.p);
+        NT_SOON(atomic_load(&s.n_q) == i + 1);
+        net_reply_file(s.q[i].r, 200, "text/plain", NULL, file, rows[i].size);
+        nt_read(fd, &got, SIZE_MAX);
+        nt_undate(&got);
+        str_clear(&want);
+        str_fmt(&want, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                rows[i].size);
+        str_add(&want, text, body);
+        CHECKF(got.n == want.n && !memcmp(got.p, want.p, got.n), "%s of %zu: %zu bytes, expected %zu", rows[i].method,
+               rows[i].size, got.n, want.n);
+        close(fd);
+        NT_SOON(!net_busy(s.n));
+        EQ_INT(atomic_load(&s.q[i].gone), rows[i].cut);
+        str_drop_all(&got, &want);
+    }
+    nt_close(&s);
+    mem_free(text);
+}
+
 /* A client that goes, or closes its side, while it waits for its answer, or that takes nothing for stall_s. */
 static void t_net_gone(void) {
     net_opts o = nt_opts;
@@ -601,6 +635,7 @@ static const t_case t_net_cases[] = {
     {"net refused", "what the handler or the syntax refuses is answered, and what follows it is not read", t_net_refused},
     {"net expects", "100 before the body that waits for it", t_net_expects},
     {"net slow", "a reader that takes nothing has a bounded part of its stream waiting, and then all of it", t_net_slow},
+    {"net file", "files as bodies, and one that became shorter", t_net_file},
     {"net gone", "clients that leave, close their side or take nothing are seen once", t_net_gone},
     {"net freed", "a reply that is let go is an answer 500, or ends the connection", t_net_freed},
     {"net late", "heads, bodies and idle connections have their time", t_net_late},
