@@ -55,6 +55,7 @@
  *               <- base val tok samp constrain embed gen calls chat
  *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
  *               <- base tok gen chat req
+ *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
  *               <- base gguf val tok samp constrain embed engine gen chat req
@@ -210,6 +211,7 @@
 #include "src/results.c"
 #include "src/req.c"
 #include "src/wire.c"
+#include "src/files.c"
 #include "src/forms.c"
 #include "src/ask.c"
 #include "src/gain.c"
