@@ -53,6 +53,7 @@
  *               <- base val tok samp constrain embed gen calls chat
  *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
  *               <- base tok gen chat req
+ *   [page]      the page of the server: one HTML file
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
@@ -197,6 +198,7 @@
 #include "src/results.c"
 #include "src/req.c"
 #include "src/wire.c"
+#include "src/page.c"
 #include "src/forms.c"
 #include "src/gain.c"
 #include "src/spec.c"

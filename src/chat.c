@@ -1468,8 +1468,8 @@ static void chat_reader_free(chat_reader *r) {
     mem_free(r);
 }
 
-/* From its first text on, the reader gives calls while they are written, see chat_reader_call(). An answer that ends inside a call
- * of which pieces were given then has that call, unfinished, and its text is no content. */
+/* From its first text on, the reader gives calls while they are written, see chat_reader_call(). An answer that ends inside a
+ * call of which pieces were given then has that call, unfinished, and its text is no content. */
 static void chat_reader_watch(chat_reader *r) { r->watched = true; }
 
 /* Bytes of the longest end of b that begins the mark and is not all of it. */
@@ -1563,7 +1563,7 @@ static chat__call *chat__call_new(chat_reader *r, bytes id, bytes name) {
     return &w->call[w->n - 1];
 }
 
-/* Inside the arguments of a call, which are a JSON object: reads up to its end. They are kept as calls_read() writes them. */
+/* Inside the arguments of a call, which are a JSON object: reads up to its end. They become what calls_read() makes of them. */
 static void chat__read_arguments(chat_reader *r) {
     chat__watch *w = &r->watch;
     str         *out = &w->call[w->n - 1].args;

@@ -1335,7 +1335,7 @@ static void wire__put_response(const wire *w, const char *state, const struct wi
     if (over && !error) {
         jw_open(j, NULL, '{');
         jw_fmt(j, "input_tokens", "%d", u->prompt);
-        jw_fmt(j, "input_tokens_details", "{\"cached_tokens\":%d}", u->cached);
+        jw_fmt(j, "input_tokens_details", "{\"cached_tokens\":%d,\"cache_write_tokens\":0}", u->cached);
         jw_fmt(j, "output_tokens", "%d", u->made);
         jw_fmt(j, "output_tokens_details", "{\"reasoning_tokens\":%d}", u->thought);
         jw_fmt(j, "total_tokens", "%d", u->prompt + u->made);
