@@ -304,6 +304,7 @@ static const struct wire_key {
     {"conversation", WIRE_R, WIRE_NEVER, "the server keeps no conversations; send the whole conversation as input"},
     {"prompt", WIRE_R, WIRE_NEVER, "the server keeps no prompt templates"},
     {"top_logprobs", WIRE_R, WIRE_NEVER, "answers of this endpoint have no logprobs"},
+    {"n", WIRE_R | WIRE_M, WIRE_NEVER, "a request has one answer here"},
     /* Messages */
     {"messages", WIRE_R, WIRE_NEVER, "the conversation is in input"},
     {"messages", WIRE_M, WIRE_TAKEN, NULL},

@@ -49,6 +49,9 @@
 #define LLVMFuzzerTestOneInput replay_tok
 #include "fuzz_tok.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_wire
+#include "fuzz_wire.c"
+#undef LLVMFuzzerTestOneInput
 
 static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
@@ -57,6 +60,7 @@ static const struct {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"gbnf", replay_gbnf},
     {"gguf", replay_gguf},   {"jinja", replay_jinja}, {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
     {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"table", replay_table}, {"tok", replay_tok},
+    {"wire", replay_wire},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 

@@ -62,6 +62,7 @@ static void t_wire_bodies(void) {
          "! previous_response_id: found resp_1, expected none: the server keeps no responses; send the whole conversation as input"},
         {WIRE_RESPONSES, "{" TW_IN ",\"truncation\":\"auto\"}", "! truncation: found auto, expected none: only disabled is known"},
         {WIRE_RESPONSES, "{" TW_IN ",\"messages\":[]}", "! messages: found a list, expected none: the conversation is in input"},
+        {WIRE_RESPONSES, "{" TW_IN ",\"n\":2}", "! n: found a number, expected none: a request has one answer here"},
         {WIRE_RESPONSES, "{\"input\":7}", "! input: found a number, expected a text or a list of items"},
         {WIRE_RESPONSES, "{}", "! input: found nothing, expected a text or a list of items"},
         {WIRE_RESPONSES, "{\"input\":[7]}", "! input[0]: found a number, expected an object"},
