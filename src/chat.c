@@ -14,9 +14,9 @@
  * every row. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_digest, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
- * chat_render, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
- * chat_reader_free, chat_reader_watch, chat_reader_feed, chat_reader_call, chat_piece, chat_reader_answer,
- * chat_reader_finish, chat_answer_drop, chat_finish_name, chat_put_function, chat_put_calls.
+ * chat_render, chat_learn_all, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice,
+ * chat_channel, chat_reader_new, chat_reader_free, chat_reader_watch, chat_reader_feed, chat_reader_call, chat_piece,
+ * chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name, chat_put_function, chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer, chat_piece. */
 
 typedef struct {
@@ -121,8 +121,8 @@ typedef struct {
     str               stop[2];                        /* texts that end an answer */
     bytes             stops[2];                       /* [n_stops] the same */
     int               n_stops;
-    tok_ids           ends;                           /* end tokens */
-    tok_ids           shown;                          /* control tokens of the marks */
+    tok_ids           ends, call_ends;                /* end tokens; those of a conversation with tools or calls */
+    tok_ids           shown, call_shown;              /* control tokens of the marks; the same */
     tok_ids           closing;                        /* tokens of `close` */
 } chat_form;
 
@@ -139,9 +139,8 @@ static void chat__form_free(chat_form *f) {
     jinja_free(f->t);
     calls_form_free(f->calls);
     str_drop_all(&f->open, &f->end, &f->close, &f->lead, &f->stop[0], &f->stop[1]);
-    tok_ids_drop(&f->ends);
-    tok_ids_drop(&f->shown);
-    tok_ids_drop(&f->closing);
+    tok_ids *const own[] = {&f->ends, &f->call_ends, &f->shown, &f->call_shown, &f->closing};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) tok_ids_drop(own[i]);
     mem_free(f);
 }
 
@@ -829,7 +828,7 @@ static void chat__learn_call_ends(chat__learner *l) {
     const size_t n_value = strlen(chat__value);
     str          text = {0};
     tok_ids      inside = {0};
-    for (size_t i = 0; i < f->shown.n; i++) tok_ids_add(&inside, f->shown.id[i]);
+    for (size_t i = 0; i < f->call_shown.n; i++) tok_ids_add(&inside, f->call_shown.id[i]);
     if (chat__try_calls(l, 2, false, &text)) {
         const size_t last = chat__last(&text, chat__value);
         str          before = {0};
@@ -842,7 +841,7 @@ static void chat__learn_call_ends(chat__learner *l) {
         const size_t at = chat__last(&text, chat__value) + n_value, to = chat__last(&text, chat__result);
         tok_ids      all = {0};
         if (to < text.n && to > at) chat__controls(l->c->v, chat__range(&text, at, to), false, &inside, &all);
-        if (all.n && !tok_ids_has(&f->ends, all.id[0])) tok_ids_add(&f->ends, all.id[0]);
+        if (all.n && !tok_ids_has(&f->call_ends, all.id[0])) tok_ids_add(&f->call_ends, all.id[0]);
         tok_ids_drop(&all);
     }
     tok_ids_drop(&inside);
@@ -854,14 +853,14 @@ static void chat__learn_call_marks(chat__learner *l) {
     static const chat__turn turn = {"user", chat__asked, NULL, 0};
     str                     text = {0};
     tok_ids                 but = {0};
-    for (size_t i = 0; i < l->f->ends.n; i++) tok_ids_add(&but, l->f->ends.id[i]);
+    for (size_t i = 0; i < l->f->call_ends.n; i++) tok_ids_add(&but, l->f->call_ends.id[i]);
     calls_marks(l->f->calls, &text);
-    chat__controls(l->c->v, str_bytes(&text), false, &but, &l->f->shown);
+    chat__controls(l->c->v, str_bytes(&text), false, &but, &l->f->call_shown);
     if (chat__try(l, &turn, 1, true, NULL, &text))
         chat__controls(l->c->v, str_bytes(&text), false, NULL, &but);   /* these begin turns */
     if (chat__try_calls(l, 2, false, &text) || chat__try_calls(l, 1, false, &text)) {
         const size_t asked = chat__last(&text, chat__asked);
-        chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->shown);
+        chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->call_shown);
     }
     tok_ids_drop(&but);
     str_drop(&text);
@@ -887,8 +886,11 @@ static void chat__learn_tools(chat__learner *l) {
 
 /* Learns what conversations with tools need beside. */
 static void chat__learn_calls(chat__learner *l) {
-    l->f->calls = calls_learn(chat__render_given, l);
+    chat_form *f = l->f;
+    f->calls = calls_learn(chat__render_given, l);
     chat__learn_tools(l);
+    for (size_t i = 0; i < f->ends.n; i++) tok_ids_add(&f->call_ends, f->ends.id[i]);
+    for (size_t i = 0; i < f->shown.n; i++) tok_ids_add(&f->call_shown, f->shown.id[i]);
     if (l->f->calls) chat__learn_call_ends(l);
     if (l->f->calls) chat__learn_call_marks(l);
     l->f->learned_calls = !l->e->code;
@@ -897,12 +899,13 @@ static void chat__learn_calls(chat__learner *l) {
 /* What was learned, for -v. */
 static void chat__describe(const chat__learner *l) {
     const chat_form *f = l->f;
+    const tok_ids   *ends = f->learned_calls ? &f->call_ends : &f->ends, *shown = f->learned_calls ? &f->call_shown : &f->shown;
     str              s = {0};
     if (g_log_level < LOG_VERBOSE) return;
     str_put(&s, "an answer ends at");
-    for (size_t i = 0; i < f->ends.n; i++) str_put(&s, " "), str_json(&s, tok_text(l->c->v, f->ends.id[i]));
+    for (size_t i = 0; i < ends->n; i++) str_put(&s, " "), str_json(&s, tok_text(l->c->v, ends->id[i]));
     for (int i = 0; i < f->n_stops; i++) str_put(&s, " "), str_json(&s, f->stops[i]);
-    if (!f->ends.n && !f->n_stops) str_put(&s, " the end tokens of the vocabulary");
+    if (!ends->n && !f->n_stops) str_put(&s, " the end tokens of the vocabulary");
     if (f->lead.n) str_put(&s, ", begins with "), str_json(&s, str_bytes(&f->lead));
     if (f->open.n)
         str_put(&s, ", thinking is between "), str_json(&s, str_bytes(&f->open)), str_put(&s, " and "),
@@ -911,8 +914,7 @@ static void chat__describe(const chat__learner *l) {
     if (f->typed) str_put(&s, ", contents are lists of parts");
     if (f->calls) str_fmt(&s, ", calls are of the form %s", calls_form_name(f->calls));
     else if (f->learned_calls) str_put(&s, ", calls are of no known form");
-    for (size_t i = 0; i < f->shown.n; i++)
-        str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, f->shown.id[i]));
+    for (size_t i = 0; i < shown->n; i++) str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, shown->id[i]));
     log_info("template    %s", s.p);
     str_drop(&s);
 }
@@ -947,6 +949,15 @@ static bool chat__learn(const chat *c, chat_form *f, bool calls, err_t *e) {
     return !e->code;
 }
 
+/* Learns all that any conversation needs, so that threads which read answers meet no change. What cannot be learned is an error
+ * of the prompts that need it. */
+static void chat_learn_all(const chat *c) {
+    for (int i = 0; i < 2; i++) {
+        err_t none = {0};
+        if (c->form[i]) chat__learn(c, c->form[i], true, &none);
+    }
+}
+
 /* --- prompts --- */
 
 typedef struct {
@@ -956,6 +967,7 @@ typedef struct {
     bool             thinking;                        /* it ends inside the thinking of the answer */
     bool             thought;                         /* it ends after that thinking */
     bool             hides_tools;                     /* it has tools, and the template does not print them */
+    bool             calls;                           /* the conversation has tools or calls */
     bool             continues;                       /* it ends inside the text of the last message */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
@@ -1219,8 +1231,8 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     chat_form *f = chat__form(c, in);
     chat__job  j = {.c = c, .f = f, .in = in, .fill = chat__fill_prompt};
     jinja_text text = {0};
-    *out = (chat_prompt){.form = f};
-    bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
+    *out = (chat_prompt){.form = f, .calls = chat__has_calls(in)};
+    bool ok = chat__learn(c, f, out->calls, e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
     out->thought = ok && chat__ends_behind(f, &text);
     out->hides_tools = ok && chat__hides_tools(&j, &text);
@@ -1244,8 +1256,8 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     o->stop = p->stops;
     o->n_stop = n + f->n_stops;
     o->n_late = n;
-    o->ends = &f->ends;
-    o->shown = &f->shown;
+    o->ends = p->calls ? &f->call_ends : &f->ends;
+    o->shown = p->calls ? &f->call_shown : &f->shown;
     o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking,
                            .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
                            .end = str_bytes(&f->end), .close = c->o.think_budget < 0 || !f->closing.n ? NULL : &f->closing};
@@ -1258,7 +1270,7 @@ static bytes *chat__end_texts(const chat_prompt *p, size_t *n) {
     bytes *at = NULL;
     *n = 0;
     for (int32_t id = 0; id < tok_count(p->v); id++) {
-        if (!tok_is_eog(p->v, id) && !tok_ids_has(&p->form->ends, id)) continue;
+        if (!tok_is_eog(p->v, id) && !tok_ids_has(&p->form->call_ends, id)) continue;
         at = mem_reserve(at, *n, UINT32_MAX, sizeof *at);
         at[(*n)++] = tok_text(p->v, id);
     }

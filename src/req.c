@@ -63,6 +63,7 @@ typedef struct {
     bool        legacy;                               /* the tools are functions of OpenAI's older form, and so are the calls */
     int         priority;                             /* lower runs earlier; 0 where not given */
     bool        base64;                               /* vectors are written so */
+    int         dims;                                 /* values that they should have; 0: as the model's */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
     constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
@@ -282,9 +283,13 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
 static bool req__take_ids(const req_in *r, const req_key *k, const val_list *list, tok_ids *out) {
     const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
     for (size_t i = 0; i < list->n; i++) {
-        int64_t id;
-        if (!req__is_number(list->at[i])) return req__not(r, k->name, list->at[i], "token ids alone in this list");
-        if (!req__whole(r, &id_key, list->at[i], &id)) return false;
+        const val one = list->at[i];
+        int64_t   id;
+        if (!req__is_number(one)) return req__not(r, k->name, one, "token ids alone in this list");
+        if (r->q->ask.embeds && one.kind == VAL_INT && one.i >= r->n_vocab)
+            return req__bad(r, k->name, "%lld is out of range, expected 0 to %d: token ids of another tokenizer? (LangChain: "
+                            "check_embedding_ctx_length=False sends text)", (long long)one.i, r->n_vocab - 1);
+        if (!req__whole(r, &id_key, one, &id)) return false;
         tok_ids_add(out, (int32_t)id);
     }
     return true;
@@ -410,11 +415,20 @@ static bool req__take_opening(req_in *r, const req_key *k, val v) {
     return v.kind == VAL_BOOL ? req__take_var(r, k, v) : req__not(r, k->name, v, "true or false");
 }
 
-/* A list of objects that is not empty. what: their name. */
+/* Number i of the tools: an object with the name of a function, by itself or as the member `function`. */
+static bool req__check_tool(req_in *r, const req_key *k, val tool, size_t i) {
+    const val f = val_get(tool, "function"), name = val_get(f.kind == VAL_DICT ? f : tool, "name");
+    if (tool.kind != VAL_DICT) return req__not(r, k->name, tool, "objects alone in this list");
+    if (name.kind == VAL_STR && name.s.n) return true;
+    return req__bad(r, k->name, "number %zu has %s as its function's name, expected a text", i,
+                    name.kind == VAL_STR ? "an empty text" : req__kind(name));
+}
+
+/* A list of tools that is not empty. what: their name. */
 static bool req__check_tools(req_in *r, const req_key *k, val v, const char *what) {
     if (v.kind != VAL_LIST) return req__not(r, k->name, v, what);
     for (size_t i = 0; i < v.list->n; i++)
-        if (v.list->at[i].kind != VAL_DICT) return req__not(r, k->name, v.list->at[i], "objects alone in this list");
+        if (!req__check_tool(r, k, v.list->at[i], i)) return false;
     if (!v.list->n) return true;
     if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none in a body for %s", req_chat_url, req_url);
     if (r->tools_key) return req__bad(r, k->name, "beside %s, expected one of them", r->tools_key);
@@ -649,7 +663,7 @@ static const req_key req_keys[] = {
     {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
     {"input",                 REQ_EMBED,      req__take_prompt,     0,                              0,         0},
     {"encoding_format",       REQ_EMBED,      req__take_encoding,   0,                              0,         0},
-    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(ask.embed.dims),         1,         EMBED_WIDTH},
+    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(dims),                   1,         INT32_MAX},
     {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},

@@ -738,7 +738,8 @@ static tcall_held tcall_hold(const calls_form *f, calls_want *w) {
     const int32_t rule = gram_rule(h.g, NULL);
     err_t         e = {0};
     pthread_mutex_init(&h.c->lock, NULL);
-    h.c->users = 1, h.c->g = h.g;
+    atomic_store(&h.c->users, 1);
+    h.c->g = h.g;
     const bool ok = calls_hold(f, w, h.c, h.g, gram_begin(h.g, rule), gram_end(h.g, rule), &e) && gram_seal(h.g, rule, &e);
     CHECKF(ok, "%s: %s", f->row->name, e.text);
     return h;
