@@ -56,6 +56,7 @@
  *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
  *               <- base tok gen chat req
  *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
+ *   [page]      the page of the server: one HTML file
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
  *               <- base gguf val tok samp constrain embed engine gen chat req
@@ -212,6 +213,7 @@
 #include "src/req.c"
 #include "src/wire.c"
 #include "src/files.c"
+#include "src/page.c"
 #include "src/forms.c"
 #include "src/ask.c"
 #include "src/gain.c"
