@@ -102,8 +102,8 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
-tsan: build/tsan/tests build/tsan/llmrun ## pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
-	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
+tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
+	SHARED=$(SHARED) build/tsan/tests pool net fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 
 attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 20 s; the last line counts
