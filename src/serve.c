@@ -59,7 +59,7 @@ typedef struct {
 /* --- endpoints --- */
 
 typedef enum {
-    SERVE_HEALTH, SERVE_MODELS, SERVE_METRICS,        /* answered at once */
+    SERVE_PAGE, SERVE_HEALTH, SERVE_MODELS, SERVE_METRICS,           /* answered at once */
     SERVE_TOKENIZE, SERVE_DETOKENIZE, SERVE_TEMPLATE, SERVE_COUNT,   /* by the helper */
     SERVE_TEXTS, SERVE_VECTORS, SERVE_RANKS,          /* by the model */
 } serve_kind;
@@ -74,6 +74,7 @@ typedef struct {
 } serve_endpoint;
 
 static const serve_endpoint serve_endpoints[] = {
+    {"/",                      HTTP_GET,  SERVE_PAGE,       WIRE_CHAT,       true,  "a page to talk to the model"},
     {"/health",                HTTP_GET,  SERVE_HEALTH,     WIRE_CHAT,       true,  "whether the server takes requests"},
     {"/models",                HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, "the model: name, context, vocabulary"},
     {"/models/",               HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, NULL},
@@ -96,7 +97,7 @@ static void serve_list(void (*put)(void *ctx, const char *path, const char *what
     for (int i = 0; i < SERVE_ENDPOINTS; i++) {
         const serve_endpoint *to = &serve_endpoints[i];
         const serve_kind      k = to->kind;
-        const bool            own = k == SERVE_HEALTH || k == SERVE_METRICS || (k >= SERVE_TOKENIZE && k <= SERVE_TEMPLATE);
+        const bool            own = k != SERVE_MODELS && (k <= SERVE_METRICS || (k >= SERVE_TOKENIZE && k <= SERVE_TEMPLATE));
         char                  line[64];
         snprintf(line, sizeof line, "%s %s%s", to->method == HTTP_GET ? "GET" : "POST", own ? "" : "/v1", to->path);
         if (to->what) put(ctx, line, to->what);
@@ -544,6 +545,12 @@ static void serve__metrics(server *s, str *out) {
 /* Answers without a body to read. */
 static void serve__quick(server *s, const http_request *h, serve_kind kind, net_reply *r) {
     str out = {0};
+    if (kind == SERVE_PAGE) {
+        net_reply_whole(r, 200, "text/html; charset=utf-8", page_fields, bytes_of(page_html));
+        serve__log(h, 200);
+        net_reply_free(r);
+        return;
+    }
     if (kind == SERVE_MODELS) {
         serve__models(s, h, r);
         return;
