@@ -960,8 +960,8 @@ static bool files__wants(files_store *f, files_line *l, bool is_long) {
         snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)f->o.line_bytes);
     } else if (str_unquote(&named, url, true) && !bytes_is(str_bytes(&named), b->endpoint.p)) {
         code = req_invalid;
-        snprintf(why, sizeof why, "url: found '%.*s', expected the batch's endpoint, %s", utf8_head(str_bytes(&named), 60), named.p,
-                 b->endpoint.p);
+        snprintf(why, sizeof why, "url: found '%.*s', expected the batch's endpoint, %s", utf8_head(str_bytes(&named), 60),
+                 named.p, b->endpoint.p);
     }
     const bool done = results_use_old(b->good, 0, l->no, l->is, by_id) || results_use_old(b->bad, 0, l->no, l->is, by_id);
     if (!done && code) files__record_error(f, l, &q, code, why);
