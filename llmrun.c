@@ -54,7 +54,11 @@
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
  *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
+ *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
+ *               <- base tok gen chat req
  *   [forms]     records as tables, texts and lists                                 <- base req
+ *   [ask]       a request made ready to run
+ *               <- base gguf val tok samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
@@ -67,7 +71,9 @@
  *   [talk]      a conversation, turn by turn
  *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
- *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms sched gain spec
+ *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
+ *   [serve]     the scheduler behind HTTP
+ *               <- base http net tok model kv samp constrain engine gen chat req wire ask gain spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -83,7 +89,7 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox tok ops arch model constrain calls req spec term talk quant cli topics
+ *               <- k base sandbox tok ops arch model constrain calls req spec term talk serve quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -205,7 +211,9 @@
 #include "src/results.c"
 #include "src/req.c"
 #include "src/files.c"
+#include "src/wire.c"
 #include "src/forms.c"
+#include "src/ask.c"
 #include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"
@@ -214,6 +222,7 @@
 #include "src/term.c"
 #include "src/talk.c"
 #include "src/batch.c"
+#include "src/serve.c"
 #include "src/calib.c"
 #include "src/round.c"
 #include "src/eval.c"

@@ -8,8 +8,8 @@
  *   Invariants: an ID.json is replaced as a whole, after what it names is on disk; a line is answered once; the files of the
  * folder together have files_opts.most bytes at most, where each counts for at least 4 KiB; one process uses the folder; no
  * message names it. Any thread may call, and waits while another one's file is written.
- * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_answer, files_answer_drop, files_has_work,
- * files_next, files_put, files_refuse, files_give_up.
+ * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_answer, files_answer_drop,
+ * files_has_work, files_next, files_put, files_refuse, files_give_up.
  * Opens: files_answered, files_call, files_line, files_opts. */
 
 enum {

@@ -14,9 +14,6 @@
  * net_reply_gone, net_reply_wake, net_reply_free.
  * Opens: net_handler, net_opts, net_refusal. */
 
-/* Until [serve] uses them. */
-#pragma GCC diagnostic ignored "-Wunused-function"
-
 enum {
     NET_READ = 64 << 10,                              /* bytes that a connection reads in its turn */
     NET_WRITE = 256 << 10,                            /* bytes that it writes */
@@ -663,6 +660,7 @@ static void net__stop_listening(net *n) {
 static void *net__thread(void *arg) {
     net *n = arg;
     net__here = n;
+    mem_stand_beside();
     n->ticked = clock_now();
     while (!atomic_load(&n->stops)) {
         double now = clock_now();
