@@ -80,6 +80,8 @@ enum {                                /* traits: choices inside a step */
     A_BARE_NORM = 1ll << 49,          /* norms of what attention, feed-forward and output read have neither gain nor bias */
     A_CLAMP = 1ll << 50,              /* queries, keys and values may be cut to a range */
     A_OUTPUT_EMBD = 1ll << 51,        /* a file may have the output matrix alone, which then holds the embeddings too */
+    A_QKV_BY_HEAD = 1ll << 52,        /* attn_qkv holds query, key and value of one head after the other */
+    A_ENC_NAME = 1ll << 53,           /* the last norm is named enc.output_norm */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
@@ -238,6 +240,12 @@ static const arch_desc arch_table[] = {
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+    {"jina-bert-v3",    "Jina Embeddings 3",                      ROPE_HALVES, .traits = A_BERT | A_DENSE | A_UNGATED,
+     .act = ACT_GELU_ERF},
+    {"eurobert",        "EuroBERT, Jina Embeddings 5",            ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
+    {"llama-embed",     "Llama Embed Nemotron 8B",                ROPE_PAIRS,  .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
+    {"neo-bert",        "NeoBERT",                                ROPE_PAIRS,
+     .traits = A_ENCODER | A_PRE_NORM | A_DENSE | A_GATE_UP | A_QKV_BY_HEAD | A_ENC_NAME},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
@@ -834,6 +842,9 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
     if (l->n_head % l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
                          l->n_head, il, l->n_head_kv);
+    if (hp->desc->traits & A_QKV_BY_HEAD && (l->n_head != l->n_head_kv || l->hd_k != l->hd_v))
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads of %d values, expected %d as the queries have", l->n_head_kv,
+                         l->hd_v, l->n_head);
     if (!l->hd_k)
         return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads", hp->n_embd,
                          l->n_head);
@@ -1113,7 +1124,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
 typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT,
     W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, B_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
-    W_ATTN_NORM, B_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS,
+    W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS,
     W_O, B_O,
     W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM,
     W_FFN_SUM_NORM, B_FFN_SUM_NORM,
@@ -1181,6 +1192,7 @@ static const arch_slot arch_slots[] = {
     {W_DENSE_2,        "dense_2.weight",                   D_POOLED,    D_EMBD,      0,         ON_MODEL,   D_1, 0},
     {W_DENSE_3,        "dense_3.weight",                   D_EMBD,      D_POOLED,    0,         ON_MODEL,   D_1, 0},
     {W_OUTPUT_NORM,    NULL,                               D_1,         D_1,         0,         ON_MODEL,   D_1, A_NO_GAIN},
+    {W_OUTPUT_NORM,    "enc.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_ENC_NAME},
     {W_OUTPUT_NORM,    "output_norm.weight",               D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0},
     {B_OUTPUT_NORM,    "output_norm.bias",                 D_1,         D_EMBD,      S_OPT_VEC, ON_MODEL,   D_1, A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                    D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, 0},
@@ -1191,10 +1203,15 @@ static const arch_slot arch_slots[] = {
     {W_ATTN_NORM,      NULL,                               D_1,         D_1,         S_FIRST,   ON_ATTN,    D_1, A_FIRST_BARE},
     {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_PRE_NORM},
     {B_ATTN_NORM,      "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_MIXERS,  D_1, A_LAYER_NORM},
+    {W_QKV_HEADS,      "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
+    {W_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_QKV,            "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
     {B_QKV,            "blk.%d.attn_qkv.bias",             D_1,         D_QKV,       S_OPT_VEC, ON_ATTN,    D_1, 0},
+    {W_Q,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_PROJ,    D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
+    {W_K,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_K,              "blk.%d.attn_k.weight",             D_K,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
+    {W_V,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_V,              "blk.%d.attn_v.weight",             D_V,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
     {B_Q,              "blk.%d.attn_q.bias",               D_1,         D_Q_PROJ,    S_OPT_VEC, ON_ATTN,    D_1, 0},
     {B_K,              "blk.%d.attn_k.bias",               D_1,         D_K,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},

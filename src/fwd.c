@@ -243,10 +243,17 @@ static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, 
     fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
 }
 
+/* Queries (0), keys (1) or values (2) of a product that has those of one head after the other. */
+static void fwd__by_head(fwd_draft *d, dev_buf to, int which) {
+    const int n = d->lh->hd_k;
+    if (d->l->mat[W_QKV_HEADS].data) fwd__pick(d, d->all, to, d->lh->n_head, n, 3 * n, which * n, 0);
+}
+
 /* Bias, head norm and RoPE of queries. A gate that is beside each goes to z. */
 static void fwd__queries(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
+    fwd__by_head(d, d->q, 0);
     if (lh->gated) {
         const int hd = lh->hd_k;
         fwd__bias(d, d->all, vec[B_Q], 2 * lh->n_head * hd);
@@ -263,7 +270,7 @@ static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) { fwd__product
 static void fwd__values(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const int            n = lh->n_head_kv * lh->hd_v;
-    if (!d->l->mat[W_V].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
+    if (!d->l->mat[W_V].data && !d->l->mat[W_QKV_HEADS].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
     fwd__offset(d, d->v, d->l->vec[B_V], n);
     if (d->m->hp.desc->traits & A_VALUE_NORM)
         fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v,
@@ -280,6 +287,8 @@ static void fwd__kv_products(fwd_draft *d) {
 /* Keys and values go to the cache. */
 static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     const float *const *vec = d->l->vec;
+    fwd__by_head(d, d->k, 1);
+    fwd__by_head(d, d->v, 2);
     fwd__values(d);
     fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], d->lh->n_head_kv);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
@@ -289,9 +298,11 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
 static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
     const bool           own = !lh->kv_back;
+    const dev_mat       *joined = &d->l->mat[W_QKV_HEADS];
     fwd__matmul(d, FWD_QKV);
-    dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
-    if (own) fwd__kv_products(d);
+    if (joined->data) dev_plan_product(d->to, joined, d->rows, d->in, d->all);
+    else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
+    if (own && !joined->data) fwd__kv_products(d);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
