@@ -69,10 +69,10 @@ enum {                                /* traits: choices inside a step */
     A_SUM_TWICE = 1ll << 37,          /* what attention reads is added to its normed sum once more; that sum has a norm too */
     A_UP_FIRST = 1ll << 38,           /* where ffn_up holds the rows of the gate, they follow its own */
     A_NEXTN = 1ll << 39,              /* layers after the last may be draft heads */
-    A_MAY_QK_NORM = 1ll << 43,        /* A_QK_NORM in files that have its tensors */
-    A_MAY_CHOICE = 1ll << 40,         /* A_CHOICE_BIAS in files that have its tensors */
-    A_BARE_CHOICE = 1ll << 41,        /* the same, its tensor has a name without .bias */
-    A_SIGMOID = 1ll << 42,            /* scores of experts are sigmoids unless the file says another function */
+    A_MAY_QK_NORM = 1ll << 40,        /* A_QK_NORM in files that have its tensors */
+    A_MAY_CHOICE = 1ll << 41,         /* A_CHOICE_BIAS in files that have its tensors */
+    A_BARE_CHOICE = 1ll << 42,        /* the same, its tensor has a name without .bias */
+    A_SIGMOID = 1ll << 43,            /* scores of experts are sigmoids unless the file says another function */
     A_DENSE_SEEN = 1ll << 44,         /* the first layers without a router are dense, where no key says how many */
     A_MUP = 1ll << 45,                /* A_MULTIPLIERS as in MiniCPM 1 and 2, where the file has none */
     A_SQUARE_SCALE = 1ll << 46,       /* scores are divided by the size of a head, not by its root */
