@@ -154,8 +154,8 @@ bench-same: llmrun                     ## two versions of llmrun, BEFORE and AFT
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
-bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
-	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" $(if $(HEAD),--head $(HEAD),--model $(MODEL) --draft $(DRAFT)) $(SPEC)
+bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head or the head of MODEL) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
+	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(if $(HEAD),--head $(HEAD),--draft $(DRAFT)) $(SPEC)
 
 bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT, of the text) and without, in pairs beside a spinning process; SHARED_CPU="--pairs 5"
 	@$(PYTHON) tests/bench/shared_cpu.py --llmrun ./llmrun --model $(MODEL) $(if $(DRAFT),--draft $(DRAFT)) $(SHARED_CPU)
