@@ -20,9 +20,11 @@ from tiny_llama import llama3_factors
 # up are one matrix), experts; head_dim, n_rot, base: the file tells these; positions: learned positions, no rotation
 # embd_norm, bare: a norm of the embeddings, norms without gain and bias; choice: the framework's name for the bias that counts for the choice of
 # experts; alibi: no rotation, scores fall with the distance; trunk: names before and in front of layers, and names of what is not in a layer
+# eps: the framework's name of the epsilon of norms
 # names: the framework's names where they are not those of HF_NAMES
 PLAIN = dict(pairs=False, shift=0, norms=("attn_norm", "ffn_norm"), qk=None, layer_norm=False, fused=False, ffn="gated",
-             head_dim=False, n_rot=False, base=True, positions=False, embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, names={})
+             head_dim=False, n_rot=False, base=True, positions=False, eps="rms_norm_eps",
+             embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, names={})
 AROUND = dict(norms=("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"),
               names={"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                      "post_ffw_norm": "post_feedforward_layernorm"})
@@ -51,7 +53,7 @@ ARCHS = {
     "smollm3": dict(LLAMA, cls="SmolLM3ForCausalLM", module="smollm3"),
     "olmo2": dict(cls="Olmo2ForCausalLM", module="olmo2", qk="width", norms=("post_attention_norm", "post_ffw_norm"), names=AROUND["names"]),
     "olmoe": dict(cls="OlmoeForCausalLM", module="olmoe", qk="width", ffn="experts"),
-    "starcoder2": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, ffn="plain",
+    "starcoder2": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, eps="norm_epsilon", ffn="plain",
                        names={"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}),
     "gpt2": dict(GPT, cls="GPT2LMHeadModel", module="gpt2"),
     "seed_oss": dict(FFN_NORM, cls="SeedOssForCausalLM", module="seed_oss", head_dim=True),
@@ -71,7 +73,7 @@ ARCHS = {
     "qwen": dict(cls="Qwen2ForCausalLM", module="qwen2", fused=True),
     "internlm2": dict(LIKE_LLAMA, pairs=True),
     "minicpm": dict(LLAMA, cls="GraniteForCausalLM", module="granite"),
-    "nemotron": dict(cls="NemotronForCausalLM", module="nemotron", shift=1, layer_norm=True, ffn="plain", n_rot=True),
+    "nemotron": dict(cls="NemotronForCausalLM", module="nemotron", shift=1, layer_norm=True, eps="norm_eps", ffn="plain", n_rot=True),
     "exaone": dict(LIKE_LLAMA, n_rot=True),
     "arcee": dict(LLAMA, cls="ArceeForCausalLM", module="arcee", ffn="plain", head_dim=True),
     "deepseek": dict(LLAMA, cls=None, ffn="experts"),
@@ -80,17 +82,17 @@ ARCHS = {
     "chatglm": dict(cls="GlmForCausalLM", module="glm", fused=True, n_rot=True, ffn="joined", names={"ffn_up": "mlp.gate_up_proj"}),
     "baichuan": dict(LLAMA, **LIKE_LLAMA),
     "xverse": dict(LLAMA, **LIKE_LLAMA),
-    "orion": dict(cls="StableLmForCausalLM", module="stablelm", layer_norm=True),
+    "orion": dict(cls="StableLmForCausalLM", module="stablelm", layer_norm=True, eps="layer_norm_eps"),
     "olmo": dict(cls="OlmoForCausalLM", module="olmo", pairs=True, layer_norm=True, bare=True, norms=()),
     "starcoder": dict(GPT, cls="GPTBigCodeForCausalLM", module="gpt_bigcode"),
-    "codeshell": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, ffn="plain", fused=True, names=UP_DOWN),
+    "codeshell": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, eps="norm_epsilon", ffn="plain", fused=True, names=UP_DOWN),
     "refact": dict(cls=None, alibi=True),
     "bloom": dict(cls="BloomForCausalLM", module="bloom", layer_norm=True, ffn="plain", fused=True, embd_norm=True, alibi=True,
                   trunk=("transformer.", "h.%s.", BLOOM_TOP),
                   names={"attn_qkv": "self_attention.query_key_value", "attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h",
                          "ffn_down": "mlp.dense_4h_to_h"}),
     "jais": dict(cls=None, layer_norm=True, fused=True, alibi=True),
-    "jais2": dict(cls="Jais2ForCausalLM", module="jais2", layer_norm=True, ffn="plain", head_dim=True, n_rot=True),
+    "jais2": dict(cls="Jais2ForCausalLM", module="jais2", layer_norm=True, eps="layer_norm_eps", ffn="plain", head_dim=True, n_rot=True),
     "mellum": dict(CHOSEN, cls="MellumForCausalLM", module="mellum", qk="head"),
     "pangu-embedded": dict(LIKE_LLAMA),
 }
@@ -186,28 +188,29 @@ MODELS = {
 }
 HALF = dict(rope=dict(partial_rotary_factor=0.5), n_rot=4)
 SCALED = dict(routed_scaling_factor=1.7, router_scaling_factor=1.7)
+ONE_GROUP = dict(expert_group_count=1, expert_group_used_count=1)
 SIGMOID = dict(expert_gating_func=ExpertGatingFuncType.SIGMOID)
-SCALES = dict(embedding_multiplier=3.0, residual_multiplier=0.6, attention_multiplier=float(1 / np.sqrt(8)), logits_scaling=1.5)
+SCALES = dict(embedding_multiplier=1.5, residual_multiplier=0.6, attention_multiplier=float(1 / np.sqrt(8)), logits_scaling=1.5)
 MODELS.update({
     "glm4": dict(SMALL, **HALF, arch="glm4", layers=2, tied=False, bias=QKV, config=dict(attention_bias=True)),
     "glm4_sections": dict(SMALL, arch="glm4", layers=1, hd=16, bias=QKV, halves=True, rope=dict(partial_rotary_factor=0.5), n_rot=8,
                           config=dict(attention_bias=True), keys=dict(rope_dimension_sections=[1, 1, 2, 0])),
     "glm4moe": dict(SMALL, **HALF, arch="glm4moe", layers=2, dense=1, qk="head", tied=False, bias=QKV,
                     moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), config=dict(SCALED, attention_bias=True, use_qk_norm=True),
-                    keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1,
-                              nextn_predict_layers=0)),
+                    keys=dict(SIGMOID, **ONE_GROUP, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True,
+                              expert_shared_count=1, nextn_predict_layers=0)),
     "glm4moe_air": dict(SMALL, **HALF, arch="glm4moe", layers=2, ahead=1, moe=dict(experts=6, used=2, ff=16, shared=32, choice=0.3),
                         config=dict(SCALED, norm_topk_prob=False),
                         keys=dict(expert_weights_scale=1.7, expert_shared_count=2, nextn_predict_layers=1, block_count=3)),
     "minimax-m2": dict(SMALL, **HALF, arch="minimax-m2", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16, choice=0.3), keys=SIGMOID),
     "ernie4_5": dict(SMALL, arch="ernie4_5", layers=2, theta=500000.0),
-    "ernie4_5-moe": dict(SMALL, arch="ernie4_5-moe", layers=2, dense=1, theta=500000.0, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.05),
+    "ernie4_5-moe": dict(SMALL, arch="ernie4_5-moe", layers=2, ff=64, dense=1, theta=500000.0, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.05),
                          keys=dict(leading_dense_block_count=1, interleave_moe_layer_step=1, expert_shared_count=2,
                                    expert_shared_feed_forward_length=32)),
     "paddleocr": dict(SMALL, arch="paddleocr", layers=1, hd=16, theta=500000.0, keys=dict(rope_dimension_sections=[4, 2, 2, 0])),
     "dots1": dict(SMALL, arch="dots1", layers=2, dense=1, tied=False, kv=4, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.3),
                   config=dict(SCALED, norm_topk_prob=True),
-                  keys=dict(leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7, expert_weights_norm=True)),
+                  keys=dict(ONE_GROUP, leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7, expert_weights_norm=True)),
     "hy_v3": dict(SMALL, arch="hy_v3", layers=2, dense=1, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), config=SCALED,
                   keys=dict(SIGMOID, expert_shared_feed_forward_length=16, expert_weights_scale=1.7, expert_weights_norm=True)),
     "qwen2vl": dict(EVEN, arch="qwen2vl", layers=2, bias=QKV, eps=1e-6, theta=1000000.0, rope=dict(mrope_section=[1, 1, 2]),
@@ -215,10 +218,11 @@ MODELS.update({
     "qwen": dict(EVEN, arch="qwen", layers=2, kv=2, tied=False, bias=("attn_qkv",), eps=1e-6, keys=dict(feed_forward_length=64)),
     "internlm2": dict(EVEN, arch="internlm2", layers=2, tied=False, theta=1000000.0),
     "minicpm": dict(EVEN, arch="minicpm", layers=2, out=5.0, config=SCALES,
-                    keys=dict(embedding_scale=3.0, residual_scale=0.6, logit_scale=1.5)),
+                    keys=dict(embedding_scale=1.5, residual_scale=0.6, logit_scale=1.5)),
     "minicpm_old": dict(EVEN, arch="minicpm", layers=2, out=0.2,
                         config=dict(SCALES, embedding_multiplier=12.0, residual_multiplier=float(1.4 / np.sqrt(2)), logits_scaling=16 / 256)),
-    "nemotron": dict(EVEN, arch="nemotron", layers=2, tied=False, **HALF),
+    "nemotron": dict(EVEN, arch="nemotron", layers=2, tied=False, **HALF,
+                     keys=dict(layer_norm_rms_eps=f32(1e-5), rope_scaling_type=RopeScalingType.NONE, vocab_size=N_VOCAB)),
     "exaone": dict(EVEN, arch="exaone", layers=1, heads=2, hd=8, rope=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                                            original_max_position_embeddings=64)),
     "arcee": dict(SMALL, arch="arcee", layers=2, tied=False, hd=8),
@@ -242,10 +246,10 @@ MODELS.update({
     "bloom": dict(EVEN, arch="bloom", layers=2, heads=3, hd=8, embd=24, kv=3, ff=96, bias=("attn_qkv",) + OTHERS),
     "jais": dict(EVEN, arch="jais", layers=2, kv=2, tied=False, sharp=2.5, bias=("attn_qkv", "ffn_gate") + OTHERS, keys=dict(max_alibi_bias=8.0)),
     "jais2": dict(SMALL, arch="jais2", layers=1, heads=2, hd=8, kv=2, bias=QKV + OTHERS),
-    "mellum": dict(SMALL, arch="mellum", layers=4, tied=False, eps=1e-6, theta=10000.0, moe=dict(experts=4, used=2, ff=16),
-                   rope={"full_attention": YARN, "sliding_attention": dict(rope_type="default", rope_theta=10000.0)},
+    "mellum": dict(SMALL, arch="mellum", layers=4, tied=False, eps=1e-6, theta=500000.0, moe=dict(experts=4, used=2, ff=16),
+                   rope={"full_attention": dict(YARN, rope_theta=500000.0), "sliding_attention": dict(rope_type="default", rope_theta=10000.0)},
                    config=dict(sliding_window=24, use_sliding_window=True, layer_types=kinds(24, 4, 4), norm_topk_prob=True),
-                   keys=dict(sliding_window=24, sliding_window_pattern=[True, True, True, False])),
+                   keys=dict(sliding_window=24, sliding_window_pattern=[True, True, True, False], rope_freq_base_swa=10000.0, feed_forward_length=32)),
     "pangu-embedded": dict(EVEN, arch="pangu-embedded", layers=1, bias=QKV + ("attn_output",), config=dict(attention_bias=True)),
 })
 
@@ -323,7 +327,7 @@ def draw_experts(w, s, b):
     D, E, F = s["embd"], s["moe"]["experts"], s["moe"]["ff"]
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5, plain=True)
     if "choice" in s["moe"]:
-        w.vector(b + "exp_probs_b" + (".bias" if s["arch"] != "hy_v3" else ""), E, 0.0, s["moe"]["choice"])
+        w.vector(b + "exp_probs_b" + (".bias" if s["arch"] != "hy_v3" else ""), (1, E) if s["arch"] == "ernie4_5-moe" else E, 0.0, s["moe"]["choice"])
     for name, rows, cols, gain in (("ffn_gate_exps", F, D, s["act"]), ("ffn_up_exps", F, D, s["act"]), ("ffn_down_exps", D, F, s["down"])):
         w.matrix(b + name, E, rows, cols, gain=gain)
     if "shared" in s["moe"]:
@@ -413,7 +417,7 @@ ROUTER = (("mlp.gate", "mlp.router", "block_sparse_moe.router"), lambda module, 
 def chosen_state(a, s, value, i):
     """The bias that counts for the choice of experts."""
     bias = value.get("blk.%d.exp_probs_b.bias" % i, value.get("blk.%d.exp_probs_b" % i))
-    return {} if bias is None or not a["choice"] else {a["choice"]: bias[None] if s["arch"] == "ernie4_5-moe" else bias}
+    return {} if bias is None or not a["choice"] else {a["choice"]: bias}
 
 
 def check(s, value, oracle):
@@ -451,8 +455,8 @@ def hf_config(s):
     c = dict(vocab_size=N_VOCAB, hidden_size=s["embd"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
              num_key_value_heads=s["kv"], head_dim=s["hd"], intermediate_size=s["ff"], max_position_embeddings=s["ctx"],
              rope_parameters=rope, tie_word_embeddings=s["tied"], bos_token_id=None, eos_token_id=None, pad_token_id=None)
-    for name in ("norm_epsilon", "norm_eps", "layer_norm_eps") if arch_of(s)["layer_norm"] else ("rms_norm_eps",):
-        c[name] = s["eps"]
+    if not arch_of(s)["bare"]:
+        c[arch_of(s)["eps"]] = s["eps"]
     if s["moe"]:
         m = s["moe"]
         c.update(num_experts_per_tok=m["used"], num_local_experts=m["experts"], intermediate_size=m["ff"])
@@ -463,8 +467,8 @@ def hf_config(s):
         if arch_of(s)["choice"] or s["arch"] == "mellum":
             shared = m.get("shared", 0) // m["ff"]
             c.update(intermediate_size=m["ff"] if s["arch"] == "minimax-m2" else s["ff"], moe_intermediate_size=m["ff"], n_routed_experts=m["experts"],
-                     num_experts=m["experts"], n_shared_experts=shared, num_shared_experts=shared, first_k_dense_replace=s.get("dense", 0), n_group=1,
-                     topk_group=1, moe_num_experts=m["experts"], moe_k=m["used"], moe_num_shared_experts=shared, moe_layer_start_index=s.get("dense", 0))
+                     num_experts=m["experts"], n_shared_experts=shared, num_shared_experts=shared, first_k_dense_replace=s.get("dense", 0),
+                     moe_num_experts=m["experts"], moe_k=m["used"], moe_num_shared_experts=shared, moe_layer_start_index=s.get("dense", 0))
     if s["rope"].get("rope_type") == "longrope":
         c.update(original_max_position_embeddings=s["rope"]["original_max_position_embeddings"])
     c = rounded(dict(c, **s["config"]))
@@ -487,7 +491,7 @@ def write_keys(g, s):
     if "feed_forward_length" not in s["keys"]:
         g.add_feed_forward_length(m["ff"] if m and not s.get("dense") else s["ff"])
     g.add_head_count(s["heads"])
-    if not a["positions"] and s["arch"] not in ("bloom", "jais") or s["arch"] == "starcoder":
+    if not a["positions"] and s["arch"] != "jais" or s["arch"] == "starcoder":
         g.add_head_count_kv(s["kv"])
     if a["base"] and not a["positions"] and not a["alibi"]:
         g.add_rope_freq_base(s["theta"])
@@ -526,11 +530,20 @@ def add_scaling_keys(g, s):
         g.add_rope_scaling_attn_factors(s["attn_factor"])
 
 
+BORROWED = "paddleocr qwen internlm2 minicpm exaone baichuan xverse orion codeshell pangu-embedded".split()      # the class is that of another one
+
+
 def hub_config(s):
     a = arch_of(s)
+    if s["arch"] in BORROWED + ["chatglm", "qwen2vl"] or not hf_class(s) or s.get("ahead") or s.get("halves"):
+        return None
     if s["arch"] == "qwen3vlmoe" or s["name"] == "phi3_short":      # experts lie otherwise in older checkpoints; a factor that no config gives
         return None
     c = {} if a["head_dim"] else dict(head_dim=None)
     if "full_attention" in s["rope"] and s["arch"] == "olmo2":
         c.update(rope_parameters=s["rope"]["full_attention"])
-    return dict(c, n_ctx=s["ctx"]) if s["arch"] == "gpt2" else c
+    if s["arch"] == "minimax-m2":
+        c.update(rotary_dim=s["n_rot"])
+    if s["arch"] == "glm4moe":
+        c.update(num_nextn_predict_layers=0)
+    return dict(c, n_ctx=s["ctx"], seq_length=s["ctx"]) if s["arch"] in ("gpt2", "bloom") else c

@@ -39,6 +39,7 @@ MODELS = {
     "llama_mha": dict(heads=4, kv=4, hd=8, ff=33),
     "llama_moe": dict(moe=dict(experts=4, used=2, ff=32, norm=True)),
     "qwen2": dict(arch="qwen2", embd=48, hd=12, bias=QKV, eps=1e-6, theta=1000000.0, greedy=True),
+    "qwen2_output_bias": dict(arch="qwen2", cls=None, layers=1, embd=16, heads=2, kv=1, hd=8, ff=24, bias=QKV + ("output",), eps=1e-6, tied=False),
     "qwen3": dict(arch="qwen3", hd=32, eps=1e-6, theta=1000000.0, greedy=True),
     "qwen3_mtp": dict(arch="qwen3", layers=1, eps=1e-6, theta=1000000.0, mtp=True),
     "qwen3_yarn": dict(layers=1, arch="qwen3", eps=1e-6, rope=YARN),
@@ -173,6 +174,8 @@ def hf_state(s, value):
 
 
 def hf_class(s):
+    if "cls" in s:                              # the framework's class has no bias of the output
+        return s["cls"]
     if s["arch"] == "llama":
         return "MixtralForCausalLM" if s["moe"] else "MistralForCausalLM" if s["window"] else "LlamaForCausalLM"
     return {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen2moe": "Qwen2MoeForCausalLM",
