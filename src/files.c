@@ -8,8 +8,8 @@
  *   Invariants: an ID.json is replaced as a whole, after what it names is on disk; a line is answered once; the files of the
  * folder together have files_opts.most bytes at most, where each counts for at least 4 KiB; one process uses the folder; no
  * message names it. Any thread may call, and waits while another one's file is written.
- * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_answer, files_answer_drop, files_has_work,
- * files_next, files_put, files_refuse, files_give_up.
+ * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_answer, files_answer_drop,
+ * files_has_work, files_next, files_put, files_refuse, files_give_up.
  * Opens: files_answered, files_call, files_line, files_opts. */
 
 enum {
@@ -960,8 +960,8 @@ static bool files__wants(files_store *f, files_line *l, bool is_long) {
         snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)f->o.line_bytes);
     } else if (str_unquote(&named, url, true) && !bytes_is(str_bytes(&named), b->endpoint.p)) {
         code = req_invalid;
-        snprintf(why, sizeof why, "url: found '%.*s', expected the batch's endpoint, %s", utf8_head(str_bytes(&named), 60), named.p,
-                 b->endpoint.p);
+        snprintf(why, sizeof why, "url: found '%.*s', expected the batch's endpoint, %s", utf8_head(str_bytes(&named), 60),
+                 named.p, b->endpoint.p);
     }
     const bool done = results_use_old(b->good, 0, l->no, l->is, by_id) || results_use_old(b->bad, 0, l->no, l->is, by_id);
     if (!done && code) files__record_error(f, l, &q, code, why);
