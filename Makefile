@@ -104,6 +104,7 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
 	SHARED=$(SHARED) build/tsan/tests pool net fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
+	LLMRUN_SLOW=20 $(PYTHON) tests/serve.py build/tsan/llmrun same_text calls vectors leave drain batches
 
 # One object of the program serves all of it.
 attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/fuzz/%) ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, then each fuzzer for 20 s

@@ -655,11 +655,12 @@ static void serve__refuse(serve_req *q, const char *name, const err_t *e) {
 
 /* The side that computes has done its part. */
 static void serve__computed(serve_req *q) {
-    server *s = q->s;
-    if (q->r && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
-    if (q->r) serve__leave(q);
+    server    *s = q->s;
+    const bool line = !q->r;                          /* of a batch: the helper writes its record */
+    if (!line && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
+    if (!line) serve__leave(q);
     pthread_mutex_lock(&s->lock);
-    if (!q->r) serve__append(&s->over, &s->over_last, q);
+    if (line) serve__append(&s->over, &s->over_last, q);
     pthread_cond_signal(&s->more);                    /* there may be a place for a line of a batch */
     pthread_mutex_unlock(&s->lock);
 }
