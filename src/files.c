@@ -421,8 +421,12 @@ static bool files__load(files_store *f, err_t *e) {
 /* Ends all batches where they are; the next files_open() of the folder goes on. NULL is none. */
 static void files_close(files_store *f) {
     if (!f) return;
+    for (size_t i = 0; i < f->n_batches; i++) {
+        err_t e = {0};
+        if (f->batch[i]->good && !files__save_batch(f, f->batch[i], &e)) log_warn("%s: %s", f->batch[i]->id, e.text);
+        files__batch_free(f->batch[i]);
+    }
     for (size_t i = 0; i < f->n_files; i++) files__file_free(f->file[i]);
-    for (size_t i = 0; i < f->n_batches; i++) files__batch_free(f->batch[i]);
     mem_free_all(f->file, f->batch);
     str_drop_all(&f->folder, &f->settings);
     if (f->held >= 0) close(f->held);

@@ -80,7 +80,8 @@ static const char *tfi_member(const str *object, const char *name) {
 /* The id of an object, without its quotes. */
 static void tfi_id(const str *object, const char *name, char id[FILES_ID]) {
     const bytes b = bytes_trim(bytes_member(str_bytes(object), name));
-    snprintf(id, FILES_ID, "%.*s", b.n > 2 ? (int)b.n - 2 : 0, b.n > 2 ? (const char *)b.p + 1 : "");
+    const bool  is = b.n > 2 && b.p[0] == '"';        /* null is none */
+    snprintf(id, FILES_ID, "%.*s", is ? (int)b.n - 2 : 0, is ? (const char *)b.p + 1 : "");
 }
 
 #define FORM_TYPE "multipart/form-data; boundary=X"
@@ -295,7 +296,7 @@ static int tfi_run(files_store *f, int most) {
         req q;
         str record = {0};
         req_read_id(&q, l.text);
-        CHECK(l.batch && l.fingerprint && !strncmp(l.fingerprint, "llmrun-m-", 9));
+        CHECKF(l.batch && !strncmp(l.fingerprint, "llmrun-m-", 9), "%s", l.fingerprint);
         if (memmem(l.text.p, l.text.n, "bad", 3)) files_refuse(f, &l, &q, "invalid_request", "it is bad");
         else {
             str_fmt(&record, "{\"id\":\"batch_req_%llu_%016llx%016llx\",\"custom_id\":", (unsigned long long)l.no,
