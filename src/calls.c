@@ -1091,7 +1091,7 @@ static bool calls__same_around(const calls_row *a, const calls_row *b) {
     return a->flags == b->flags && strcmp(a->open, b->open) == 0;
 }
 
-/* The text ends inside a call that may be written in the way of r. It is known where this is the only way, its tool is in the
+/* The text ends inside a call that may be written in the way of r. It is known where this is the only way with a tool of the
  * list, and its arguments are the text of a JSON object. Where an id may follow them, the call has to end first. */
 static void calls__note_open(calls_cur *c, const calls_row *r) {
     calls_live  *l = c->live;
@@ -1099,8 +1099,9 @@ static void calls__note_open(calls_cur *c, const calls_row *r) {
     const bool   late = (r->flags & CALLS_NINE) && strstr(r->call, "%o");
     const bool   json = strstr(r->call, "%o") || strstr(r->call, "%a");
     const bool   object = at && at < c->t.n && c->t.p[at] == '{';
-    l->open = !c->n_open++ && json && object && !late && (c->place.opened || !*r->open) &&
-              calls__tool(c->tools, str_bytes(&c->name)).kind != VAL_UNDEF;
+    if (at && calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) return;      /* another way has the tool's name */
+    if (c->n_ways) return;                            /* what is known is of the first way */
+    l->open = !c->n_open++ && json && object && !late && (c->place.opened || !*r->open);
     if (!l->open) return;
     str_set(&l->name, str_bytes(&c->name));
     str_set(&l->id, str_bytes(&c->id));
@@ -1110,7 +1111,7 @@ static void calls__note_open(calls_cur *c, const calls_row *r) {
 /* One call in any way of the form that has the same text around all calls. */
 static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
     c->n_open = 0;
-    if (c->live) c->live->open = false;
+    if (c->live && !c->n_ways) c->live->open = false;
     for (int i = 0; i < c->f->n_rows && !c->tired; i++) {
         const calls_row *r = &c->f->row[i];
         size_t           to = *at;
@@ -1123,7 +1124,7 @@ static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
         if (!ok) continue;
         if ((r->flags & CALLS_BARE) && c->tools.kind == VAL_LIST &&
             calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) continue;
-        c->n_ways += c->n_open;                       /* an earlier way may still become the call */
+        c->n_ways += c->n_open;                       /* an earlier way may still become this call */
         *at = to;
         return true;
     }

@@ -1575,7 +1575,7 @@ static chat__call *chat__call_new(chat_reader *r, bytes id, bytes name) {
     return &w->call[w->n - 1];
 }
 
-/* Inside the arguments of a call, which are a JSON object: reads up to its end. They are kept as calls_read() writes them. */
+/* Inside the arguments of a call, which are a JSON object: reads up to its end. They become what calls_read() makes of them. */
 static void chat__read_arguments(chat_reader *r) {
     chat__watch *w = &r->watch;
     str         *out = &w->call[w->n - 1].args;

@@ -1100,7 +1100,7 @@ static void req__print_choice(const req *q, const gen_answer *a, const chat_answ
     if (said) req__print_message(q, said, w);
     else jw_text(w, "text", text);
     jw_bytes(w, text);
-    req_print_logprobs(q, a, 0, gen_visible_tokens(a), v, w);
+    req_print_logprobs(q, a, 0, q->ask.logprobs ? gen_visible_tokens(a) : 0, v, w);
     jw_fmt(w, "finish_reason", "\"%s\"", req__finish(q, a, said));
     if (fields & REQ_LOGPROB) req__print_lp(w, "logprob", (float)gen_answer_logprob(a));
     jw_close(w, '}');

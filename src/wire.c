@@ -304,6 +304,7 @@ static const struct wire_key {
     {"conversation", WIRE_R, WIRE_NEVER, "the server keeps no conversations; send the whole conversation as input"},
     {"prompt", WIRE_R, WIRE_NEVER, "the server keeps no prompt templates"},
     {"top_logprobs", WIRE_R, WIRE_NEVER, "answers of this endpoint have no logprobs"},
+    {"n", WIRE_R | WIRE_M, WIRE_NEVER, "a request has one answer here"},
     /* Messages */
     {"messages", WIRE_R, WIRE_NEVER, "the conversation is in input"},
     {"messages", WIRE_M, WIRE_TAKEN, NULL},
@@ -1335,7 +1336,7 @@ static void wire__put_response(const wire *w, const char *state, const struct wi
     if (over && !error) {
         jw_open(j, NULL, '{');
         jw_fmt(j, "input_tokens", "%d", u->prompt);
-        jw_fmt(j, "input_tokens_details", "{\"cached_tokens\":%d}", u->cached);
+        jw_fmt(j, "input_tokens_details", "{\"cached_tokens\":%d,\"cache_write_tokens\":0}", u->cached);
         jw_fmt(j, "output_tokens", "%d", u->made);
         jw_fmt(j, "output_tokens_details", "{\"reasoning_tokens\":%d}", u->thought);
         jw_fmt(j, "total_tokens", "%d", u->prompt + u->made);

@@ -55,6 +55,9 @@
 #define LLVMFuzzerTestOneInput replay_tok
 #include "fuzz_tok.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_wire
+#include "fuzz_wire.c"
+#undef LLVMFuzzerTestOneInput
 
 static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
@@ -62,8 +65,8 @@ static const struct {
 } replay_entries[] = {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"form", replay_form},
     {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"jinja", replay_jinja}, {"lines", replay_lines},
-    {"regex", replay_regex}, {"req", replay_req}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"table", replay_table},
-    {"tok", replay_tok},
+    {"regex", replay_regex}, {"req", replay_req}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
+    {"table", replay_table}, {"tok", replay_tok}, {"wire", replay_wire},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 
