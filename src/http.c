@@ -5,8 +5,12 @@
  * hosts, a line that ends with LF alone, folded fields, blanks before a colon, sizes of chunks with anything but digits.
  * Invariants: the result does not depend on how the bytes are cut; memory is bounded by HTTP_HEAD_MOST and in.max_body; after
  * HTTP_BAD the parser takes nothing more.
- * Public: http_init, http_drop, http_next, http_feed, http_value, http_query, http_reason, http_same, http_host_is_address.
- * Opens: http_request, http_in.req, http_in.body, http_in.max_body, http_in.stage, http_in.begun, http_in.status, http_in.why. */
+ *   Bodies of forms (multipart/form-data, RFC 7578) are read as strictly: nothing before the first part or after the last one, no
+ * part without a name.
+ * Public: http_init, http_drop, http_next, http_feed, http_value, http_query, http_reason, http_same, http_is_type,
+ * http_host_is_address, http_parts_begin, http_parts_next, http_part_drop.
+ * Opens: http_part, http_request, http_in.req, http_in.body, http_in.max_body, http_in.stage, http_in.begun, http_in.status,
+ * http_in.why. */
 
 enum {
     HTTP_LINE_MOST = 8 << 10,                         /* bytes of a request line */
@@ -14,6 +18,9 @@ enum {
     HTTP_FIELDS = 100,                                /* fields of a request */
     HTTP_CHUNK_LINE = 256,                            /* bytes of the line before a chunk, extensions included */
     HTTP_TRAILER_MOST = 8 << 10,                      /* bytes of the fields after the last chunk */
+    HTTP_BOUNDARY = 70,                               /* bytes of a boundary (RFC 2046) */
+    HTTP_PARTS = 64,                                  /* parts of a form */
+    HTTP_PART_HEAD = 8 << 10,                         /* bytes of the fields of a part */
 };
 
 typedef enum { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_METHODS } http_method;
@@ -155,6 +162,14 @@ static bool http_query(const http_request *h, const char *name, str *out) {
     return false;
 }
 
+/* Whether a Content-Type is of this media type, which is given in lower case, whatever its parameters. */
+static bool http_is_type(bytes value, const char *type) {
+    const uint8_t *end = value.n ? memchr(value.p, ';', value.n) : NULL;
+    bytes          one = bytes_slice(value, 0, end ? (size_t)(end - value.p) : value.n);
+    while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t')) one.n--;
+    return http_same(one, type);
+}
+
 /* Whether a host, with or without its port, is an address or a name of this machine's loopback: no name that a stranger's name
  * server could have led here. */
 static bool http_host_is_address(bytes host) {
@@ -285,19 +300,23 @@ static bool http__request_line(http_in *in, bytes line) {
     return http__target(in, target, http__place(&in->req, target).from);
 }
 
-/* Splits a line of the head. */
-static bool http__split(http_in *in, bytes line, bytes *name, bytes *value) {
+/* A part of a line without the blanks around it. */
+static bytes http__trim(bytes b) {
+    while (b.n && (b.p[0] == ' ' || b.p[0] == '\t')) b.p++, b.n--;
+    while (b.n && (b.p[b.n - 1] == ' ' || b.p[b.n - 1] == '\t')) b.n--;
+    return b;
+}
+
+/* Splits a line, which is not empty, into a field's name and value. NULL, or what is wrong with it. */
+static const char *http__split(bytes line, bytes *name, bytes *value) {
     const uint8_t *colon = memchr(line.p, ':', line.n);
-    if (line.p[0] == ' ' || line.p[0] == '\t') return http__bad(in, 400, "a field that goes on in the next line");
-    if (!colon) return http__bad(in, 400, "a field without a colon");
+    if (line.p[0] == ' ' || line.p[0] == '\t') return "a field that goes on in the next line";
+    if (!colon) return "a field without a colon";
     *name = (bytes){line.p, (size_t)(colon - line.p)};
-    if (name->n && (name->p[name->n - 1] == ' ' || name->p[name->n - 1] == '\t'))
-        return http__bad(in, 400, "a blank before the colon of a field");
-    if (!http__is_token(*name)) return http__bad(in, 400, "a name of a field that is no word");
-    *value = (bytes){colon + 1, line.n - name->n - 1};
-    while (value->n && (value->p[0] == ' ' || value->p[0] == '\t')) value->p++, value->n--;
-    while (value->n && (value->p[value->n - 1] == ' ' || value->p[value->n - 1] == '\t')) value->n--;
-    return true;
+    if (name->n && (name->p[name->n - 1] == ' ' || name->p[name->n - 1] == '\t')) return "a blank before the colon of a field";
+    if (!http__is_token(*name)) return "a name of a field that is no word";
+    *value = http__trim((bytes){colon + 1, line.n - name->n - 1});
+    return NULL;
 }
 
 /* Whether a list of words, which commas part, has this one. */
@@ -329,7 +348,8 @@ static bool http__field_line(http_in *in, bytes line) {
                                        "x-api-key", "expect", "origin"};
     http_request *h = &in->req;
     bytes         name, value;
-    if (!http__split(in, line, &name, &value)) return false;
+    const char   *why = http__split(line, &name, &value);
+    if (why) return http__bad(in, 400, "%s", why);
     if (h->n_fields == HTTP_FIELDS) return http__bad(in, 431, "more than %d fields", HTTP_FIELDS);
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
         if (http_same(name, once[i]) && http_value(h, once[i]).p) return http__bad(in, 400, "two fields %s", once[i]);
@@ -403,9 +423,10 @@ static bool http__size_line(http_in *in) {
 }
 
 static bool http__trailer_line(http_in *in) {
-    bytes      name, value;
-    const bool last = !in->line.n;
-    if (!last && !http__split(in, str_bytes(&in->line), &name, &value)) return false;
+    bytes       name, value;
+    const bool  last = !in->line.n;
+    const char *why = last ? NULL : http__split(str_bytes(&in->line), &name, &value);
+    if (why) return http__bad(in, 400, "%s", why);
     str_clear(&in->line);
     if (last) in->stage = HTTP_AT_END;
     return true;
@@ -449,4 +470,158 @@ static http_got http_feed(http_in *in, bytes b, size_t *taken) {
         if (in->stage == HTTP_AT_ERROR) return HTTP_BAD;
         if (*at == b.n && (line || in->left)) return HTTP_MORE;
     }
+}
+
+/* --- forms --- */
+
+typedef struct {
+    str   name;
+    str   file;                                       /* the name of a file, as the client has it */
+    bool  is_file;                                    /* it has one */
+    bytes body;
+} http_part;
+
+typedef struct {
+    bytes rest;                                       /* what follows the last boundary */
+    char  line[HTTP_BOUNDARY + 5];                    /* CR LF, two dashes, the boundary */
+    int   n;                                          /* parts */
+    bool  ended;
+} http_parts;
+
+/* Frees the names of a part. */
+static void http_part_drop(http_part *p) { str_drop_all(&p->name, &p->file); }
+
+/* Cuts a parameter, ; name=value or ; name="value", off *rest. False: none is left, or *why is set. Of a backslash before another
+ * character than a quote or a backslash both stay: browsers write such paths. */
+static bool http__param(bytes *rest, bytes *name, str *value, const char **why) {
+    bytes  b = http__trim(*rest);
+    size_t n = 0;
+    str_clear(value);
+    str_put(value, "");
+    if (!b.n) return false;
+    *why = "a field whose parameters are not written as ; name=value";
+    if (b.p[0] != ';') return false;
+    b = http__trim(bytes_slice(b, 1, b.n));
+    while (n < b.n && b.p[n] != '=') n++;
+    *name = bytes_slice(b, 0, n);
+    if (n == b.n || !http__is_token(*name)) return false;
+    b = bytes_slice(b, n + 1, b.n);
+    if (b.n && b.p[0] == '"') {
+        for (n = 1; n < b.n && b.p[n] != '"'; n++) {
+            n += b.p[n] == '\\' && n + 1 < b.n && (b.p[n + 1] == '"' || b.p[n + 1] == '\\');
+            str_add(value, &b.p[n], 1);
+        }
+        if (n++ >= b.n) return false;
+    } else {
+        for (n = 0; n < b.n && b.p[n] != ';' && b.p[n] != ' ' && b.p[n] != '\t';) n++;
+        if (!http__is_token(bytes_slice(b, 0, n))) return false;
+        str_cat(value, bytes_slice(b, 0, n));
+    }
+    *rest = bytes_slice(b, n, b.n);
+    *why = NULL;
+    return true;
+}
+
+/* The parameters of a field after its first word. */
+static bytes http__params(bytes value) {
+    const uint8_t *semicolon = value.n ? memchr(value.p, ';', value.n) : NULL;
+    return semicolon ? bytes_slice(value, (size_t)(semicolon - value.p), value.n) : (bytes){0};
+}
+
+/* Begins to read a form. type: the field Content-Type. False: *why says what is wrong. */
+static bool http_parts_begin(http_parts *f, bytes type, bytes body, const char **why) {
+    bytes rest = http__params(type), name;
+    str   value = {0}, boundary = {0};
+    *f = (http_parts){0};
+    *why = http_is_type(type, "multipart/form-data") ? NULL : "expected the type multipart/form-data";
+    while (!*why && http__param(&rest, &name, &value, why)) {
+        if (!http_same(name, "boundary")) continue;
+        if (boundary.n) *why = "two boundaries";
+        else str_cat(&boundary, str_bytes(&value));
+    }
+    bool ok = boundary.n && boundary.n <= HTTP_BOUNDARY && boundary.p[boundary.n - 1] != ' ';
+    for (size_t i = 0; ok && i < boundary.n; i++)
+        ok = isalnum((uint8_t)boundary.p[i]) || strchr("'()+_,-./:=? ", boundary.p[i]);
+    if (!*why && !ok) *why = "a form without a good boundary";
+    if (!*why) {
+        snprintf(f->line, sizeof f->line, "\r\n--%s", boundary.p);
+        const bytes first = bytes_of(f->line + 2);
+        if (bytes_begins(body, first)) f->rest = bytes_slice(body, first.n, body.n);
+        else *why = "a form that does not begin with its boundary";
+    }
+    str_drop_all(&value, &boundary);
+    return !*why;
+}
+
+/* The values of filename*=UTF-8\'\'NAME (RFC 8187), in which %41 stands for A. */
+static bool http__extended(const str *value, str *out) {
+    const bytes v = str_bytes(value);
+    return v.n >= 7 && http_same(bytes_slice(v, 0, 7), "utf-8\'\'") && http__unescape(bytes_slice(v, 7, v.n), false, out);
+}
+
+/* Reads the field Content-Disposition of a part. NULL, or what is wrong with it. */
+static const char *http__disposition(http_part *p, bytes value) {
+    bytes       rest = http__params(value), name;
+    str         text = {0}, extended = {0};
+    const char *why = http_is_type(value, "form-data") ? NULL : "a part that is no form-data";
+    bool        named = false;
+    while (!why && http__param(&rest, &name, &text, &why)) {
+        const bool is_name = http_same(name, "name"), is_file = http_same(name, "filename");
+        if ((is_name && named) || (is_file && p->is_file)) why = "a part with two names";
+        else if (is_name) named = true, str_set(&p->name, str_bytes(&text));
+        else if (is_file) p->is_file = true, str_set(&p->file, str_bytes(&text));
+        else if (http_same(name, "filename*") && (extended.n || !http__extended(&text, &extended))) why = "a bad name of a file";
+    }
+    if (extended.n) p->is_file = true, str_set(&p->file, str_bytes(&extended));
+    if (!why && (!named || !utf8_whole(str_bytes(&p->name)) || memchr(p->name.p, 0, p->name.n))) why = "a part without a name";
+    str_drop_all(&text, &extended);
+    return why;
+}
+
+/* Reads the fields of a part and moves *b behind them. NULL, or what is wrong. */
+static const char *http__part_head(http_part *p, bytes *b) {
+    bool disposed = false;
+    for (size_t used = 0;;) {
+        const size_t n = bytes_find(*b, 0, bytes_of("\r\n"));
+        bytes        name, value, line = bytes_slice(*b, 0, n == SIZE_MAX ? 0 : n);
+        if (n == SIZE_MAX || (used += n + 2) > HTTP_PART_HEAD) return "a part whose fields do not end";
+        *b = bytes_slice(*b, n + 2, b->n);
+        if (!n) return disposed ? NULL : "a part without a name";
+        for (size_t i = 0; i < line.n; i++)
+            if ((line.p[i] < 0x20 && line.p[i] != '\t') || line.p[i] == 0x7f) return "a control character in a field of a part";
+        const char *why = http__split(line, &name, &value);
+        if (why) return why;
+        if (http_same(name, "content-disposition")) {
+            if (disposed) return "a part with two names";
+            if ((why = http__disposition(p, value))) return why;
+            disposed = true;
+        }
+        if (http_same(name, "content-transfer-encoding") && !http_same(value, "binary") && !http_same(value, "8bit") &&
+            !http_same(value, "7bit"))
+            return "a part that is encoded";
+    }
+}
+
+/* The next part, whose body is a view into the form's; p is dropped by the caller. False: there is none, or *why says what is
+ * wrong. */
+static bool http_parts_next(http_parts *f, http_part *p, const char **why) {
+    const bytes line = bytes_of(f->line);
+    *p = (http_part){0};
+    *why = NULL;
+    if (f->ended) return false;
+    if (bytes_is(f->rest, "--") || bytes_is(f->rest, "--\r\n")) {
+        f->ended = true;
+        return false;
+    }
+    if (!bytes_begins(f->rest, bytes_of("\r\n"))) return *why = "a boundary within a line, or bytes after the last part", false;
+    if (f->n++ == HTTP_PARTS) return *why = "a form of too many parts", false;
+    bytes b = bytes_slice(f->rest, 2, f->rest.n);
+    if ((*why = http__part_head(p, &b))) return false;
+    /* The line before a boundary may be the one that ends the fields: then the body is empty. */
+    b = (bytes){b.p - 2, b.n + 2};
+    const size_t end = bytes_find(b, 0, line);
+    if (end == SIZE_MAX) return *why = "a part without an end", false;
+    p->body = end ? bytes_slice(b, 2, end) : bytes_slice(b, 2, 2);
+    f->rest = bytes_slice(b, end + line.n, b.n);
+    return true;
 }

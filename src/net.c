@@ -8,10 +8,10 @@
  * before the next one has its turn; a second request of a connection is read when the first answer has ended; a client that
  * closes its side before its answer is whole has gone. Bodies that are being read hold about NET_BODIES times
  * net_opts.max_body together, and the oldest goes on. System calls of the thread: poll, accept4, recv, send, shutdown, close,
- * read and write of an eventfd, open of /dev/null. None of them names an address.
+ * read and write of an eventfd, open of /dev/null, pread of files. None of them names an address.
  * Public: net_open, net_start, net_drain, net_close, net_port, net_name, net_is_local, net_busy, net_reply_data,
- * net_reply_set_data, net_reply_whole, net_reply_begin, net_reply_put, net_reply_end, net_reply_full, net_reply_gone,
- * net_reply_wake, net_reply_free.
+ * net_reply_set_data, net_reply_whole, net_reply_file, net_reply_begin, net_reply_put, net_reply_end, net_reply_full,
+ * net_reply_gone, net_reply_wake, net_reply_free.
  * Opens: net_handler, net_opts, net_refusal. */
 
 enum {
@@ -68,6 +68,8 @@ struct net_reply {
     pthread_mutex_t  lock;                            /* of out, begun, ended */
     str              out;                             /* bytes for the client, which the connection takes */
     bool             begun, ended;
+    int              file;                            /* whose bytes follow those of out; -1: none */
+    uint64_t         file_at, file_end;               /* those that are to be sent */
     bool             bare;                            /* an answer without a body: HEAD */
     bool             chunked;
     bool             old;                             /* HTTP/1.0 */
@@ -142,6 +144,7 @@ static void net__unref(net *n) {
 static void net__reply_unref(net_reply *r) {
     if (atomic_fetch_sub(&r->refs, 1) > 1) return;
     net *n = r->n;
+    if (r->file >= 0) close(r->file);
     pthread_mutex_destroy(&r->lock);
     str_drop(&r->out);
     mem_free(r);
@@ -235,6 +238,20 @@ static void net_reply_whole(net_reply *r, int status, const char *type, const ch
     net__unlock(r, before);
 }
 
+/* The whole answer, whose body is the first `size` bytes of a file. fd is closed with the reply. A file that is shorter ends the
+ * connection before the answer is whole. */
+static void net_reply_file(net_reply *r, int status, const char *type, const char *fields, int fd, uint64_t size) {
+    pthread_mutex_lock(&r->lock);
+    const size_t before = r->out.n;
+    ASSERT(!r->begun && r->file < 0);
+    net__head(r, status, type, fields, size);
+    r->file = fd;
+    r->file_end = r->bare ? 0 : size;
+    r->ended = true;
+    atomic_fetch_add(&r->waiting, (size_t)r->file_end);
+    net__unlock(r, before);
+}
+
 /* The head of an answer whose length is not known: it is chunked, and for HTTP/1.0 it ends with the connection. */
 static void net_reply_begin(net_reply *r, int status, const char *type, const char *fields) {
     pthread_mutex_lock(&r->lock);
@@ -274,6 +291,7 @@ static net_reply *net__reply_new(net *n, const http_request *h) {
     r->old = h && !h->minor;
     r->bare = h && h->method == HTTP_HEAD;
     pthread_mutex_init(&r->lock, NULL);
+    r->file = -1;
     atomic_store(&r->refs, 2);
     atomic_fetch_add(&n->refs, 1);
     return r;
@@ -281,15 +299,20 @@ static net_reply *net__reply_new(net *n, const http_request *h) {
 
 /* --- connections --- */
 
+/* Whether all of the answer is sent. The caller has its lock. */
+static bool net__is_sent(const net__conn *c) {
+    return c->r->ended && !c->r->out.n && c->r->file_at == c->r->file_end && c->sent == c->out.n;
+}
+
 /* Lets the reply go. */
 static void net__leave(net *n, net__conn *c) {
     net_reply *r = c->r;
     if (!r) return;
+    pthread_mutex_lock(&r->lock);
+    const bool whole = net__is_sent(c);
+    pthread_mutex_unlock(&r->lock);
     c->r = NULL;
     atomic_fetch_sub(&n->busy, 1);
-    pthread_mutex_lock(&r->lock);
-    const bool whole = r->ended && !r->out.n && c->sent == c->out.n;
-    pthread_mutex_unlock(&r->lock);
     if (!whole && !atomic_exchange(&r->gone, true) && !atomic_load(&r->freed) && n->h.gone) n->h.gone(n->ctx, r);
     atomic_store(&r->gone, true);
     net__reply_unref(r);
@@ -388,22 +411,38 @@ static void net__read(net *n, net__conn *c, double now) {
     if (c->stage == NET_READS) net__take(n, c, (bytes){n->buf, (size_t)got}, now);
 }
 
-/* Takes what the reply has. */
-static void net__fill(net__conn *c) {
+/* Takes the next bytes of the reply's file. False: they are not there. The caller has the lock. */
+static bool net__fill_file(net__conn *c, net_reply *r) {
+    const size_t  n = (size_t)min_u64(NET_WRITE, r->file_end - r->file_at);
+    ssize_t       got;
+    str_reserve(&c->out, n);
+    do got = pread(r->file, c->out.p, n, (off_t)r->file_at);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0) return false;
+    c->out.n = (size_t)got;
+    r->file_at += (uint64_t)got;
+    return true;
+}
+
+/* Takes what the reply has. False: its file is not what it was. */
+static bool net__fill(net__conn *c) {
     net_reply *r = c->r;
-    if (!r || c->sent < c->out.n) return;
+    bool       ok = true;
+    if (!r || c->sent < c->out.n) return true;
     str_drop(&c->out);
     c->sent = 0;
     pthread_mutex_lock(&r->lock);
     c->out = r->out;
     r->out = (str){0};
+    if (!c->out.n && r->file_at < r->file_end) ok = net__fill_file(c, r);
     pthread_mutex_unlock(&r->lock);
+    return ok;
 }
 
 /* Sends what the client takes, at most NET_WRITE bytes. */
 static void net__write(net *n, net__conn *c, double now) {
     for (size_t most = NET_WRITE; most && !c->dead;) {
-        net__fill(c);
+        if (!net__fill(c)) { net__die(n, c); return; }
         if (c->sent == c->out.n) { c->moved = now; return; }
         const ssize_t got = send(c->fd, c->out.p + c->sent, min_size(c->out.n - c->sent, most), MSG_NOSIGNAL);
         if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -451,9 +490,9 @@ static void net__answered(net *n, net__conn *c, double now) {
 /* What there is to do for an answer beside reading and writing. */
 static void net__answer(net *n, net__conn *c, double now) {
     net_reply *r = c->r;
-    bool       begun, ended, empty;
+    bool       begun, ended, sent;
     pthread_mutex_lock(&r->lock);
-    begun = r->begun, ended = r->ended, empty = !r->out.n;
+    begun = r->begun, ended = r->ended, sent = net__is_sent(c);
     pthread_mutex_unlock(&r->lock);
     if (!ended && atomic_load(&r->freed)) {           /* the handler has let it go */
         if (begun) { net__die(n, c); return; }
@@ -463,7 +502,7 @@ static void net__answer(net *n, net__conn *c, double now) {
         str_drop(&body);
         return;
     }
-    if (ended && empty && c->sent == c->out.n) net__answered(n, c, now);
+    if (sent) net__answered(n, c, now);
 }
 
 /* Whether there is something to send. */

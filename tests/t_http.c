@@ -21,7 +21,9 @@ static void th_read(str *s, bytes b, size_t step, uint64_t max_body) {
         const http_request *h = &in.req;
         str_fmt(s, "%s %s", th_method[h->method], h->path.p);
         if (h->query.p) str_fmt(s, "?%.*s", (int)h->query.n, (const char *)h->query.p);
-        str_fmt(s, " %.*s%s%s", (int)h->host.n, h->host.p ? (const char *)h->host.p : "", h->keep ? " keep" : "", h->expects ? " expects" : "");
+        str_put(s, " ");
+        str_cat(s, h->host);
+        str_fmt(s, "%s%s", h->keep ? " keep" : "", h->expects ? " expects" : "");
         if (in.body.n) str_fmt(s, "|%s", in.body.p);
         str_put(s, "; ");
         http_next(&in);
@@ -48,7 +50,8 @@ static const th_row th_rows[] = {
     {"\r\nDELETE /v1/files/a HTTP/1.1\r\n" H "\r\n", "DELETE /v1/files/a a keep; ", 0},
     {"OPTIONS * HTTP/1.1\r\n" H "\r\n", "OPTIONS * a keep; ", 0},
     {"PUT / HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\nPATCH / HTTP/1.1\r\n" H "\r\n", "PUT / a keep; PATCH / a keep; ", 0},
-    {"POST /a HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabcGET /b HTTP/1.1\r\n" H "\r\n", "POST /a a keep|abc; GET /b a keep; ", 0},
+    {"POST /a HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabcGET /b HTTP/1.1\r\n" H "\r\n",
+     "POST /a a keep|abc; GET /b a keep; ", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 003\r\n\r\nabc", "POST / a keep|abc; ", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nab", "more", 0},
     {"GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET /  keep; ", 0},
@@ -94,7 +97,8 @@ static const th_row th_rows[] = {
     /* two readings of one body */
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
      "400 a Content-Length beside a Transfer-Encoding", 0},
-    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", "400 a Content-Length beside a Transfer-Encoding", 0},
+    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+     "400 a Content-Length beside a Transfer-Encoding", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3\r\nContent-Length: 3\r\n\r\n", "400 two fields content-length", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 3, 3\r\n\r\n", "400 a Content-Length that is no number", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: +3\r\n\r\n", "400 a Content-Length that is no number", 0},
@@ -105,7 +109,8 @@ static const th_row th_rows[] = {
     {"POST / HTTP/1.1\r\n" H "Content-Length: 101\r\n\r\n", "413 a body of more than 100 bytes", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 18446744073709551617\r\n\r\n", "413 a body of more than 100 bytes", 0},
     {"POST / HTTP/1.1\r\n" H "Content-Length: 99999999999999999999999\r\n\r\n", "413 a body of more than 100 bytes", 0},
-    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "400 two fields transfer-encoding", 0},
+    {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+     "400 two fields transfer-encoding", 0},
     {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: gzip, chunked\r\n\r\n", "501 a Transfer-Encoding other than chunked", 0},
     {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked, identity\r\n\r\n", "501 a Transfer-Encoding other than chunked", 0},
     {"POST / HTTP/1.1\r\n" H "Transfer-Encoding: xchunked\r\n\r\n", "501 a Transfer-Encoding other than chunked", 0},
@@ -120,7 +125,8 @@ static const th_row th_rows[] = {
     {"GET http://a/p?q HTTP/1.1\r\n" H "\r\n", "GET /p?q a keep; ", 0},
     {"GET HTTP://A:80?q HTTP/1.1\r\nHost: a:80\r\n\r\n", "GET /?q A:80 keep; ", 0},
     {"GET http://a HTTP/1.0\r\n\r\n", "GET / a; ", 0},
-    {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", "400 two hosts: one in the target of the request, another one in the field Host", 0},
+    {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n",
+     "400 two hosts: one in the target of the request, another one in the field Host", 0},
     {"GET http://a/ HTTP/1.1\r\n\r\n", "400 no field Host", 0},
     {"GET http:///x HTTP/1.1\r\n" H "\r\n", "400 no host in the target of the request", 0},
     {"GET http://u@a/x HTTP/1.1\r\n" H "\r\n", "400 no host in the target of the request", 0},
@@ -185,7 +191,8 @@ static void t_http_rows(void) {
             str s = {0};
             str_put(&s, "");
             th_read(&s, b, steps[k], 100);
-            CHECKF(!strcmp(s.p, r->want), "row %zu (%.40s), pieces of %zu: \"%s\", expected \"%s\"", i, r->text, steps[k], s.p, r->want);
+            CHECKF(!strcmp(s.p, r->want), "row %zu (%.40s), pieces of %zu: \"%s\", expected \"%s\"", i, r->text, steps[k], s.p,
+                   r->want);
             str_drop(&s);
         }
     }
@@ -267,7 +274,8 @@ static void t_http_fields(void) {
 }
 
 static void t_http_hosts(void) {
-    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1:8080", "10.1.2.3:1", "[::1]", "[::1]:8080", "localhost", "LocalHost:8080"};
+    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1:8080", "10.1.2.3:1", "[::1]", "[::1]:8080", "localhost",
+                                            "LocalHost:8080"};
     static const char *const names[] = {"", "example.org", "localhost.example.org", "127.0.0.1.example.org:80", "::1", "[::1",
                                         "1.2.3", "[127.0.0.1]", "[]", "127.0.0.1:80:80", "localhost.", ":80"};
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
@@ -275,10 +283,106 @@ static void t_http_hosts(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) CHECKF(!http_host_is_address(bytes_of(names[i])), "%s", names[i]);
 }
 
+/* --- forms --- */
+
+typedef struct {
+    const char *type, *body, *want;
+} th_form;
+
+#define TYPE "multipart/form-data; boundary=b"
+#define NAMED(name) "Content-Disposition: form-data; name=\"" name "\"\r\n"
+
+static const th_form th_forms[] = {
+    {TYPE, "--b\r\n" NAMED("purpose") "\r\nbatch\r\n--b\r\n"
+           "Content-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\nContent-Type: text/plain\r\n"
+           "\r\n{}\r\n\r\n--b--\r\n",
+     "purpose=batch file(a.jsonl)={}<0d><0a> ."},
+    {"Multipart/Form-Data ; charset=x; BOUNDARY=\"b'()+_,-./:=? 1\"",
+     "--b'()+_,-./:=? 1\r\n" NAMED("n") "\r\n\r\n--b'()+_,-./:=? 1--", "n= ."},
+    {TYPE, "--b\r\n" NAMED("n") "\r\n--b--", "n= ."},
+    {TYPE, "--b--\r\n", "."},
+    {TYPE, "--b\r\ncontent-disposition:form-data;name=n;filename*=utf-8''%c3%a4%2f;filename=x\r\n\r\nx--b-\r\n-b\r\n--b--",
+     "n(\xc3\xa4/)=x--b-<0d><0a>-b ."},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=\"a\\\"b\\\\c\\d\"; filename=\"\"\r\n\r\nx\r\n--b--", "a\"b\\c\\d()=x ."},
+    {TYPE, "", "a form that does not begin with its boundary"},
+    {TYPE, "x\r\n--b--", "a form that does not begin with its boundary"},
+    {TYPE, "--b", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b--x", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b \r\n", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b\n" NAMED("n") "\r\n\r\n--b--", "a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b\r\n" NAMED("n") "\r\nx\r\n--bc\r\n--b--", "n=x a boundary within a line, or bytes after the last part"},
+    {TYPE, "--b\r\n" NAMED("n") "\r\nx", "a part without an end"},
+    {TYPE, "--b\r\n" NAMED("n") "\r\nx--b--", "a part without an end"},
+    {TYPE, "--b\r\n" NAMED("n"), "a part whose fields do not end"},
+    {TYPE, "--b\r\n\r\nx\r\n--b--", "a part without a name"},
+    {TYPE, "--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", "a part without a name"},
+    {TYPE, "--b\r\nContent-Disposition: attachment; name=n\r\n\r\nx\r\n--b--", "a part that is no form-data"},
+    {TYPE, "--b\r\n" NAMED("n") NAMED("m") "\r\nx\r\n--b--", "a part with two names"},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=n; name=m\r\n\r\nx\r\n--b--", "a part with two names"},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=\"n\r\n\r\nx\r\n--b--",
+     "a field whose parameters are not written as ; name=value"},
+    {TYPE, "--b\r\nContent-Disposition: form-data, name=n\r\n\r\nx\r\n--b--", "a part that is no form-data"},
+    {TYPE, "--b\r\n" NAMED("n") "X : y\r\n\r\nx\r\n--b--", "a blank before the colon of a field"},
+    {TYPE, "--b\r\n" NAMED("n") " y\r\n\r\nx\r\n--b--", "a field that goes on in the next line"},
+    {TYPE, "--b\r\n" NAMED("n\n") "\r\nx\r\n--b--", "a control character in a field of a part"},
+    {TYPE, "--b\r\n" NAMED("\xff") "\r\nx\r\n--b--", "a part without a name"},
+    {TYPE, "--b\r\n" NAMED("n") "Content-Transfer-Encoding: base64\r\n\r\nx\r\n--b--", "a part that is encoded"},
+    {TYPE, "--b\r\nContent-Disposition: form-data; name=n; filename*=latin1''x\r\n\r\nx\r\n--b--", "a bad name of a file"},
+    {"multipart/form-data", "--\r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=\"\"", "--\r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=\"b \"", "--b \r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=\"b\\\"\"", "--b\"\r\n", "a form without a good boundary"},
+    {"multipart/form-data; boundary=b; boundary=c", "--b--", "two boundaries"},
+    {"multipart/form-data; boundary", "--b--", "a field whose parameters are not written as ; name=value"},
+    {"multipart/mixed; boundary=b", "--b--", "expected the type multipart/form-data"},
+    {"", "", "expected the type multipart/form-data"},
+};
+
+static void th_read_form(str *s, bytes type, bytes body) {
+    http_parts  f;
+    http_part   p;
+    const char *why;
+    bool        ok = http_parts_begin(&f, type, body, &why);
+    while (ok && (ok = http_parts_next(&f, &p, &why))) {
+        str_cat(s, str_bytes(&p.name));
+        if (p.is_file) str_fmt(s, "(%s)", p.file.p);
+        str_put(s, "=");
+        for (size_t i = 0; i < p.body.n; i++) str_fmt(s, p.body.p[i] < 0x20 ? "<%02x>" : "%c", p.body.p[i]);
+        str_put(s, " ");
+        http_part_drop(&p);
+    }
+    if (f.n) http_part_drop(&p);
+    str_put(s, why ? why : ".");
+}
+
+static void t_http_forms(void) {
+    for (size_t i = 0; i < sizeof th_forms / sizeof *th_forms; i++) {
+        str s = {0};
+        th_read_form(&s, bytes_of(th_forms[i].type), bytes_of(th_forms[i].body));
+        CHECKF(!strcmp(s.p, th_forms[i].want), "row %zu: \"%s\", expected \"%s\"", i, s.p, th_forms[i].want);
+        str_drop(&s);
+    }
+    for (int over = 0; over < 2; over++) {            /* limits */
+        str s = {0}, got = {0};
+        for (int i = 0; i < HTTP_PARTS + over; i++) str_put(&s, "--b\r\n" NAMED("") "\r\n\r\n");
+        str_put(&s, "--b--");
+        th_read_form(&got, bytes_of(TYPE), str_bytes(&s));
+        CHECK(strstr(got.p, over ? "a form of too many parts" : ".") != NULL);
+        str_clear(&s);
+        str_put(&s, "multipart/form-data; boundary=");
+        th_repeat(&s, "b", HTTP_BOUNDARY + over);
+        str_clear(&got);
+        th_read_form(&got, str_bytes(&s), (bytes){0});
+        EQ_STR(got.p, over ? "a form without a good boundary" : "a form that does not begin with its boundary");
+        str_drop_all(&s, &got);
+    }
+}
+
 static const t_case t_http_cases[] = {
     {"http rows", "requests, and every way to be none, with the status, however the bytes are cut", t_http_rows},
     {"http limits", "lines, heads, fields, bodies, chunks: the largest is taken, one more byte is not", t_http_limits},
     {"http fields", "values of fields and of the query", t_http_fields},
+    {"http forms", "bodies of forms: parts, and every way to be wrong", t_http_forms},
     {"http hosts", "addresses and localhost, and names that a stranger's server may have led here", t_http_hosts},
 };
 static const t_suite t_http_suite = SUITE(t_http_cases);

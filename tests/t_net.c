@@ -77,7 +77,8 @@ static void nt_error(void *ctx, const http_request *h, int status, const char *m
 
 static const net_handler nt_handler = {nt_head, nt_request_come, nt_pull, nt_tick, nt_gone, nt_error};
 
-static const net_opts nt_opts = {.where = "127.0.0.1:0", .connections = 32, .max_body = 4000, .header_s = 60, .idle_s = 60, .stall_s = 60};
+static const net_opts nt_opts = {
+    .where = "127.0.0.1:0", .connections = 32, .max_body = 4000, .header_s = 60, .idle_s = 60, .stall_s = 60};
 
 /* False: there are no sockets here. */
 static bool nt_open(nt_server *s, net_opts o) {
@@ -95,8 +96,13 @@ static void nt_close(nt_server *s) {
         if (s->q[i].r) net_reply_free(s->q[i].r);
 }
 
+static struct sockaddr_in nt_address(const nt_server *s) {
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)net_port(s->n)),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
 static int nt_connect(const nt_server *s) {
-    const struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)net_port(s->n)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in a = nt_address(s);
     const struct timeval     most = {.tv_sec = 20};
     const int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
@@ -107,6 +113,7 @@ static int nt_connect(const nt_server *s) {
 static void nt_send(int fd, const char *text) {
     for (size_t n = strlen(text), at = 0; at < n;) {
         const ssize_t got = send(fd, text + at, n - at, MSG_NOSIGNAL);
+        if (got < 0 && errno == EINTR) continue;
         if (got < 0) return;
         at += (size_t)got;
     }
@@ -117,8 +124,9 @@ static void nt_read(int fd, str *s, size_t most) {
     char buf[65536];
     str_put(s, "");
     for (ssize_t got = 1; got > 0 && s->n < most;) {
-        got = recv(fd, buf, min_size(sizeof buf, most - s->n), 0);
-        if (got < 0) str_put(s, " (timeout)");
+        do got = recv(fd, buf, min_size(sizeof buf, most - s->n), 0);
+        while (got < 0 && errno == EINTR);
+        if (got < 0) str_fmt(s, " (%s)", strerror(errno));
         if (got > 0) str_add(s, buf, (size_t)got);
     }
 }
@@ -158,7 +166,8 @@ static void nt_nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NUL
     static nt_server s;                                                                \
     if (!nt_open(&s, opts)) SKIP("no sockets here")
 
-#define H "Host: a\r\n"
+#define H    "Host: a\r\n"
+#define JSON "Content-Type: application/json\r\n"
 
 /* --- requests and answers --- */
 
@@ -196,7 +205,8 @@ static void t_net_answers(void) {
 static void t_net_pipeline(void) {
     NT_SERVER(s, nt_opts);
     int fd = nt_connect(&s);
-    nt_send(fd, "GET /a HTTP/1.1\r\n" H "\r\nPOST /b HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\nxGET /echo HTTP/1.1\r\n" H "\r\nG");
+    nt_send(fd, "GET /a HTTP/1.1\r\n" H "\r\nPOST /b HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\nx"
+                "GET /echo HTTP/1.1\r\n" H "\r\nG");
     NT_SOON(atomic_load(&s.n_q) == 1);
     for (int i = 0; i < 20; i++) nt_nap();
     EQ_INT(atomic_load(&s.n_q), 1);
@@ -221,24 +231,24 @@ static void t_net_refused(void) {
     NT_SERVER(s, nt_opts);
     int fd = nt_connect(&s);
     nt_send(fd, "GET /refused HTTP/1.1\r\n" H "\r\nGET /echo HTTP/1.1\r\n" H "\r\n");
-    NT_EXPECT(fd, "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 4\r\nWWW-Authenticate: Bearer\r\n\r\nwho?"
+    NT_EXPECT(fd, "HTTP/1.1 401 Unauthorized\r\n" JSON "Content-Length: 4\r\nWWW-Authenticate: Bearer\r\n\r\nwho?"
                   "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     nt_send(fd, "POST /refused HTTP/1.1\r\n" H "Content-Length: 9\r\n\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 4\r\nConnection: close\r\n"
+    NT_EXPECT(fd, "*HTTP/1.1 401 Unauthorized\r\n" JSON "Content-Length: 4\r\nConnection: close\r\n"
                   "WWW-Authenticate: Bearer\r\n\r\nwho?");
     close(fd);
     fd = nt_connect(&s);
     nt_send(fd, "POST /a HTTP/1.1\r\n" H "Content-Length: 4001\r\n\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 413 Content Too Large\r\nContent-Type: application/json\r\nContent-Length: 37\r\nConnection: close\r\n\r\n"
+    NT_EXPECT(fd, "*HTTP/1.1 413 Content Too Large\r\n" JSON "Content-Length: 37\r\nConnection: close\r\n\r\n"
                   "/a 413 a body of more than 4000 bytes");
     close(fd);
     fd = nt_connect(&s);
     nt_send(fd, "GET / HTTP/1.1\r\n\r\nGET /echo HTTP/1.1\r\n" H "\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 19\r\nConnection: close\r\n\r\n/ 400 no field Host");
+    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\n" JSON "Content-Length: 19\r\nConnection: close\r\n\r\n/ 400 no field Host");
     close(fd);
     fd = nt_connect(&s);
     nt_send(fd, "hello\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 65\r\nConnection: close\r\n\r\n"
+    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\n" JSON "Content-Length: 65\r\nConnection: close\r\n\r\n"
                   "- 400 the first line is no request, expected METHOD PATH HTTP/1.1");
     close(fd);
     EQ_INT(atomic_load(&s.n_q), 1);
@@ -255,7 +265,7 @@ static void t_net_expects(void) {
     nt_send(fd, "POST /echo HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\nhi");     /* it did not wait */
     NT_EXPECT(fd, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi");
     nt_send(fd, "POST /refused HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 4\r\nConnection: close\r\n"
+    NT_EXPECT(fd, "*HTTP/1.1 401 Unauthorized\r\n" JSON "Content-Length: 4\r\nConnection: close\r\n"
                   "WWW-Authenticate: Bearer\r\n\r\nwho?");
     close(fd);
     nt_close(&s);
@@ -309,6 +319,40 @@ static void t_net_slow(void) {
     nt_close(&s);
 }
 
+/* Files are sent whole, however long; an answer whose file became shorter ends the connection. */
+static void t_net_file(void) {
+    enum { SIZE = 3000000 };
+    static const struct { const char *method; size_t size; bool cut; } rows[] = {
+        {"GET", SIZE, false}, {"GET", 5, false}, {"GET", 0, false}, {"HEAD", SIZE, false}, {"GET", SIZE, true}};
+    char *text = mem_new(SIZE, 1);
+    for (size_t i = 0; i < SIZE; i++) text[i] = (char)('a' + i / 10 % 26);
+    NT_SERVER(s, nt_opts);
+    for (int i = 0; i < 5; i++) {
+        const int    file = memfd_create("FILE", MFD_CLOEXEC), fd = nt_connect(&s);
+        const size_t body = !strcmp(rows[i].method, "HEAD") ? 0 : rows[i].cut ? 1000 : rows[i].size;
+        str          got = {0}, want = {0};
+        if (file < 0 || pwrite(file, text, SIZE, 0) != SIZE || (rows[i].cut && ftruncate(file, 1000))) abort();
+        str_fmt(&want, "%s /a HTTP/1.1\r\n" H "Connection: close\r\n\r\n", rows[i].method);
+        nt_send(fd, want.p);
+        NT_SOON(atomic_load(&s.n_q) == i + 1);
+        net_reply_file(s.q[i].r, 200, "text/plain", NULL, file, rows[i].size);
+        nt_read(fd, &got, SIZE_MAX);
+        nt_undate(&got);
+        str_clear(&want);
+        str_fmt(&want, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                rows[i].size);
+        str_add(&want, text, body);
+        CHECKF(got.n == want.n && !memcmp(got.p, want.p, got.n), "%s of %zu: %zu bytes, expected %zu", rows[i].method,
+               rows[i].size, got.n, want.n);
+        close(fd);
+        NT_SOON(!net_busy(s.n));
+        EQ_INT(atomic_load(&s.q[i].gone), rows[i].cut);
+        str_drop_all(&got, &want);
+    }
+    nt_close(&s);
+    mem_free(text);
+}
+
 /* A client that goes, or closes its side, while it waits for its answer, or that takes nothing for stall_s. */
 static void t_net_gone(void) {
     net_opts o = nt_opts;
@@ -321,10 +365,8 @@ static void t_net_gone(void) {
         nt_request *q = &s.q[kind];
         CHECK(!net_reply_gone(q->r));
         if (kind > 1) net_reply_begin(q->r, 200, NULL, NULL);
-        if (kind == 2) {                              /* and it is not read */
-            q->want = 50000000;
-            net_reply_wake(q->r);
-        }
+        q->want = kind == 2 ? 50000000 : 0;           /* and it is not read */
+        if (kind == 2) net_reply_wake(q->r);
         if (kind == 1) shutdown(fd, SHUT_WR);
         if (kind == 0 || kind == 3) close(fd);
         NT_SOON(net_reply_gone(q->r));
@@ -346,7 +388,7 @@ static void t_net_freed(void) {
     NT_SOON(atomic_load(&s.n_q) == 1);
     net_reply_free(s.q[0].r);
     s.q[0].r = NULL;
-    NT_EXPECT(fd, "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n/a 500 no answer");
+    NT_EXPECT(fd, "HTTP/1.1 500 Internal Server Error\r\n" JSON "Content-Length: 16\r\n\r\n/a 500 no answer");
     nt_send(fd, "GET /a HTTP/1.1\r\n" H "\r\n");
     NT_SOON(atomic_load(&s.n_q) == 2);
     net_reply_begin(s.q[1].r, 200, NULL, NULL);
@@ -375,9 +417,9 @@ static void t_net_late(void) {
     nt_send(fd[2], "POST /a HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\nx");
     nt_send(fd[3], "GET /echo HTTP/1.1\r\n" H "\r\n");
     NT_EXPECT(fd[0], "*");                            /* it sent nothing */
-    NT_EXPECT(fd[1], "*HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nContent-Length: 44\r\nConnection: close\r\n\r\n"
+    NT_EXPECT(fd[1], "*HTTP/1.1 408 Request Timeout\r\n" JSON "Content-Length: 44\r\nConnection: close\r\n\r\n"
                      "/a 408 the head of the request took too long");
-    NT_EXPECT(fd[2], "*HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nContent-Length: 44\r\nConnection: close\r\n\r\n"
+    NT_EXPECT(fd[2], "*HTTP/1.1 408 Request Timeout\r\n" JSON "Content-Length: 44\r\nConnection: close\r\n\r\n"
                      "/a 408 the body of the request took too long");
     NT_EXPECT(fd[3], "*HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     for (int i = 0; i < 4; i++) close(fd[i]);
@@ -413,7 +455,7 @@ static void t_net_descriptors(void) {
     struct rlimit was, few;
     NT_SERVER(s, nt_opts);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), above = dup(fd);
-    const struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)net_port(s.n)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in a = nt_address(&s);
     getrlimit(RLIMIT_NOFILE, &was);
     few = (struct rlimit){.rlim_cur = (rlim_t)above, .rlim_max = was.rlim_max};
     close(above);
@@ -526,8 +568,8 @@ static void t_net_where(void) {
         {"0", "http://127.0.0.1:", true}, {"localhost:0", "http://127.0.0.1:", true}, {"127.0.0.2:0", "http://127.0.0.2:", true},
         {"0.0.0.0:0", "http://0.0.0.0:", false}, {"[::1]:0", "http://[::1]:", true}, {"[::]:0", "http://[::]:", false},
     };
-    static const char *const bad[] = {"x", "65536", "-1", "1x", ":80", "example.org:80", "[::1:80", "::1:80", "[]:80", "[127.0.0.1]:80", "1.2.3:80",
-                                      "127.0.0.1:", "127.0.0.1", "unix:", "127.0.0.1:123456"};
+    static const char *const bad[] = {"x", "65536", "-1", "1x", ":80", "example.org:80", "[::1:80", "::1:80", "[]:80",
+                                      "[127.0.0.1]:80", "1.2.3:80", "127.0.0.1:", "127.0.0.1", "unix:", "127.0.0.1:123456"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         net_opts o = nt_opts;
         err_t    e = {0};
@@ -580,7 +622,8 @@ static void t_net_path(void) {
         nt_close(&s);
     }
     const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    CHECK(file >= 0 && !net_open(&o, &nt_handler, NULL, &e) && strstr(e.text, "is no socket") && !lstat(path, &st) && S_ISREG(st.st_mode));
+    CHECK(file >= 0 && !net_open(&o, &nt_handler, NULL, &e) && strstr(e.text, "is no socket"));
+    CHECK(!lstat(path, &st) && S_ISREG(st.st_mode));
     close(file);
     unlink(path);
     rmdir(dir);
@@ -592,6 +635,7 @@ static const t_case t_net_cases[] = {
     {"net refused", "what the handler or the syntax refuses is answered, and what follows it is not read", t_net_refused},
     {"net expects", "100 before the body that waits for it", t_net_expects},
     {"net slow", "a reader that takes nothing has a bounded part of its stream waiting, and then all of it", t_net_slow},
+    {"net file", "files as bodies, and one that became shorter", t_net_file},
     {"net gone", "clients that leave, close their side or take nothing are seen once", t_net_gone},
     {"net freed", "a reply that is let go is an answer 500, or ends the connection", t_net_freed},
     {"net late", "heads, bodies and idle connections have their time", t_net_late},
