@@ -791,6 +791,20 @@ static bool serve__flag(bytes body, const char *name, bool otherwise) {
     return v.n ? bytes_is(v, "true") : otherwise;
 }
 
+/* A token with its text, or with its bytes where they are not UTF-8. */
+static void serve__put_piece(const tok_vocab *v, int32_t id, jw *w) {
+    const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+    jw_open(w, NULL, '{');
+    jw_fmt(w, "id", "%d", id);
+    if (utf8_whole(text)) jw_text(w, "piece", text);
+    else {
+        jw_open(w, "piece", '[');
+        for (size_t i = 0; i < text.n; i++) jw_fmt(w, NULL, "%d", text.p[i]);
+        jw_close(w, ']');
+    }
+    jw_close(w, '}');
+}
+
 /* {"content":TEXT,"add_special":false,"parse_special":true,"with_pieces":false} to {"tokens":[...]} */
 static bool serve__tokenize(serve_req *q, err_t *e) {
     const tok_vocab *v = q->s->eng->v;
@@ -808,7 +822,7 @@ static bool serve__tokenize(serve_req *q, err_t *e) {
     jw_open(&w, NULL, '{');
     jw_open(&w, "tokens", '[');
     for (size_t i = 0; ok && i < ids.n; i++) {
-        if (pieces) jw_open(&w, NULL, '{'), tok_json(v, ids.id[i], &w), jw_close(&w, '}');
+        if (pieces) serve__put_piece(v, ids.id[i], &w);
         else jw_fmt(&w, NULL, "%d", ids.id[i]);
     }
     jw_close(&w, ']');
