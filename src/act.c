@@ -217,6 +217,7 @@ static const struct act_file {
     {AT(hold.schema_file),   false, ON_ALL,         0,                         "schema"},
     {AT(system_file),        false, ON_ALL,         0,                         "system message"},
     {AT(serve.key_file),     false, ON_SERVE,       0,                         "key"},
+    {AT(serve.files),        false, 0,              ON_SERVE,                  NULL},
     {AT(what),               false, ON(DIVERGENCE), ON(LOGITS) | ON(IMATRIX),  "base"},
     {AT(output),             false, 0,              ON_ALL,                    NULL},
     {AT(plot),               false, 0,              ON_BENCH | ON(QUALITY),    NULL},
@@ -1482,34 +1483,40 @@ static engine_plan act__serve_plan(const act_job *r, bool answers, int n_seqs, c
     return answers ? act__with_head(r, p, &o) : p;
 }
 
-/* What the answers depend on beside the seed, as one word. */
-static void act__serve_print(const act_job *r, const engine *en, str *out) {
-    str settings = {0};
-    act__settings(r, en, "", en->n_ctx, NULL, &settings);
-    const uint64_t h = bytes_hash(0, str_bytes(&settings));
-    str_fmt(out, "llmrun-%016llx-%08x", (unsigned long long)gguf_fingerprint(r->g), (unsigned)(h ^ h >> 32));
-    str_drop(&settings);
+/* What the answers depend on beside the seed: as lines, and as one word. */
+static void act__serve_settings(const act_job *r, const engine *en, str *settings, str *print) {
+    str   all = {0};
+    bytes rest, one;
+    act__settings(r, en, "", en->n_ctx, NULL, &all);
+    rest = str_bytes(&all);
+    while (bytes_cut_line(&rest, &one))
+        if (!bytes_begins(one, bytes_of("seed="))) str_cat(settings, one), str_put(settings, "\n");
+    const uint64_t h = bytes_hash(0, str_bytes(settings));
+    str_fmt(print, "llmrun-%016llx-%08x", (unsigned long long)gguf_fingerprint(r->g), (unsigned)(h ^ h >> 32));
+    str_drop(&all);
 }
 
 /* Serves with an engine that is open. */
 static bool act__serve_with(act_job *r, engine *en, spec *guesser, bool answers, int n_seqs, err_t *e) {
     const config *c = r->c;
     samp_breakers breakers = {0};
-    str           print = {0};
+    str           settings = {0}, print = {0};
     embed_opts    embeds;
     err_t         no_chat = {0};
     if (!act__embed_opts(c, en, &embeds, e)) return false;
-    r->chat = chat_open(r->g, r->vocab, &c->chat, act__asks_chat(c) ? e : &no_chat);
-    act__serve_print(r, en, &print);
+    r->chat = chat_open(r->g, r->vocab, &c->chat, act__asks_chat(c) || c->chat.template_file ? e : &no_chat);
+    if (e->code) return false;
+    act__serve_settings(r, en, &settings, &print);
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     const serve_job job = {.env = {.eng = en, .chat = r->chat, .no_chat = &no_chat, .holds = r->holds, .embed = &embeds,
                                    .special = c->special != 0, .bos = c->bos},
                            .gen = &c->gen, .samp = &so, .hold = &r->hold, .seed = c->seed, .fingerprint = print.p,
+                           .settings = str_bytes(&settings),
                            .model_name = c->serve.alias ? c->serve.alias : str_base_name(r->g->path), .n_parallel = n_seqs,
                            .answers = answers, .ranks = embeds.pooling == POOLING_RANK};
     const bool ok = !e->code && serve_run(r->server, en, guesser, &job, e);
     samp_breakers_drop(&breakers);
-    str_drop(&print);
+    str_drop_all(&settings, &print);
     return ok;
 }
 

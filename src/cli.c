@@ -177,7 +177,8 @@ static const struct {
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFTER, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, BESIDE_FILES,
+    N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -201,6 +202,7 @@ static const struct {
     [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)}, /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
     [BESIDE_RESUME] = {"--resume", ON_LINES},
+    [BESIDE_FILES] = {"--files", ON_SERVE},
     [BESIDE_PROMPTS] = {"--prompt-template", ON_LINES},
 };
 
@@ -656,6 +658,10 @@ static const cli_opt cli_opts[] = {
      .help = "end an answer whose reader takes nothing for so long"},
     {"--drain",                         "SECONDS",    OPT_FLT,  AT(serve.drain),     0, 1e6, GROUP_SERVE, ON_SERVE,
      .help = "after a signal, let running answers end for so long"},
+    {"--files",                         "DIR",        OPT_STR,  AT(serve.files),     0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "keep files and batches of /v1/files and /v1/batches in DIR; a batch goes on where it was after a restart"},
+    {"--files-max",                     "SIZE",       OPT_SIZE, AT(serve.files_max), 1, 0x1p50, GROUP_SERVE, ON_SERVE,
+     .help = "most bytes of all files of --files", .beside = BESIDE_FILES},
     {"--connections",                   "N",          OPT_INT,  AT(serve.connections), 1, 65536, GROUP_SERVE, ON_SERVE,
      .help = "most connections at a time"},
 

@@ -51,6 +51,7 @@ typedef struct {
     int64_t               seed;                       /* of requests that have none; -1: each draws one */
     const char           *model_name;
     const char           *fingerprint;
+    bytes                 settings;                   /* without the seed, as files of results have them */
     int                   n_parallel;                 /* sequences in flight */
     bool                  answers;                    /* the model makes texts */
     bool                  ranks;                      /* it scores pairs of texts */
@@ -59,8 +60,8 @@ typedef struct {
 /* --- endpoints --- */
 
 typedef enum {
-    SERVE_PAGE, SERVE_HEALTH, SERVE_MODELS, SERVE_METRICS,           /* answered at once */
-    SERVE_TOKENIZE, SERVE_DETOKENIZE, SERVE_TEMPLATE, SERVE_COUNT,   /* by the helper */
+    SERVE_HEALTH, SERVE_MODELS, SERVE_METRICS, SERVE_PAGE,           /* answered at once */
+    SERVE_FILES, SERVE_TOKENIZE, SERVE_DETOKENIZE, SERVE_TEMPLATE, SERVE_COUNT,   /* by the helper */
     SERVE_TEXTS, SERVE_VECTORS, SERVE_RANKS,          /* by the model */
 } serve_kind;
 
@@ -74,7 +75,6 @@ typedef struct {
 } serve_endpoint;
 
 static const serve_endpoint serve_endpoints[] = {
-    {"/",                      HTTP_GET,  SERVE_PAGE,       WIRE_CHAT,       true,  "a page to talk to the model"},
     {"/health",                HTTP_GET,  SERVE_HEALTH,     WIRE_CHAT,       true,  "whether the server takes requests"},
     {"/models",                HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, "the model: name, context, vocabulary"},
     {"/models/",               HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, NULL},
@@ -89,6 +89,9 @@ static const serve_endpoint serve_endpoints[] = {
     {"/tokenize",              HTTP_POST, SERVE_TOKENIZE,   WIRE_CHAT,       false, "text to token ids"},
     {"/detokenize",            HTTP_POST, SERVE_DETOKENIZE, WIRE_CHAT,       false, "token ids to text"},
     {"/apply-template",        HTTP_POST, SERVE_TEMPLATE,   WIRE_CHAT,       false, "messages to the prompt"},
+    {"/",                      HTTP_GET,  SERVE_PAGE,       WIRE_CHAT,       true,  "a page to chat"},
+    {"/files",                 HTTP_POST, SERVE_FILES,      WIRE_CHAT,       false, "files of batches (OpenAI), with --files"},
+    {"/batches",               HTTP_POST, SERVE_FILES,      WIRE_CHAT,       false, "batches (OpenAI), with --files"},
 };
 enum { SERVE_ENDPOINTS = sizeof serve_endpoints / sizeof *serve_endpoints };
 
@@ -97,7 +100,8 @@ static void serve_list(void (*put)(void *ctx, const char *path, const char *what
     for (int i = 0; i < SERVE_ENDPOINTS; i++) {
         const serve_endpoint *to = &serve_endpoints[i];
         const serve_kind      k = to->kind;
-        const bool            own = k != SERVE_MODELS && (k <= SERVE_METRICS || (k >= SERVE_TOKENIZE && k <= SERVE_TEMPLATE));
+        const bool            own = k == SERVE_HEALTH || k == SERVE_METRICS || k == SERVE_PAGE ||
+                         (k >= SERVE_TOKENIZE && k <= SERVE_TEMPLATE);
         char                  line[64];
         snprintf(line, sizeof line, "%s %s%s", to->method == HTTP_GET ? "GET" : "POST", own ? "" : "/v1", to->path);
         if (to->what) put(ctx, line, to->what);
@@ -117,6 +121,7 @@ static const serve_endpoint *serve__find(const http_request *h, bool *known) {
         const serve_endpoint *to = &serve_endpoints[i];
         const bytes           own = bytes_of(to->path);
         const bool            more = own.n > 1 && own.p[own.n - 1] == '/';
+        if (to->kind == SERVE_FILES && files_takes(h->path.p)) return *known = true, to;      /* it knows its own methods */
         if (more ? !bytes_begins(path, own) || path.n == own.n : !bytes_eq(path, own)) continue;
         *known = true;
         if (to->method == h->method || (to->method == HTTP_GET && h->method == HTTP_HEAD)) return to;
@@ -160,6 +165,7 @@ typedef struct serve_req {
     net_reply            *r;
     const serve_endpoint *to;
     char                  id[33];
+    const char           *method;
     double                t0;                         /* when it came */
     int64_t               created;                    /* the same, in seconds since 1970 */
     _Atomic int           refs;                       /* its owners */
@@ -169,6 +175,8 @@ typedef struct serve_req {
     pthread_mutex_t       lock;
     struct serve_req     *next;                       /* in a list of the server */
     /* the helper's, until it is ready */
+    files_call            call;                       /* of SERVE_FILES */
+    files_line            line;                       /* of a batch: r is NULL, and the helper is the only reader */
     str                   body;
     wire                  w;                          /* then the connection thread's */
     ask_ready             a;
@@ -177,6 +185,9 @@ typedef struct serve_req {
     bool                  has_direct;
     int                   status;
     const char           *type;                       /* of its body */
+    int                   fd;                         /* a file in place of the body, -1: none; */
+    uint64_t              size;                       /* bytes of it */
+    const char           *allow;                      /* methods of the path, of an error 405 */
     str                   direct;                     /* the body; of an error its message, */
     const char           *fault;                      /* whose name in [wire] this is; NULL: no error */
     str                   param;
@@ -218,6 +229,7 @@ struct server {
     pthread_cond_t   more;                            /* the helper has something to do */
     serve_req       *todo, *todo_last;                /* for the helper */
     serve_req       *ready, *ready_last;              /* for the main thread */
+    serve_req       *over, *over_last;                /* lines of batches that are answered, for the helper */
     serve_req       *dead;                            /* without owners, to be freed */
     bool             quits;
     pthread_t        helper;
@@ -231,6 +243,8 @@ struct server {
     serve_req      **open;                            /* [n_open] all that it has */
     size_t           n_open;
     /* the helper's */
+    files_store     *files;                           /* NULL: there are none */
+    int              n_lines;                         /* lines of batches that are being answered */
     uint64_t         noted[SERVE_NOTES];
     int              n_noted;
     /* figures */
@@ -290,8 +304,10 @@ static void serve__free(serve_req *q) {
     ask_drop(&q->a);
     wire_drop(&q->w);
     str_drop_all(&q->body, &q->direct, &q->param);
+    files_call_drop(&q->call);
+    if (q->fd >= 0) close(q->fd);
     pthread_mutex_destroy(&q->lock);
-    net_reply_free(q->r);
+    if (q->r) net_reply_free(q->r);
     mem_free(q);
 }
 
@@ -386,16 +402,17 @@ static bool serve__may(const server *s, const http_request *h) {
     return any;
 }
 
-/* The type of the body without its parameters. */
-static bytes serve__type(const http_request *h) {
-    const bytes    v = http_value(h, "content-type");
-    const uint8_t *end = v.n ? memchr(v.p, ';', v.n) : NULL;
-    return bytes_trim(end ? bytes_slice(v, 0, (size_t)(end - v.p)) : v);
-}
-
 /* Why nothing is answered. */
 static const char *serve__why_not(int state) {
     return state == SERVE_LOADING ? "the model is being loaded" : "the server is shutting down";
+}
+
+/* Whether a page of another server sends the request. A browser asks nobody before it sends a form. */
+static bool serve__is_foreign(const server *s, const http_request *h) {
+    const bytes    origin = http_value(h, "origin");
+    const uint8_t *slash = origin.n ? memrchr(origin.p, '/', origin.n) : NULL;
+    const bytes    host = slash ? bytes_slice(origin, (size_t)(slash - origin.p) + 1, origin.n) : (bytes){0};
+    return origin.p && !(s->o.cors && bytes_is(origin, s->o.cors)) && !(host.n && bytes_eq(host, h->host));
 }
 
 /* The fields are read: whether the request may come. */
@@ -404,7 +421,7 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     bool                 known;
     const serve_endpoint *to = serve__find(h, &known);
     const int            state = atomic_load(&s->state);
-    const bytes          type = serve__type(h);
+    const bytes          type = http_value(h, "content-type");
     if (!s->n_keys && net_port(s->n) && h->host.p && !http_host_is_address(h->host))
         return serve__deny(s, h, out, "misdirected", "Host: found %.*s, expected an address or localhost (any name "
                            "with --api-key)", (int)min_size(h->host.n, 100), (const char *)h->host.p);
@@ -420,9 +437,12 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     }
     if (!to->open && state != SERVE_SERVING)
         return serve__deny(s, h, out, "overloaded", "%s", serve__why_not(state));
-    if (to->method == HTTP_POST && !http_same(type, "application/json"))
+    if (to->method == HTTP_POST && to->kind != SERVE_FILES && !http_is_type(type, "application/json"))
         return serve__deny(s, h, out, "media_type", "Content-Type: found %.*s, expected application/json",
                            type.n ? (int)min_size(type.n, 100) : 7, type.n ? (const char *)type.p : "nothing");
+    if (h->method == HTTP_POST && to->kind == SERVE_FILES && serve__is_foreign(s, h))
+        return serve__deny(s, h, out, "forbidden", "Origin: found %.*s, expected a page of this server (--cors)",
+                           (int)min_size(http_value(h, "origin").n, 100), (const char *)http_value(h, "origin").p);
     return true;
 }
 
@@ -545,14 +565,14 @@ static void serve__metrics(server *s, str *out) {
 /* Answers without a body to read. */
 static void serve__quick(server *s, const http_request *h, serve_kind kind, net_reply *r) {
     str out = {0};
+    if (kind == SERVE_MODELS) {
+        serve__models(s, h, r);
+        return;
+    }
     if (kind == SERVE_PAGE) {
         net_reply_whole(r, 200, "text/html; charset=utf-8", page_fields, bytes_of(page_html));
         serve__log(h, 200);
         net_reply_free(r);
-        return;
-    }
-    if (kind == SERVE_MODELS) {
-        serve__models(s, h, r);
         return;
     }
     if (kind == SERVE_HEALTH && atomic_load(&s->state) == SERVE_SERVING) {
@@ -595,7 +615,7 @@ static void serve__count_outcome(serve_req *q, serve_outcome how) {
 static void serve__let_go(serve_req *q, serve_outcome how, int status) {
     server *s = q->s;
     serve__count_outcome(q, how);
-    log_info("POST %s %s%d %s, %.3f s, %zu prompt tokens", q->to->path, how == SERVE_LEFT ? "left, " : "", status, q->id,
+    log_info("%s %s %s%d %s, %.3f s, %zu prompt tokens", q->method, q->to->path, how == SERVE_LEFT ? "left, " : "", status, q->id,
              clock_now() - q->t0, atomic_load(&q->ready) ? q->a.n_ids : (size_t)0);
     s->open[q->at] = s->open[--s->n_open];
     s->open[q->at]->at = q->at;
@@ -646,8 +666,14 @@ static void serve__refuse(serve_req *q, const char *name, const err_t *e) {
 
 /* The side that computes has done its part. */
 static void serve__computed(serve_req *q) {
-    if (serve__by_model(q)) atomic_fetch_sub(&q->s->live, 1);
-    serve__leave(q);
+    server    *s = q->s;
+    const bool line = !q->r;                          /* of a batch: the helper writes its record */
+    if (!line && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
+    if (!line) serve__leave(q);
+    pthread_mutex_lock(&s->lock);
+    if (line) serve__append(&s->over, &s->over_last, q);
+    pthread_cond_signal(&s->more);                    /* there may be a place for a line of a batch */
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* The connection thread has a whole request. */
@@ -660,7 +686,7 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
         serve__preflight(s, h, r);
         return;
     }
-    if (to->kind <= SERVE_METRICS) {
+    if (to->kind <= SERVE_PAGE) {
         serve__quick(s, h, to->kind, r);
         return;
     }
@@ -674,6 +700,7 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
     }
     serve_req *q = mem_new(1, sizeof *q);
     q->s = s, q->r = r, q->to = to;
+    q->method = serve__method(h);
     q->t0 = q->t_put = clock_now();
     q->created = (int64_t)time(NULL);
     q->body = *body;
@@ -683,6 +710,8 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
              (unsigned long long)rng_mix(s->secret + 2 * number + 1));
     pthread_mutex_init(&q->lock, NULL);
     atomic_store(&q->refs, 2);
+    q->fd = -1;
+    if (to->kind == SERVE_FILES) files_call_read(&q->call, h);
     net_reply_set_data(r, q);
     if (serve__by_model(q)) atomic_fetch_add(&s->live, 1);
     q->at = s->n_open;
@@ -691,6 +720,48 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
     serve__append(&s->todo, &s->todo_last, q);
     pthread_cond_signal(&s->more);
     pthread_mutex_unlock(&s->lock);
+}
+
+/* --- answers that have ended --- */
+
+/* Tokens of thinking in an answer. */
+static int serve__thought(const serve_req *q, const gen_answer *a) {
+    const gen_think *t = &q->a.q.ask.gen.think;
+    const bytes      text = str_bytes(&a->text);
+    int              n = 0;
+    if (!q->a.q.chat || !t->end.n || (!t->inside && bytes_find(text, 0, t->open) == SIZE_MAX)) return 0;
+    const size_t at = bytes_find(text, 0, t->end), to = at == SIZE_MAX ? text.n : at + t->end.n;
+    while (n < a->n_tok && a->tok[n].end <= to) n++;
+    return n;
+}
+
+/* Tokens of all answers, which have ended. */
+static wire_usage serve__usage(const serve_req *q) {
+    wire_usage u = {.prompt = (int)q->a.n_ids};
+    for (int i = 0; i < q->a.q.n; i++) {
+        const gen_answer *a = &q->box[i].end;
+        if (i % q->a.q.ask.n == 0) u.cached += a->n_cached;
+        u.made += a->n_tok;
+        u.thought += serve__thought(q, a);
+    }
+    return u;
+}
+
+/* The error that an answer has ended with, its name; NULL: none. */
+static const char *serve__failed(serve_req *q, err_t *e) {
+    for (int i = 0; i < q->a.q.n; i++) {
+        const gen_answer *a = &q->box[i].end;
+        if (!q->box[i].ended) continue;
+        if (a->finish == GEN_CANCELLED) {
+            err_set(e, EXIT_RESOURCE, "%s", serve__why_not(SERVE_ENDING));
+            return "overloaded";
+        }
+        if (a->finish != GEN_FAILED) continue;
+        *e = a->err;
+        ask_hide_paths(&q->s->job->env, e);
+        return ask_error_code(e);
+    }
+    return NULL;
 }
 
 /* --- the helper: a request is made ready --- */
@@ -720,6 +791,20 @@ static bool serve__flag(bytes body, const char *name, bool otherwise) {
     return v.n ? bytes_is(v, "true") : otherwise;
 }
 
+/* A token with its text, or with its bytes where they are not UTF-8. */
+static void serve__put_piece(const tok_vocab *v, int32_t id, jw *w) {
+    const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+    jw_open(w, NULL, '{');
+    jw_fmt(w, "id", "%d", id);
+    if (utf8_whole(text)) jw_text(w, "piece", text);
+    else {
+        jw_open(w, "piece", '[');
+        for (size_t i = 0; i < text.n; i++) jw_fmt(w, NULL, "%d", text.p[i]);
+        jw_close(w, ']');
+    }
+    jw_close(w, '}');
+}
+
 /* {"content":TEXT,"add_special":false,"parse_special":true,"with_pieces":false} to {"tokens":[...]} */
 static bool serve__tokenize(serve_req *q, err_t *e) {
     const tok_vocab *v = q->s->eng->v;
@@ -737,7 +822,7 @@ static bool serve__tokenize(serve_req *q, err_t *e) {
     jw_open(&w, NULL, '{');
     jw_open(&w, "tokens", '[');
     for (size_t i = 0; ok && i < ids.n; i++) {
-        if (pieces) jw_open(&w, NULL, '{'), tok_json(v, ids.id[i], &w), jw_close(&w, '}');
+        if (pieces) serve__put_piece(v, ids.id[i], &w);
         else jw_fmt(&w, NULL, "%d", ids.id[i]);
     }
     jw_close(&w, ']');
@@ -819,6 +904,24 @@ static bool serve__template(serve_req *q, const char **fault, err_t *e) {
     return true;
 }
 
+/* A request of /v1/files or /v1/batches. */
+static bool serve__files(serve_req *q, const char **fault, err_t *e) {
+    server        *s = q->s;
+    files_answered a = {.fd = -1};
+    str            out = {0};
+    *fault = "not_found";
+    if (!s->files) return err_set(e, EXIT_INPUT, "this server keeps no files (--files DIR)");
+    files_answer(s->files, &q->call, str_bytes(&q->body), &a);
+    str_drop(&q->body);
+    q->fd = a.fd, q->size = a.size, q->allow = a.allow;
+    a.fd = -1;
+    if (a.code) wire_error(WIRE_CHAT, NULL, a.status, a.param ? bytes_of(a.param) : (bytes){0}, a.body.p, &out);
+    else str_cat(&out, str_bytes(&a.body));
+    serve__give(q, a.status, serve__json, &out);
+    files_answer_drop(&a);
+    return true;
+}
+
 /* Whether the model can answer requests of this kind. */
 static bool serve__can(const serve_req *q, err_t *e) {
     const serve_job *j = q->s->job;
@@ -862,6 +965,7 @@ static void serve__prepare(serve_req *q) {
         return;
     }
     switch (q->to->kind) {
+    case SERVE_FILES: ok = serve__files(q, &fault, &e); break;
     case SERVE_TOKENIZE: ok = serve__known_json(q, &e) && serve__tokenize(q, &e); break;
     case SERVE_DETOKENIZE: ok = serve__known_json(q, &e) && serve__detokenize(q, &e); break;
     case SERVE_TEMPLATE:
@@ -880,19 +984,95 @@ static void serve__prepare(serve_req *q) {
     serve__poke(s);
 }
 
+/* --- the helper: lines of batches, while there are places beside requests --- */
+
+/* Reads the line. NULL: it is ready; else the error's name. */
+static const char *serve__read_line(serve_req *q, err_t *e) {
+    server     *s = q->s;
+    str         url = {0};
+    gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, q->line.seed);
+    if (str_unquote(&url, bytes_trim(bytes_member(q->line.text, "url")), true) && bytes_is(str_bytes(&url), req_embed_url))
+        base.embeds = true, base.embed = *s->job->env.embed;
+    str_drop(&url);
+    const req_form form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold};
+    if (!req_read(&q->a.q, q->line.text, &form, e)) return q->a.q.fault ? q->a.q.fault : req_invalid;
+    if (base.embeds ? s->job->ranks : !s->job->answers) {
+        err_set(e, EXIT_INPUT, "the model does not answer requests of this kind");
+        return req_unsupported;
+    }
+    const char *fault = ask_make(&s->job->env, &q->a, e);
+    return fault ? fault : ask_hold(&s->job->env, &q->a, e) ? NULL : ask_error_code(e);
+}
+
+/* Takes the next line of a batch. False: there is none now. */
+static bool serve__take_line(server *s) {
+    files_line line;
+    err_t      e = {0};
+    if (!s->files || s->n_lines >= s->job->n_parallel || atomic_load(&s->state) != SERVE_SERVING ||
+        atomic_load(&s->live) >= s->job->n_parallel || !files_has_work(s->files)) return false;
+    const files_got got = files_next(s->files, &line);
+    if (got != FILES_LINE) return got == FILES_AGAIN;
+    serve_req *q = mem_new(1, sizeof *q);
+    q->s = s;
+    q->fd = -1;
+    q->line = line;
+    q->t0 = clock_now();
+    q->created = (int64_t)time(NULL);
+    pthread_mutex_init(&q->lock, NULL);
+    atomic_store(&q->refs, 1);
+    const char *fault = serve__read_line(q, &e);
+    if (fault) {
+        files_refuse(s->files, &line, &q->a.q, fault, e.text);
+        serve__free(q);
+        return true;
+    }
+    q->box = mem_new((size_t)q->a.q.n, sizeof *q->box);
+    s->n_lines++;
+    pthread_mutex_lock(&s->lock);
+    serve__append(&s->ready, &s->ready_last, q);
+    pthread_mutex_unlock(&s->lock);
+    serve__poke(s);
+    return true;
+}
+
+/* Writes the record of a line whose answers have ended. */
+static void serve__write_line(serve_req *q) {
+    server     *s = q->s;
+    err_t       e = {0};
+    str         record = {0};
+    gen_answer *a = mem_new((size_t)q->a.q.n, sizeof *a);
+    const char *failed = serve__failed(q, &e);
+    for (int i = 0; i < q->a.q.n; i++) a[i] = q->box[i].end;
+    s->n_lines--;
+    if (failed && strcmp(failed, "overloaded") == 0) files_give_up(s->files, &q->line);
+    else if (failed) files_refuse(s->files, &q->line, &q->a.q, failed, e.text);
+    else {
+        const wire_usage u = serve__usage(q);
+        const req_origin o = {.line = q->line.no, .digest = q->line.is.is, .model_name = s->job->model_name,
+                              .fingerprint = q->line.fingerprint, .created = q->created, .n_prompt = u.prompt,
+                              .n_cached = u.cached, .ids = q->a.ids};
+        chat_answer *said = ask_parts(&q->a, a);
+        req_print(&q->a.q, a, said, &o, s->eng->v, &record);
+        files_put(s->files, &q->line, str_bytes(&record), false);
+        for (int i = 0; said && i < q->a.q.n; i++) chat_answer_drop(&said[i]);
+        mem_free(said);
+    }
+    mem_free(a);
+    str_drop(&record);
+    serve__free(q);
+}
+
+/* What there is to do: requests first, then records, then lines. */
 static void *serve__helper(void *arg) {
     server *s = arg;
     mem_stand_beside();
     pthread_mutex_lock(&s->lock);
     while (!s->quits) {
-        serve_req *q = serve__pop(&s->todo);
-        if (!q) {
-            pthread_cond_wait(&s->more, &s->lock);
-            continue;
-        }
+        serve_req *q = serve__pop(&s->todo), *w = q ? NULL : serve__pop(&s->over);
         pthread_mutex_unlock(&s->lock);
-        serve__prepare(q);
+        const bool did = q ? (serve__prepare(q), true) : w ? (serve__write_line(w), true) : serve__take_line(s);
         pthread_mutex_lock(&s->lock);
+        if (!did && !s->todo && !s->over && !s->quits) pthread_cond_wait(&s->more, &s->lock);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -959,29 +1139,6 @@ static void serve__stream_choice(serve_req *q, int i, bool ended, str *out) {
     q->n_over++;
 }
 
-/* Tokens of thinking in an answer. */
-static int serve__thought(const serve_req *q, const gen_answer *a) {
-    const gen_think *t = &q->a.q.ask.gen.think;
-    const bytes      text = str_bytes(&a->text);
-    int              n = 0;
-    if (!q->a.q.chat || !t->end.n || (!t->inside && bytes_find(text, 0, t->open) == SIZE_MAX)) return 0;
-    const size_t at = bytes_find(text, 0, t->end), to = at == SIZE_MAX ? text.n : at + t->end.n;
-    while (n < a->n_tok && a->tok[n].end <= to) n++;
-    return n;
-}
-
-/* Tokens of all answers, which have ended. */
-static wire_usage serve__usage(const serve_req *q) {
-    wire_usage u = {.prompt = (int)q->a.n_ids};
-    for (int i = 0; i < q->a.q.n; i++) {
-        const gen_answer *a = &q->box[i].end;
-        if (i % q->a.q.ask.n == 0) u.cached += a->n_cached;
-        u.made += a->n_tok;
-        u.thought += serve__thought(q, a);
-    }
-    return u;
-}
-
 static void serve__begin_stream(serve_req *q, str *out) {
     const wire_origin o = {.id = q->id, .model_name = q->s->job->model_name, .fingerprint = q->s->job->fingerprint,
                            .created = q->created, .n_prompt = (int)q->a.n_ids};
@@ -993,23 +1150,6 @@ static void serve__begin_stream(serve_req *q, str *out) {
     net_reply_begin(q->r, 200, "text/event-stream; charset=utf-8", fields.p);
     wire_begin(&q->w, &q->a.q, &o, out);
     str_drop(&fields);
-}
-
-/* The error that an answer has ended with, its name; NULL: none. */
-static const char *serve__failed(serve_req *q, err_t *e) {
-    for (int i = 0; i < q->a.q.n; i++) {
-        const gen_answer *a = &q->box[i].end;
-        if (!q->box[i].ended) continue;
-        if (a->finish == GEN_CANCELLED) {
-            err_set(e, EXIT_RESOURCE, "%s", serve__why_not(SERVE_ENDING));
-            return "overloaded";
-        }
-        if (a->finish != GEN_FAILED) continue;
-        *e = a->err;
-        ask_hide_paths(&q->s->job->env, e);
-        return ask_error_code(e);
-    }
-    return NULL;
 }
 
 static void serve__stream(serve_req *q) {
@@ -1080,9 +1220,12 @@ static void serve__pull(void *ctx, net_reply *r) {
     else if (direct) {
         str fields = {0};
         serve__fields(s, q->id, &fields);
-        net_reply_whole(q->r, q->status, q->type, fields.p, str_bytes(&q->direct));
+        serve__error_fields(q->status, &fields);
+        if (q->allow) str_fmt(&fields, "Allow: %s\r\n", q->allow);
+        if (q->fd >= 0) net_reply_file(q->r, q->status, "application/octet-stream", fields.p, q->fd, q->size), q->fd = -1;
+        else net_reply_whole(q->r, q->status, q->type, fields.p, str_bytes(&q->direct));
         str_drop(&fields);
-        serve__let_go(q, SERVE_OK, q->status);
+        serve__let_go(q, q->status < 400 ? SERVE_OK : SERVE_REFUSED, q->status);
     } else if (atomic_load(&q->ready)) {
         const bool all = serve__all_ended(q, &failed, &e);
         if (failed) {
@@ -1137,6 +1280,7 @@ static void serve__news(void *ctx, const gen_answer *a) {
     serve_req   *q = a->owner;
     serve_box   *b = &q->box[a->index];
     const double now = a->t_last;
+    if (!q->r) return;                                /* a line of a batch */
     if (a->n_tok && !q->counted) {
         q->counted = true;
         serve__hist_add(&s->first, a->t_first - q->t0);
@@ -1179,7 +1323,7 @@ static void serve__ended(server *s, gen_answer *a) {
     b->end = *a;
     b->ended = true;
     pthread_mutex_unlock(&q->lock);
-    net_reply_wake(q->r);
+    if (q->r) net_reply_wake(q->r);
     if (++q->n_ended < q->a.q.n) return;
     for (size_t i = 0; i < s->n_run; i++)
         if (s->run[i] == q) {
@@ -1219,6 +1363,7 @@ static void serve__join(server *s, serve_req *q) {
 static void serve__look_at_readers(server *s) {
     for (size_t i = 0; i < s->n_run; i++) {
         serve_req *q = s->run[i];
+        if (!q->r) continue;
         if ((atomic_load(&q->gone) || net_reply_gone(q->r)) && !q->cancelled) {
             q->cancelled = true;
             sched_cancel_of(s->sc, q);
@@ -1298,7 +1443,7 @@ static bool serve__goes_on(server *s, double *until) {
         log_warn("shutting down: %d request%s", atomic_load(&s->live), atomic_load(&s->live) == 1 ? "" : "s");
         net_drain(s->n);
     }
-    return now < *until && (atomic_load(&s->live) > 0 || net_busy(s->n) > 0);
+    return now < *until && (atomic_load(&s->live) > 0 || s->n_run || net_busy(s->n) > 0);
 }
 
 static bool serve__loop(server *s, err_t *e) {
@@ -1328,12 +1473,14 @@ static void serve__cut(server *s) {
     serve__take_ready(s);
     sched_cancel(s->sc);
     for (gen_answer a; sched_take(s->sc, &a);) serve__ended(s, &a);
+    for (serve_req *q; (q = serve__pop(&s->over));) serve__write_line(q);
     const double end = clock_now() + 1;
     while (net_busy(s->n) > 0 && clock_now() < end) serve__wait(s, 0.02);
     net_close(s->n);
     s->n = NULL;
     for (serve_req *q; (q = serve__pop(&s->todo));) serve__computed(q);
     serve__sweep(s);
+    files_close(s->files);
 }
 
 /* --- the run --- */
@@ -1389,6 +1536,8 @@ static server *serve_open(const serve_opts *o, err_t *e) {
     pthread_cond_init(&s->more, NULL);
     s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->event < 0) err_set(e, err_code_of(errno), "eventfd: %s", strerror(errno));
+    else if (o->files && mkdir(o->files, 0700) && errno != EEXIST)
+        err_set(e, err_code_of(errno), "%s: %s", o->files, strerror(errno));
     else if (serve__keys(s, e)) s->n = net_open(&no, &handler, s, e);
     if (s->n && !net_is_local(s->n) && !s->n_keys && !o->no_key)
         err_set(e, EXIT_INPUT, "--serve %s: other machines can reach it, expected --api-key KEY (or --no-api-key)", o->where);
@@ -1406,14 +1555,21 @@ static bool serve_run(server *s, engine *eng, spec *guesser, const serve_job *jo
     const sched_opts so = {.n_seqs = n_seqs, .stress = LLMRUN_STRESS, .live = true};
     s->eng = eng;
     s->job = job;
-    if (!(s->sc = sched_new(eng, guesser, &so, e))) return false;
+    const files_opts fo = {.folder = s->o.files, .most = s->o.files_max, .line_bytes = s->o.max_body,
+                           .settings = job->settings};
+    if (s->o.files && !(s->files = files_open(&fo, e))) return false;
+    if (!(s->sc = sched_new(eng, guesser, &so, e))) return files_close(s->files), false;
     if (job->env.chat) chat_learn_all(job->env.chat);
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     const int why = pthread_create(&s->helper, NULL, serve__helper, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (why) return sched_free(s->sc), err_set(e, EXIT_RESOURCE, "no thread for requests: %s", strerror(why));
+    if (why) {
+        sched_free(s->sc);
+        files_close(s->files);
+        return err_set(e, EXIT_RESOURCE, "no thread for requests: %s", strerror(why));
+    }
     s->t_shown = clock_now();
     serve__of_signals = s;
     atomic_store(&s->state, SERVE_SERVING);

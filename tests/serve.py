@@ -178,7 +178,7 @@ def endpoints():
         ids = s.ok("/tokenize", {"content": "Hello there"})["tokens"]
         same(s.ok("/detokenize", {"tokens": ids})["content"], "Hello there", "tokens and back")
         pieces = s.ok("/tokenize", {"content": "Hello there", "with_pieces": True})["tokens"]
-        same([p["id"] for p in pieces], ids, "pieces")
+        same(([p["id"] for p in pieces], "".join(p["piece"] for p in pieces)), (ids, "Hello there"), "pieces")
         prompt = s.ok("/apply-template", {"messages": USER})["prompt"]
         same(prompt, "<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\n", "apply-template")
         same(len(s.ok("/tokenize", {"content": prompt, "add_special": True})["tokens"]), count, "tokens of the prompt")
@@ -186,6 +186,8 @@ def endpoints():
         same(len(base64.b64decode(vector)), 4 * one["meta"]["n_embd"], "a vector")
         status, headers, body = s.send("/v1/models", method="HEAD")
         same((status, body, int(headers["Content-Length"]) > 50), (200, None, True), "HEAD")
+        status, headers, page = s.send("/")
+        check(status == 200 and headers["Content-Type"].startswith("text/html") and "default-src 'none'" in headers["Content-Security-Policy"] and b"<script" in page, "the page")
         text = s.ok("/metrics").decode()
         for line in text.splitlines():
             check(re.fullmatch(r"# (HELP|TYPE) llmrun_\S+ .*|llmrun_[a-z_]+(\{[a-z]+=\"[^\"]+\"\})? \S+", line), "a line of figures: %r" % line)
@@ -446,6 +448,46 @@ def scores():
         same(s.send("/v1/embeddings", {"input": "a"})[0], 501, "vectors of a reranker")
 
 
+# --- files and batches ---
+
+def upload(s, name, data, purpose="batch"):
+    mark = b"----llmrun-test"
+    body = (b"--" + mark + b"\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\n" + purpose.encode() + b"\r\n--" + mark +
+            b"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + name.encode() + b"\"\r\nContent-Type: application/jsonl\r\n\r\n" +
+            data + b"\r\n--" + mark + b"--\r\n")
+    return s.ok("/v1/files", body, headers={"Content-Type": "multipart/form-data; boundary=" + mark.decode()})
+
+
+@case
+def batches():
+    """a batch over HTTP: the answers are those of --batch with the lines' seeds, beside requests; a restart goes on with it"""
+    folder = tmp("files")
+    requests = [(path, {**b, "max_tokens": 5}) for path, b in bodies(60, 5) if path == "/v1/completions"]
+    lines = [{"custom_id": "c%d" % i, "method": "POST", "url": path, "body": b} for i, (path, b) in enumerate(requests)] + [{"custom_id": "bad", "method": "POST", "url": "/v1/completions", "body": {"prompt": 5}}]
+    want = in_batch(PIP, requests)
+    with Server(PIP, "--files", folder) as s:
+        sent = upload(s, "in.jsonl", kit.jsonl(lines))
+        same((sent["object"], sent["purpose"], sent["bytes"]), ("file", "batch", len(kit.jsonl(lines))), "the file")
+        same(s.ok("/v1/files/%s/content" % sent["id"]), kit.jsonl(lines), "its bytes")
+        batch = s.ok("/v1/batches", {"input_file_id": sent["id"], "endpoint": "/v1/completions", "completion_window": "24h"})
+        at_once(4, range(8), lambda i: same(s.ok(*requests[0])["choices"], want[0].body["choices"], "a request beside it"))
+    with Server(PIP, "--files", folder) as s:
+        s.until(lambda: s.ok("/v1/batches/" + batch["id"])["status"] == "completed", "the batch ends")
+        done = s.ok("/v1/batches/" + batch["id"])
+        same(done["request_counts"], {"total": len(lines), "completed": len(requests), "failed": 1}, "counts")
+        out = [json.loads(x) for x in s.ok("/v1/files/%s/content" % done["output_file_id"]).splitlines()]
+        got = {r["custom_id"]: r["response"]["body"]["choices"] for r in out}
+        same(len(out), len(requests), "records")
+        for i, w in enumerate(want):
+            same(got["c%d" % i], w.body["choices"], "line %d" % i)
+        bad = json.loads(s.ok("/v1/files/%s/content" % done["error_file_id"]))
+        same((bad["custom_id"], "prompt" in bad["error"]["message"]), ("bad", True), "the wrong line")
+        same(s.ok("/v1/files/" + sent["id"], method="DELETE")["deleted"], True, "removed")
+        same(s.send("/v1/files/" + sent["id"])[0], 404, "it is gone")
+    with Server(PIP) as s:
+        same((s.send("/v1/files")[0], s.send("/v1/batches")[0]), (404, 404), "without --files")
+
+
 # --- errors ---
 
 @case
@@ -657,7 +699,7 @@ def starts():
 
 @case
 def log():
-    """-q prints the line of the address alone to stderr -- nothing; -v a line for each request, never contents"""
+    """-v: a line for each request, never contents"""
     with Server(PIP, "-v", "--temp", "0") as s:
         s.ok("/v1/chat/completions", {"messages": [{"role": "user", "content": "secret words"}], "max_tokens": 3})
         s.until(lambda: any("POST /chat/completions 200" in line for line in s.lines), "a line of the request")

@@ -12,7 +12,8 @@ static void tfi_clean(void) {
     tfi_dir[0] = 0;
 }
 
-static const files_opts tfi_opts = {.folder = tfi_folder, .most = 1 << 20, .line_bytes = 2000, .settings = {(const uint8_t *)"model=m\n", 8}};
+static const files_opts tfi_opts = {
+    .folder = tfi_folder, .most = 1 << 20, .line_bytes = 2000, .settings = {(const uint8_t *)"model=m\n", 8}};
 
 static files_store *tfi_open(files_opts o) {
     err_t        e = {0};
@@ -79,10 +80,14 @@ static const char *tfi_member(const str *object, const char *name) {
 /* The id of an object, without its quotes. */
 static void tfi_id(const str *object, const char *name, char id[FILES_ID]) {
     const bytes b = bytes_trim(bytes_member(str_bytes(object), name));
-    snprintf(id, FILES_ID, "%.*s", b.n > 2 ? (int)b.n - 2 : 0, b.n > 2 ? (const char *)b.p + 1 : "");
+    const bool  is = b.n > 2 && b.p[0] == '"';        /* null is none */
+    snprintf(id, FILES_ID, "%.*s", is ? (int)b.n - 2 : 0, is ? (const char *)b.p + 1 : "");
 }
 
 #define FORM_TYPE "multipart/form-data; boundary=X"
+#define JSON_TYPE "application/json; charset=utf-8"
+#define PART(s)   "--X\r\nContent-Disposition: form-data; name=" s
+#define IN_FOR(s) "{\"input_file_id\":\"IN\",\"endpoint\":\"" s "\""
 
 static int tfi_upload(files_store *f, const char *name, const char *purpose, const char *text, char id[FILES_ID]) {
     str form = {0}, out = {0};
@@ -205,26 +210,29 @@ static void t_files_refused(void) {
         {"GET /v1/files?limit=x", "", "", 400, "1 to 10000"},
         {"GET /v1/files?order=up", "", "", 400, "asc or desc"},
         {"GET /v1/files?after=x", "", "", 400, "nothing has this id"},
-        {"POST /v1/files", "application/json", "{}", 400, "multipart/form-data"},
+        {"POST /v1/files", "application/json", "{}", 415, "found application/json, expected multipart/form-data"},
+        {"POST /v1/batches", "text/plain", "{}", 415, "found text/plain, expected application/json"},
         {"POST /v1/files", FORM_TYPE, "--X--", 400, "no part 'file'"},
-        {"POST /v1/files", FORM_TYPE, "--X\r\nContent-Disposition: form-data; name=file\r\n\r\nx\r\n--X--", 400, "no part 'file' with a file name"},
-        {"POST /v1/files", FORM_TYPE, "--X\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\nx\r\n--X--", 400, "no part 'purpose'"},
-        {"POST /v1/files", FORM_TYPE, "--X\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\nx\r\n"
-                                      "--X\r\nContent-Disposition: form-data; name=purpose\r\n\r\nfun\r\n--X--", 400, "found 'fun'"},
-        {"POST /v1/files", FORM_TYPE, "--X\r\nContent-Disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
-                                      "--X\r\nContent-Disposition: form-data; name=purpose\r\n\r\nbatch\r\n--X--", 400, "two parts named purpose"},
-        {"POST /v1/files", FORM_TYPE, "--X\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\nx", 400, "a part without an end"},
-        {"POST /v1/batches", "", "[]", 400, "no JSON object"},
-        {"POST /v1/batches", "", "{", 400, "no JSON object"},
-        {"POST /v1/batches", "", "{\"model\":1}", 400, "the key \"model\""},
-        {"POST /v1/batches", "", "{}", 400, "input_file_id: is not given"},
-        {"POST /v1/batches", "", "{\"input_file_id\":1}", 400, "input_file_id: expected a string"},
-        {"POST /v1/batches", "", "{\"input_file_id\":\"IN\"}", 400, "endpoint: is not given"},
-        {"POST /v1/batches", "", "{\"input_file_id\":\"x\",\"endpoint\":\"/v1/completions\"}", 404, "no file"},
-        {"POST /v1/batches", "", "{\"input_file_id\":\"DATA\",\"endpoint\":\"/v1/completions\"}", 400, "expected the purpose batch"},
-        {"POST /v1/batches", "", "{\"input_file_id\":\"IN\",\"endpoint\":\"/v1/audio\"}", 400, "found '/v1/audio'"},
-        {"POST /v1/batches", "", "{\"input_file_id\":\"IN\",\"endpoint\":\"/v1/completions\",\"metadata\":[]}", 400, "metadata"},
-        {"POST /v1/batches", "", "{\"input_file_id\":\"IN\",\"endpoint\":\"/v1/completions\",\"metadata\":{\"a\":1}}", 400, "metadata"},
+        {"POST /v1/files", FORM_TYPE, PART("file") "\r\n\r\nx\r\n--X--", 400, "no part 'file' with a file name"},
+        {"POST /v1/files", FORM_TYPE, PART("file; filename=a") "\r\n\r\nx\r\n--X--", 400, "no part 'purpose'"},
+        {"POST /v1/files", FORM_TYPE, PART("file; filename=a") "\r\n\r\nx\r\n"
+                                      PART("purpose") "\r\n\r\nfun\r\n--X--", 400, "found 'fun'"},
+        {"POST /v1/files", FORM_TYPE, PART("purpose") "\r\n\r\nbatch\r\n"
+                                      PART("purpose") "\r\n\r\nbatch\r\n--X--", 400, "two parts named purpose"},
+        {"POST /v1/files", FORM_TYPE, PART("file; filename=a") "\r\n\r\nx", 400, "a part without an end"},
+        {"POST /v1/batches", JSON_TYPE, "[]", 400, "no JSON object"},
+        {"POST /v1/batches", JSON_TYPE, "{", 400, "no JSON object"},
+        {"POST /v1/batches", JSON_TYPE, "{\"model\":1}", 400, "the key \"model\""},
+        {"POST /v1/batches", JSON_TYPE, "{}", 400, "input_file_id: is not given"},
+        {"POST /v1/batches", JSON_TYPE, "{\"input_file_id\":1}", 400, "input_file_id: expected a string"},
+        {"POST /v1/batches", JSON_TYPE, "{\"input_file_id\":\"IN\"}", 400, "endpoint: is not given"},
+        {"POST /v1/batches", JSON_TYPE, "{\"input_file_id\":\"x\",\"endpoint\":\"/v1/completions\"}", 404,
+         "no file"},
+        {"POST /v1/batches", JSON_TYPE, "{\"input_file_id\":\"DATA\",\"endpoint\":\"/v1/completions\"}", 400,
+         "expected the purpose batch"},
+        {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/audio") "}", 400, "found '/v1/audio'"},
+        {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/completions") ",\"metadata\":[]}", 400, "metadata"},
+        {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/completions") ",\"metadata\":{\"a\":1}}", 400, "metadata"},
     };
     files_store *f = tfi_new();
     char         in[FILES_ID], used[FILES_ID], data[FILES_ID], id[FILES_ID];
@@ -240,7 +248,8 @@ static void t_files_refused(void) {
         for (int k = 0; k < 2; k++) {
             str_put(&text[k], "");
             for (const char *p = from[k]; *p;) {
-                const char *name = !strncmp(p, "IN", 2) ? in : !strncmp(p, "USED", 4) ? used : !strncmp(p, "DATA", 4) ? data : NULL;
+                const char *name = !strncmp(p, "IN", 2) ? in : !strncmp(p, "USED", 4) ? used
+                                   : !strncmp(p, "DATA", 4) ? data : NULL;
                 if (name) str_put(&text[k], name), p += name == in ? 2 : 4;
                 else str_add(&text[k], p++, 1);
             }
@@ -287,14 +296,14 @@ static int tfi_run(files_store *f, int most) {
         req q;
         str record = {0};
         req_read_id(&q, l.text);
-        CHECK(l.batch && l.fingerprint && !strncmp(l.fingerprint, "llmrun-m-", 9));
+        CHECKF(l.batch && !strncmp(l.fingerprint, "llmrun-m-", 9), "%s", l.fingerprint);
         if (memmem(l.text.p, l.text.n, "bad", 3)) files_refuse(f, &l, &q, "invalid_request", "it is bad");
         else {
             str_fmt(&record, "{\"id\":\"batch_req_%llu_%016llx%016llx\",\"custom_id\":", (unsigned long long)l.no,
                     (unsigned long long)l.is.is.a, (unsigned long long)l.is.is.b);
             if (q.has_id) str_json(&record, q.custom_id);
             else str_put(&record, "null");
-            str_fmt(&record, ",\"line\":%llu,\"response\":{\"n\":%llu},\"error\":null}\n", (unsigned long long)l.no, (unsigned long long)l.no);
+            str_fmt(&record, ",\"line\":%llu,\"response\":{},\"error\":null}\n", (unsigned long long)l.no);
             files_put(f, &l, str_bytes(&record), false);
         }
         n++;
@@ -328,7 +337,8 @@ static void tfi_lines(files_store *f, const char *batch, const char *member, str
     str_drop(&text);
 }
 
-static void tfi_expect(files_store *f, const char *batch, const char *good, const char *bad, const char *counts, const char *state) {
+static void tfi_expect(files_store *f, const char *batch, const char *good, const char *bad, const char *counts,
+                       const char *state) {
     str a = {0}, b = {0};
     tfi_lines(f, batch, "output_file_id", &a);
     tfi_lines(f, batch, "error_file_id", &b);

@@ -365,10 +365,8 @@ static void t_net_gone(void) {
         nt_request *q = &s.q[kind];
         CHECK(!net_reply_gone(q->r));
         if (kind > 1) net_reply_begin(q->r, 200, NULL, NULL);
-        if (kind == 2) {                              /* and it is not read */
-            q->want = 50000000;
-            net_reply_wake(q->r);
-        }
+        q->want = kind == 2 ? 50000000 : 0;           /* and it is not read */
+        if (kind == 2) net_reply_wake(q->r);
         if (kind == 1) shutdown(fd, SHUT_WR);
         if (kind == 0 || kind == 3) close(fd);
         NT_SOON(net_reply_gone(q->r));
