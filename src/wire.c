@@ -154,13 +154,16 @@ static bool wire_is_messages(bytes path) {
     return bytes_begins(path, one) && (path.n == one.n || path.p[one.n] == '/' || path.p[one.n] == '?');
 }
 
-/* The key that an error of [req] or of wire_read() is about, "" where it names none: what is before its colon. */
+/* The key that an error of [req] or of wire_read() is about, empty where it names none: what is before its colon, or the unknown key
+ * that it names. */
 static bytes wire_param(const err_t *e) {
-    const char *end = strchr(e->text, ':');
-    size_t      n = 0;
+    static const char unknown[] = "unknown key '";
+    const char       *from = e->text, *end = strchr(e->text, ':');
+    if (strncmp(from, unknown, strlen(unknown)) == 0) from += strlen(unknown), end = strchr(from, '\'');
+    size_t n = 0;
     if (end)
-        while (e->text + n < end && (isalnum((uint8_t)e->text[n]) || strchr("_.[]", e->text[n]))) n++;
-    return end && e->text + n == end ? (bytes){(const uint8_t *)e->text, n} : (bytes){0};
+        while (from + n < end && (isalnum((uint8_t)from[n]) || strchr("_.[]", from[n]))) n++;
+    return end && from + n == end ? (bytes){(const uint8_t *)from, n} : (bytes){0};
 }
 
 static void wire__error_members(const struct wire_error *row, bytes param, const char *message, jw *j) {
@@ -286,7 +289,10 @@ static const struct wire_key {
     {"safety_identifier", WIRE_OWN | WIRE_R, WIRE_IGNORED, NULL},
     {"client_metadata", WIRE_OWN | WIRE_R, WIRE_IGNORED, NULL},
     {"include", WIRE_OWN, WIRE_IGNORED, NULL},
-    {"cache_prompt", WIRE_OWN, WIRE_IGNORED, NULL},   /* llama.cpp's clients: the cache is always shared */
+    {"cache_prompt", WIRE_OWN, WIRE_IGNORED, NULL},   /* this and what follows: llama.cpp's, without a use here */
+    {"id_slot", WIRE_OWN, WIRE_IGNORED, NULL},
+    {"timings_per_token", WIRE_OWN | WIRE_R, WIRE_IGNORED, NULL},
+    {"return_progress", WIRE_OWN, WIRE_IGNORED, NULL},
     /* Responses */
     {"include", WIRE_R, WIRE_TAKEN, NULL},
     {"input", WIRE_R, WIRE_TAKEN, NULL},

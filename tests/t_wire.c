@@ -613,7 +613,7 @@ static void t_wire_errors(void) {
     EQ_INT(wire_status("out_of_room"), 503);
     static const struct { const char *text, *param; } params[] = {
         {"seed: found a string, expected a number", "seed"}, {"messages[3].content[1]: no", "messages[3].content[1]"}, {"the body has no prompt", ""},
-        {"unknown key 'x': no", ""}};
+        {"unknown key 'x_1' in the body (why: so)", "x_1"}, {"unknown key 'a b' in it", ""}, {"no: at all", "no"}, {"a b: c", ""}};
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         err_t e = {0};
         err_set(&e, EXIT_INPUT, "%s", params[i].text);
