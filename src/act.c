@@ -1504,7 +1504,8 @@ static bool act__serve_with(act_job *r, engine *en, spec *guesser, bool answers,
     embed_opts    embeds;
     err_t         no_chat = {0};
     if (!act__embed_opts(c, en, &embeds, e)) return false;
-    r->chat = chat_open(r->g, r->vocab, &c->chat, act__asks_chat(c) ? e : &no_chat);
+    r->chat = chat_open(r->g, r->vocab, &c->chat, act__asks_chat(c) || c->chat.template_file ? e : &no_chat);
+    if (e->code) return false;
     act__serve_settings(r, en, &settings, &print);
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     const serve_job job = {.env = {.eng = en, .chat = r->chat, .no_chat = &no_chat, .holds = r->holds, .embed = &embeds,

@@ -9,7 +9,7 @@
 /* Header lines of the answer. */
 static const char page_fields[] =
     "Content-Security-Policy: default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; "
+    "frame-ancestors 'none'; img-src data:; "
     "script-src 'sha256-/I3PhXzLAPQASJXAUcWYLmyT2feoy8UYKG0gU6NpzaQ=';"
     " style-src 'sha256-0tQcaXF7gcF6dXu6E1YME9gFl4IdmOVTiLqGzw4vQfY='\r\n"
     "X-Content-Type-Options: nosniff\r\n"

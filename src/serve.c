@@ -666,11 +666,12 @@ static void serve__refuse(serve_req *q, const char *name, const err_t *e) {
 
 /* The side that computes has done its part. */
 static void serve__computed(serve_req *q) {
-    server *s = q->s;
-    if (q->r && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
-    if (q->r) serve__leave(q);
+    server    *s = q->s;
+    const bool line = !q->r;                          /* of a batch: the helper writes its record */
+    if (!line && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
+    if (!line) serve__leave(q);
     pthread_mutex_lock(&s->lock);
-    if (!q->r) serve__append(&s->over, &s->over_last, q);
+    if (line) serve__append(&s->over, &s->over_last, q);
     pthread_cond_signal(&s->more);                    /* there may be a place for a line of a batch */
     pthread_mutex_unlock(&s->lock);
 }
@@ -790,6 +791,20 @@ static bool serve__flag(bytes body, const char *name, bool otherwise) {
     return v.n ? bytes_is(v, "true") : otherwise;
 }
 
+/* A token with its text, or with its bytes where they are not UTF-8. */
+static void serve__put_piece(const tok_vocab *v, int32_t id, jw *w) {
+    const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+    jw_open(w, NULL, '{');
+    jw_fmt(w, "id", "%d", id);
+    if (utf8_whole(text)) jw_text(w, "piece", text);
+    else {
+        jw_open(w, "piece", '[');
+        for (size_t i = 0; i < text.n; i++) jw_fmt(w, NULL, "%d", text.p[i]);
+        jw_close(w, ']');
+    }
+    jw_close(w, '}');
+}
+
 /* {"content":TEXT,"add_special":false,"parse_special":true,"with_pieces":false} to {"tokens":[...]} */
 static bool serve__tokenize(serve_req *q, err_t *e) {
     const tok_vocab *v = q->s->eng->v;
@@ -807,7 +822,7 @@ static bool serve__tokenize(serve_req *q, err_t *e) {
     jw_open(&w, NULL, '{');
     jw_open(&w, "tokens", '[');
     for (size_t i = 0; ok && i < ids.n; i++) {
-        if (pieces) jw_open(&w, NULL, '{'), tok_json(v, ids.id[i], &w), jw_close(&w, '}');
+        if (pieces) serve__put_piece(v, ids.id[i], &w);
         else jw_fmt(&w, NULL, "%d", ids.id[i]);
     }
     jw_close(&w, ']');

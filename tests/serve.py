@@ -178,7 +178,7 @@ def endpoints():
         ids = s.ok("/tokenize", {"content": "Hello there"})["tokens"]
         same(s.ok("/detokenize", {"tokens": ids})["content"], "Hello there", "tokens and back")
         pieces = s.ok("/tokenize", {"content": "Hello there", "with_pieces": True})["tokens"]
-        same([p["id"] for p in pieces], ids, "pieces")
+        same(([p["id"] for p in pieces], "".join(p["piece"] for p in pieces)), (ids, "Hello there"), "pieces")
         prompt = s.ok("/apply-template", {"messages": USER})["prompt"]
         same(prompt, "<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\n", "apply-template")
         same(len(s.ok("/tokenize", {"content": prompt, "add_special": True})["tokens"]), count, "tokens of the prompt")
