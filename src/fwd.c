@@ -12,8 +12,8 @@
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
  *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_before,
- * fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
+ * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_keep_hidden, fwd_begin,
+ * fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -49,6 +49,7 @@ typedef struct fwd {
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, rows that ask for something */
+    bool         vectors;                              /* fwd_keep_hidden() */
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS, FWD_KEEP */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
@@ -147,20 +148,25 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
-/* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias; without a gain, nothing. */
-static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
+/* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias. */
+static void fwd__any_norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
     const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
-    if (norm[0])
-        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
-                            .n_head = n_head, .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+    fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
+                        .n_head = n_head, .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+}
+
+/* The same where there is a gain; else nothing. */
+static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
+    if (norm[0]) fwd__any_norm(d, b, to, norm, n_head, n);
 }
 
 /* The stream becomes the input of a block. */
 static void fwd__enter(fwd_draft *d, const float *const *norm) {
-    const int n = d->m->hp.n_embd;
+    const int  n = d->m->hp.n_embd;
+    const bool normed = norm[0] || d->m->hp.desc->traits & A_BARE_NORM;
     d->part = FWD_NORM;
-    d->in = norm[0] ? d->xn : d->x;
-    fwd__norm(d, d->x, d->in, norm, 1, n);
+    d->in = normed ? d->xn : d->x;
+    if (normed) fwd__any_norm(d, d->x, d->in, norm, 1, n);
     fwd__forms(d, d->in, n, 0);
 }
 
@@ -215,11 +221,18 @@ static void fwd__embed(fwd_draft *d) {
         fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
 }
 
+/* Bias of queries, keys or values, which may be cut to a range. */
+static void fwd__offset(fwd_draft *d, dev_buf b, const float *bias, int n) {
+    const float clamp = d->m->hp.clamp;
+    fwd__bias(d, b, bias, n);
+    if (clamp != 0) fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {b}, .n = n, .scale = clamp});
+}
+
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
     const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
-    fwd__bias(d, b, bias, n_head * lh->hd_k);
+    fwd__offset(d, b, bias, n_head * lh->hd_k);
     fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
     if (lh->n_rot)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
@@ -231,10 +244,17 @@ static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, 
     fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
 }
 
+/* Queries (0), keys (1) or values (2) of a product that has those of one head after the other. */
+static void fwd__by_head(fwd_draft *d, dev_buf to, int which) {
+    const int n = d->lh->hd_k;
+    if (d->l->mat[W_QKV_HEADS].data) fwd__pick(d, d->all, to, d->lh->n_head, n, 3 * n, which * n, 0);
+}
+
 /* Bias, head norm and RoPE of queries. A gate that is beside each goes to z. */
 static void fwd__queries(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
+    fwd__by_head(d, d->q, 0);
     if (lh->gated) {
         const int hd = lh->hd_k;
         fwd__bias(d, d->all, vec[B_Q], 2 * lh->n_head * hd);
@@ -251,8 +271,8 @@ static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) { fwd__product
 static void fwd__values(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const int            n = lh->n_head_kv * lh->hd_v;
-    if (!d->l->mat[W_V].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
-    fwd__bias(d, d->v, d->l->vec[B_V], n);
+    if (!d->l->mat[W_V].data && !d->l->mat[W_QKV_HEADS].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
+    fwd__offset(d, d->v, d->l->vec[B_V], n);
     if (d->m->hp.desc->traits & A_VALUE_NORM)
         fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v,
                             .n_head = lh->n_head_kv});
@@ -268,6 +288,8 @@ static void fwd__kv_products(fwd_draft *d) {
 /* Keys and values go to the cache. */
 static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     const float *const *vec = d->l->vec;
+    fwd__by_head(d, d->k, 1);
+    fwd__by_head(d, d->v, 2);
     fwd__values(d);
     fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], d->lh->n_head_kv);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
@@ -277,9 +299,11 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
 static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
     const bool           own = !lh->kv_back;
+    const dev_mat       *joined = &d->l->mat[W_QKV_HEADS];
     fwd__matmul(d, FWD_QKV);
-    dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
-    if (own) fwd__kv_products(d);
+    if (joined->data) dev_plan_product(d->to, joined, d->rows, d->in, d->all);
+    else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
+    if (own && !joined->data) fwd__kv_products(d);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
@@ -650,6 +674,7 @@ static void fwd__head(fwd_draft *d, const dev_mat *w, int n, bool watched) {
     fwd__op(d, (dev_op){.kind = watched ? OPS_WATCH : OPS_MATMUL});
     dev_plan_rows(d->to, w, n, d->rows, d->in, watched ? 0 : d->logits);
     if (watched) return;
+    fwd__bias(d, d->logits, w == &d->m->glob.mat[W_OUTPUT] ? d->m->glob.vec[B_OUTPUT] : NULL, n);
     if (hp->logit_scale != 0) fwd__scale(d, d->logits, n, hp->logit_scale);
     if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
 }
@@ -723,6 +748,7 @@ static void fwd__plan_guess(fwd *f, fwd_draft *d) {
     fwd__pair_hidden(d, 0, &f->prior);
     fwd__guess(d, f->n_vocab, false);
     f->hidden = f->plan.kept = d->in;
+    f->plan.kept_rows = DEV_ALL;
 }
 
 /* The list of its keys and values alone, for the rows of the model's step. */
@@ -761,7 +787,8 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     } else if (here) {
         fwd__pair_hidden(d, d->xn, &f->prior);
         fwd__keep_pairs(d);
-    } else if (ahead) f->plan.kept = f->hidden;
+    } else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
+    if (f->vectors && !ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_OUT;
 }
 
 /* Writes the list of f->m. */
@@ -885,6 +912,12 @@ static void fwd_trim(fwd *f, int n) {
     fwd__fill(f, f->run.p->n, false);
 }
 
+/* From now on rows that ask for logits have hidden values after a step, too. */
+static void fwd_keep_hidden(fwd *f) {
+    f->vectors = true;
+    fwd__fill(f, f->run.p->n, false);
+}
+
 /* From now on the tap, which must stay, sees the products of every step; NULL: nobody does. */
 static void fwd_watch(fwd *f, const dev_tap *tap) {
     f->run.tap = tap;
@@ -913,6 +946,9 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
 /* Where a draft head is used: h [D], which stays until the step has run, are the hidden values of the position before the first
  * row of the sequence that was added last. Without them its row is guessed with zeros. */
 static void fwd_before(fwd *f, const float *h) { f->before[f->batch.n_seq - 1] = h; }
+
+/* What the list gives: FWD_LOGITS, FWD_HIDDEN or FWD_GUESS. */
+static unsigned fwd_gives(const fwd *f) { return f->gives; }
 
 /* Adds what a step with this batch costs. */
 static void fwd_cost(const fwd *f, dev_cost *c) { dev_plan_cost(&f->plan, &f->batch, c); }

@@ -289,9 +289,11 @@ static bool model__bind_all(model *m, err_t *e) {
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
                           GGUF_SHOW(g->tensor[i].name), m->hp.desc->name);
     mem_free(used);
-    const bool tied = !m->glob.mat[W_OUTPUT].data && m->hp.causal;
-    if (ok && tied) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];
-    return ok;
+    dev_mat   *embd = &m->glob.mat[W_TOK_EMBD], *output = &m->glob.mat[W_OUTPUT];
+    const bool tied = !output->data && m->hp.causal;
+    if (ok && tied) *output = *embd;
+    if (!embd->data) *embd = *output;
+    return ok && (embd->data || err_set(e, EXIT_INPUT, "%s: tensor token_embd.weight is missing", g->path));
 }
 
 /* --- RoPE frequencies --- */

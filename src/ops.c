@@ -237,6 +237,12 @@ static void ops__scale(const dev *dv, const dev_op *op, int r) {
 /* out = scale * tanh(out / scale). */
 static void ops__cap(const dev *dv, const dev_op *op, int r) { k_cap(ops__out(dv, op, 0, r), op->scale, op->n); }
 
+/* out is cut to [-scale, scale]. */
+static void ops__clamp(const dev *dv, const dev_op *op, int r) {
+    float *x = ops__out(dv, op, 0, r), s = op->scale;
+    for (int i = 0; i < op->n; i++) x[i] = x[i] > s ? s : x[i] < -s ? -s : x[i];
+}
+
 /* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
 static void ops__temper(const dev *dv, const dev_op *op, int r) {
     const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->length);
@@ -1266,6 +1272,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__no_cost, OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE))                                                                  \
     X(CAP, "cap", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
       ops__no_cost, OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP))                                                                      \
+    X(CLAMP, "clamp", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
+      ops__no_cost, OPS_ROW(ops__clamp), OPS_GPU(K_ROW_CLAMP))                                                                  \
     X(TEMPER, "temper", DEV_WRITES, ops__all_heads(op), 0, 0, 0, 0,                                                             \
       ops__no_cost, OPS_ROW(ops__temper), OPS_HOST)                                                                             \
     X(PICK, "pick", DEV_WRITES, op->pick.to + op->n * op->n_head,                                                               \

@@ -558,6 +558,43 @@ def families():
             yield "67 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
 
 
+def more_families():
+    """Those from glm4 on, which are rows of tables beside the others."""
+    nan, top = float("nan"), 1 << 31
+    for m in ("glm4", "glm4_sections", "glm4moe", "glm4moe_air", "minimax-m2", "ernie4_5-moe", "dots1", "hy_v3", "qwen", "minicpm_old", "deepseek", "bailingmoe",
+              "baichuan_13b", "olmo_clip", "codeshell", "bloom", "jais", "mellum"):
+        yield "67 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("glm4moe", "expert_shared_count", (0, 2, 65, top)), ("glm4moe", "leading_dense_block_count", (0, 2, 513)),
+                         ("glm4moe", "expert_gating_func", (4, top)), ("glm4moe", "expert_group_count", (2, 3)),
+                         ("glm4moe_air", "nextn_predict_layers", (0, 2, 3, top)), ("glm4moe", "nextn_predict_layers", (2, 3)),
+                         ("ernie4_5-moe", "interleave_moe_layer_step", (2,)), ("ernie4_5-moe", "expert_shared_feed_forward_length", (0, 16, top)),
+                         ("minimax-m2", "rope.dimension_count", (3, 10)), ("bailingmoe", "rope.dimension_count", (1, 10, 13, 1025, top)),
+                         ("qwen", "feed_forward_length", (0, 1, 62, top)), ("baichuan_13b", "block_count", (39, 41)),
+                         ("chatglm", "feed_forward_length", (31, 33))):
+        for v in values: yield "67 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, k, values in (("olmo_clip", "attention.clamp_kqv", (nan, -1.0, 1e30)), ("olmo", "attention.layer_norm_epsilon", (0.0, nan)),
+                         ("minicpm", "embedding_scale", (nan, -1.0)), ("minicpm_old", "logit_scale", (nan, -2.0)), ("jais", "attention.max_alibi_bias", (7.0, nan)),
+                         ("internlm2", "attention.clamp_kqv", (1.0,)), ("glm4moe", "expert_weights_scale", (nan, -1.0))):
+        for v in values: yield "67 %s: %s %s" % (m, k, v), BAD, family(m, k, F32, v).bytes()
+    for v in ([1, 1, 2, 1], [2, 2, 2, 0], [4], []):
+        yield "67 glm4: sections %s" % v, BAD, family("glm4_sections", "rope.dimension_sections", ARR, (U32, v)).bytes()
+    for m, t, dims in (("glm4moe", "blk.1.exp_probs_b.bias", [5]), ("hy_v3", "blk.1.exp_probs_b", [7]), ("glm4moe", "blk.0.attn_q_norm.weight", [16]),
+                       ("minimax-m2", "blk.0.attn_q_norm.weight", [8]), ("glm4", "blk.0.ffn_up.weight", [16, 32]), ("bloom", "token_embd_norm.bias", [23]),
+                       ("starcoder", "blk.0.attn_qkv.weight", [24, 72]), ("../encoders/neo-bert", "blk.0.attn_qkv.weight", [16, 32])):
+        yield "67 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("glm4moe", "blk.1.exp_probs_b.bias"), ("glm4", "blk.1.post_ffw_norm.weight"), ("dots1", "blk.1.ffn_up_shexp.weight"), ("codeshell", "output.weight"),
+                 ("hy_v3", "blk.1.ffn_gate_inp.weight"), ("starcoder", "position_embd.weight"), ("jais", "blk.0.ffn_gate.weight"), ("bloom", "token_embd_norm.weight"),
+                 ("../encoders/neo-bert", "enc.output_norm.weight"), ("nemotron", "output_norm.bias")):
+        yield "67 %s: %s missing" % (m, t), GOOD if t.endswith(".bias") and m == "nemotron" else BAD, without_tensor(m, t)
+    for m, t in (("dots1", "blk.1.exp_probs_b.bias"), ("ernie4_5-moe", "blk.1.exp_probs_b.bias"), ("hy_v3", "blk.1.exp_probs_b"), ("codeshell", "blk.0.ffn_up.bias")):
+        yield "67 %s: no %s, which a file may lack" % (m, t), GOOD, without_tensor(m, t)
+    for m, t, dims, what in (("qwen2vl", "output.bias", [272], GOOD), ("qwen2vl", "output.bias", [271], BAD), ("olmo", "output_norm.weight", [16], BAD),
+                             ("olmo", "blk.0.attn_norm.weight", [16], BAD), ("codeshell", "token_embd.weight", [16, 272], GOOD),
+                             ("minimax-m2", "blk.0.exp_probs_b", [6], BAD)):
+        yield "67 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
+    yield "67 neo-bert with fewer key heads", BAD, family("../encoders/neo-bert", "attention.head_count_kv", U32, 1).bytes()
+
+
 def one_kind(layer, n, t, v):
     """qwen35 whose n layers are copies of this one, with attention.recurrent_layers as one value for all. Without that key every
     fourth layer has attention."""
@@ -1164,7 +1201,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

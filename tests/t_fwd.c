@@ -595,6 +595,17 @@ static void t_break_out_norm(t_rig *r) { r->m.layer[0].vec[W_REC_NORM] = r->m.la
 static void t_break_choice(t_rig *r) {
     for (int il = 0; il < r->m.hp.n_layer; il++) r->m.layer[il].vec[B_ROUTER_CHOICE] = NULL;
 }
+static void t_break_scores(t_rig *r) { r->m.hp.expert_gate = r->m.hp.expert_gate == GATE_SIGMOID ? GATE_SOFTMAX : GATE_SIGMOID; }
+static void t_break_expert_scale(t_rig *r) { r->m.hp.expert_scale = 1; }
+static void t_break_clamp(t_rig *r) { r->m.hp.clamp = 0; }
+static void t_break_slopes(t_rig *r) { r->m.slope[0] = r->m.slope[1]; }
+static void t_break_output_bias(t_rig *r) { r->m.glob.vec[B_OUTPUT] = NULL; }
+static void t_break_bare(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.traits &= ~(uint64_t)A_BARE_NORM;
+    r->m.hp.desc = &other;
+}
 static void t_break_value_heads(t_rig *r) {
     static arch_desc other;
     other = *r->m.hp.desc;
@@ -630,6 +641,16 @@ static void t_fwd_faults(void) {
         {"qwen35", "alpha for beta", t_break_gates},          {"qwen35", "value heads grouped", t_break_value_heads},
         {"qwen3next", "value heads tiled", t_break_value_heads}, {"qwen35", "another layer's norm of heads", t_break_out_norm},
         {"lfm2", "another layer's convolution", t_break_taps}, {"lfm2moe", "no bias of the choice", t_break_choice},
+        {"glm4", "two dimensions fewer rotate", t_break_part}, {"glm4_sections", "the other RoPE kind", t_break_rope},
+        {"glm4moe", "no bias of the choice", t_break_choice}, {"glm4moe_air", "scaled experts", t_break_topk},
+        {"minimax-m2", "the other scores of experts", t_break_scores}, {"dots1", "no scale of experts", t_break_expert_scale},
+        {"hy_v3", "no bias of the choice", t_break_choice},   {"ernie4_5-moe", "no bias of the choice", t_break_choice},
+        {"nemotron", "the mean stays", t_break_mean},         {"arcee", "another activation", t_break_act},
+        {"exaone", "no RoPE factors", t_break_factors},       {"minicpm_old", "2 % more of each block", t_break_residual_scale},
+        {"olmo", "no norms", t_break_bare},                   {"olmo_clip", "values are not cut", t_break_clamp},
+        {"bloom", "the slope of another head", t_break_slopes}, {"jais", "5 % more attention scale", t_break_scale},
+        {"baichuan_13b", "the slope of another head", t_break_slopes}, {"mellum", "a window one wider", t_break_window_of_some},
+        {"qwen2_output_bias", "no bias of the output", t_break_output_bias},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         t_tiny   t;
@@ -720,10 +741,10 @@ static float *t_fwd_guesses(t_rig *r, const t_tiny *t, const int32_t *ids, int c
 
 /* A draft head guesses as a float64 reading of its arrangement says, and with the same bits however the model runs. */
 static void t_fwd_draft_head(void) {
-    static const char *const models[] = {"qwen35_mtp", "qwen35moe_mtp"};
+    static const char *const models[] = {"qwen3_mtp", "qwen35_mtp", "qwen35moe_mtp"};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
                                  {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
-    for (int m = 0; m < 2; m++) {
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         t_tiny  t;
         t_rig   r;
         char    name[96];
@@ -768,6 +789,6 @@ static const t_case t_fwd_cases[] = {
     {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
      t_fwd_draft_head},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 47 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 66 faults is caught by the golden logits", t_fwd_faults},
 };
 static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

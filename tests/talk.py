@@ -733,7 +733,7 @@ def talk_with_any_history():
 def talk_is_interrupted():
     """Ctrl-C ends the answer, which stays; at a prompt it drops the text, at an empty one it ends the program with 130"""
     for env in both():
-        path, p = tmp("interrupted.json"), Person("-m", endless(), "-i", **env)
+        path, p = tmp("interrupted.json"), Person("-m", endless(), "-i", "--loop-stop", "off", **env)
         p.until(b"> ")
         p.type("sing\r")
         p.until(b" lo la lo la")

@@ -68,9 +68,9 @@ GUESSES = 3                     # guesses in a row
 
 
 def guesses(r, **kw):
-    """The draft head's guesses at three places of the prompt, [3 * GUESSES, V]; None: the model has no head."""
+    """The draft head's guesses at three places of the prompt, [3 * GUESSES, V]; None: the model has no head, or its reading has none."""
     m = read(os.path.join(DATA, r["file"]), **kw)
-    if not any(".nextn.eh_proj." in name for name in m.w):
+    if not any(".nextn.eh_proj." in name for name in m.w) or not hasattr(m, "guesses"):
         return None
     return np.concatenate([m.guesses(r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
 

@@ -10,6 +10,16 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
+def relu2(x):
+    return np.maximum(x, 0) ** 2
+
+
+def slopes(n):
+    """ALiBi: powers of 2^(-8/p) for the largest power of two p, then every second one of those for 2 p."""
+    p = 1 << (n.bit_length() - 1)
+    return np.array([2.0 ** (-8 * (h + 1) / p) if h < p else 2.0 ** (-4 * (2 * (h - p) + 1) / p) for h in range(n)])
+
+
 def gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
 
@@ -19,7 +29,10 @@ def gelu(x):
 # root: embeddings are scaled by the root of their size; ffn_norm: name of the norm before the feed-forward; nope: of so many layers the last
 # does not rotate; wide: files of so many layers scale scores by the root of the embedding's size over the heads
 # fine: YaRN's ramp begins and ends between pairs; normed: the weights of the chosen experts add up to 1; clip: of the activations
-PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0)
+# sigmoid: scores of experts are sigmoids if no key says what they are; alibi: scores fall with the distance, in files of so many layers or (True)
+# all; square: scores are divided by the size of a head; turned: heads have as many values as rotate; mup: scales where no key tells them
+PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0,
+             sigmoid=False, alibi=False, square=False, turned=False, mup=False)
 ARCHS = {
     "gemma": dict(act=gelu, root=True),
     "gemma2": dict(act=gelu, root=True, every=2, wide=46),
@@ -32,8 +45,23 @@ ARCHS = {
     "starcoder2": dict(act=gelu), "gpt2": dict(act=gelu),
     "seed_oss": dict(ffn_norm="post_attention_norm"),
     "qwen3vl": {}, "qwen3vlmoe": {},
+    "glm4": dict(pairs=True), "chatglm": dict(pairs=True),
+    "glm4moe": dict(ffn_norm="post_attention_norm", sigmoid=True, normed=False),
+    "minimax-m2": dict(sigmoid=True),
+    "ernie4_5": dict(pairs=True), "ernie4_5-moe": dict(pairs=True), "paddleocr": {},
+    "dots1": dict(sigmoid=True, normed=False), "hy_v3": dict(sigmoid=True),
+    "qwen2vl": {}, "qwen": {}, "exaone": {}, "orion": {}, "pangu-embedded": {},
+    "internlm2": dict(pairs=True), "xverse": dict(pairs=True), "baichuan": dict(pairs=True, alibi=40),
+    "minicpm": dict(pairs=True, mup=True),
+    "nemotron": dict(act=relu2), "jais2": dict(act=relu2), "arcee": dict(act=relu2, pairs=True),
+    "deepseek": dict(pairs=True, normed=False), "deepseek2-ocr": dict(pairs=True, normed=False),
+    "bailingmoe": dict(pairs=True, normed=False, turned=True),
+    "olmo": dict(pairs=True),
+    "starcoder": dict(act=gelu), "codeshell": dict(act=gelu), "bloom": dict(act=gelu, alibi=True),
+    "refact": dict(alibi=True), "jais": dict(alibi=True, square=True),
+    "mellum": dict(plain=True, every=4),
 }
-NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "attn_q_norm", "attn_k_norm", "output_norm"]
+NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "attn_q_norm", "attn_k_norm", "output_norm", "token_embd_norm"]
 BIASES = {"attn_q": "attn_q attn_k attn_v attn_qkv", "attn_output": "attn_output", "ffn": "ffn_up ffn_down", "router": "ffn_gate_inp",
           "gates of experts": "ffn_gate_exps", "ups of experts": "ffn_up_exps", "downs of experts": "ffn_down_exps",
           "norms": "attn_norm ffn_norm output_norm"}
@@ -52,7 +80,8 @@ class Decoder(Model):
         "logits times the scale", "score scale", "size of a head in every file", "head grouping", "no norm gains", "gains 1 + g", "norm epsilon", "norm at the other place",
         "q/k norm of the other width", "q/k norm after rope", "mean not subtracted", "other activation", "gate and up swapped",
         "no clip", "clip of gates alone", "clip of ups alone", "sigmoid of the gate", "ups without 1", "softmax over all experts",
-        "expert weights normed or not", "one expert fewer", "no shared expert", "keys and values swapped",
+        "expert weights normed or not", "one expert fewer", "no shared expert", "keys and values swapped", "other scores of experts",
+        "no choice bias", "choice bias in the weights", "no expert scale", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
 
     def __init__(self, f, **kw):
@@ -61,6 +90,8 @@ class Decoder(Model):
         f.meta.setdefault(key + "rms_epsilon", f.meta.get(key + "epsilon"))
         super().__init__(f, **kw)
         self.has = dict(PLAIN, **ARCHS[self.arch])
+        self.layers -= self.key("nextn_predict_layers", 0)
+        self.gaps = []                                              # between the scores of the last chosen expert and the next one
         if self.fault == "other activation":
             self.has["act"] = silu if self.has["act"] is gelu else gelu
 
@@ -80,6 +111,8 @@ class Decoder(Model):
         key = self.key
         self.il, self.heads = il, key("attention.head_count")
         self.kv, self.hd = key("attention.head_count_kv", self.heads), key("attention.key_length", key("embedding_length") // self.heads)
+        self.hd = key("rope.dimension_count") if self.has["turned"] else self.hd
+        self.alibi = self.has["alibi"] in (True, self.layers) and self.fault != "no slopes"
         local = self.windowed(il)
         self.window = key("attention.sliding_window", 0)
         if self.window:
@@ -89,7 +122,8 @@ class Decoder(Model):
         local = {"one rope table": False, "tables swapped": not local}.get(self.fault, local) and own
         self.rope_init(local)
         nope = self.has["nope"] and (il + 1 - (self.fault == "rope left out in the wrong layers")) % self.has["nope"] == 0
-        if "position_embd.weight" in self.w or nope and self.fault != "rope in every layer" or self.fault == "no rope":
+        turns = "position_embd.weight" not in self.w and self.has["alibi"] not in (True, self.layers)
+        if not turns or nope and self.fault != "rope in every layer" or self.fault == "no rope":
             self.freq = np.zeros(self.rot // 2)
             self.gain = 1.0
 
@@ -102,6 +136,8 @@ class Decoder(Model):
         base *= self.or_else("rope base", 1, 1.5)
         pair = np.arange(self.rot // 2)
         self.gain, self.freq = 1.0, base ** (-2 * pair / self.rot)
+        if "rope_freqs.weight" in self.w and fault != "no factors":
+            self.freq = self.freq / self.w["rope_freqs.weight"]
         kind, factor = key("rope.scaling.type", "none"), key("rope.scaling.factor", 1.0)
         if fault == "no rope scaling" or local and fault != "scaling in every layer":
             return
@@ -137,7 +173,7 @@ class Decoder(Model):
         angle, half, y = np.arange(len(x))[:, None, None] * self.freq, self.rot // 2, x.copy()
         cos, sin = self.gain * np.cos(angle), self.gain * np.sin(angle)
         at = self.or_else("rope of the last part", 0, self.hd - self.rot)
-        pairs = self.has["pairs"] != (self.fault == "rope kind")
+        pairs = (self.has["pairs"] and not self.key("rope.dimension_sections", 0)) != (self.fault == "rope kind")
         one, two = (slice(at, at + self.rot, 2), slice(at + 1, at + self.rot, 2)) if pairs else (slice(at, at + half), slice(at + half, at + self.rot))
         y[..., one] = x[..., one] * cos - x[..., two] * sin
         y[..., two] = x[..., one] * sin + x[..., two] * cos
@@ -150,13 +186,18 @@ class Decoder(Model):
             return x
         if self.centred and self.fault != "mean not subtracted":
             x = x - x.mean(-1, keepdims=True)
-        gain = self.w[name + ".weight"]
+        gain = self.w.get(name + ".weight", 1)
         y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.or_else("norm epsilon", self.eps, 0.1))
         y = y * {"no norm gains": 1, "gains 1 + g": 1 + gain}.get(self.fault, gain)
         return y + self.bias(name)
 
+    def bare(self):
+        """Whether norms have neither gain nor bias."""
+        return "output_norm.weight" not in self.w
+
     def norm_if(self, name, y):
-        return self.norm(name, y) if name + ".weight" in self.w else y
+        bare = self.bare() and name.endswith(("attn_norm", "ffn_norm", "output_norm")) and self.fault != "no bare norms"
+        return self.norm(name, y) if bare or name + ".weight" in self.w else y
 
     def bias(self, name):
         missing = name + ".bias" not in self.w or self.fault == BIAS_OF.get(name.split(".")[-1])
@@ -178,6 +219,9 @@ class Decoder(Model):
             q, k, v = (self.mul(b + "attn_" + c, x) for c in "qkv")
         if self.fault == "keys and values swapped":
             k, v = v, k
+        clamp = self.key("attention.clamp_kqv", 0.0)
+        if clamp and self.fault != "no clamp":
+            q, k, v = (np.clip(y, -clamp, clamp) for y in (q, k, v))
         after = self.fault == "q/k norm after rope"
         q, k = (self.turn(y, self.qk_norm(b + name, y)) if not after else self.qk_norm(b + name, self.turn(y, y))
                 for y, name in ((q, "attn_q_norm"), (k, "attn_k_norm")))
@@ -213,6 +257,7 @@ class Decoder(Model):
         scale = self.key("attention.scale", 0.0)
         wide = self.has["wide"] == self.layers and self.fault != "size of a head in every file"
         scale = scale if scale and self.fault != "no attention scale" else np.sqrt(self.heads / self.key("embedding_length") if wide else 1 / self.hd)
+        scale = scale ** 2 if self.has["square"] else scale
         scale *= self.or_else("score scale", 1, 0.8)
         cap = self.key("attn_logit_softcapping", 0.0)
         s = q @ k.T
@@ -241,6 +286,9 @@ class Decoder(Model):
         for h in range(self.heads):
             g = h % self.kv if self.fault == "head grouping" else h * self.kv // self.heads
             s, values = self.scores(q[:, h], k[:, g]), v[:, g]
+            if self.alibi:
+                of = (h + 1) % self.heads if self.fault == "slopes of the next head" else h
+                s = s - slopes(self.heads)[of] * (np.arange(n)[:, None] - np.arange(n))
             if sinks is not None:
                 s = np.concatenate([s, np.full((n, 1), sinks[h])], axis=1)
                 values = np.concatenate([values, values[:1] * (self.fault == "sink with a value")])
@@ -272,10 +320,19 @@ class Decoder(Model):
     def choose(self, b, x):
         """(chosen experts, their weights) of each row"""
         used = self.used - (self.fault == "one expert fewer")
-        for row in x @ self.w[b + "ffn_gate_inp.weight"].T + self.bias(b + "ffn_gate_inp"):
-            best = np.argsort(-row)[:used]
-            normed = self.has["normed"] != (self.fault in ("expert weights normed or not", "softmax over all experts"))
-            yield best, softmax(row[best]) if normed else softmax(row)[best]
+        sigmoid = self.key("expert_gating_func", 0) or 1 + self.has["sigmoid"]
+        scores = x @ self.w[b + "ffn_gate_inp.weight"].T + self.bias(b + "ffn_gate_inp")
+        scores = 1 / (1 + np.exp(-scores)) if (sigmoid == 2) != (self.fault == "other scores of experts") else softmax(scores)
+        bias = self.w.get(b + "exp_probs_b.bias", self.w.get(b + "exp_probs_b", 0))
+        choice = scores + (0 if self.fault == "no choice bias" else bias)
+        order = -np.sort(-choice, axis=1)
+        self.gaps.append(order[:, used - 1] - order[:, used])
+        for row, chosen in zip(scores, choice):
+            best = np.argsort(-chosen)[:used]
+            weights = (chosen if self.fault == "choice bias in the weights" else row)[best]
+            normed = self.key("expert_weights_norm", self.has["normed"]) != (self.fault in ("expert weights normed or not", "softmax over all experts"))
+            weights = weights / weights.sum() if normed else weights
+            yield best, weights * self.or_else("no expert scale", self.key("expert_weights_scale", 0.0) or 1, 1)
 
     def experts(self, b, x):
         def mul(name, e, v):
@@ -293,7 +350,8 @@ class Decoder(Model):
     def block(self, f, x, before, after):
         """x + f(x), with the norms that the layer has."""
         has = [n + ".weight" in self.w for n in (before, after)]
-        scale = self.or_else("no residual scale", self.key("residual_scale", 1.0), 1.0)
+        scale = self.key("residual_scale", 1.4 / np.sqrt(self.layers) if self.has["mup"] else 1.0)
+        scale = self.or_else("no residual scale", scale, 1.0)
         if self.fault != "norm at the other place":
             return x + scale * self.norm_if(after, f(self.norm_if(before, x)))
         if all(has):
@@ -301,9 +359,9 @@ class Decoder(Model):
         return x + scale * (f(self.norm(after, x)) if has[1] else self.norm(before, f(x)))
 
     def embed(self, ids):
-        x = self.w["token_embd.weight"][ids]
-        scale = np.sqrt(x.shape[-1]) if self.has["root"] else self.key("embedding_scale", 1.0)
-        x = x * self.or_else("no embedding scale", scale, 1)
+        x = self.w["token_embd.weight" if "token_embd.weight" in self.w else "output.weight"][ids]
+        scale = np.sqrt(x.shape[-1]) if self.has["root"] else self.key("embedding_scale", 12.0 if self.has["mup"] else 1.0)
+        x = self.norm_if("token_embd_norm", x * self.or_else("no embedding scale", scale, 1))
         if "position_embd.weight" in self.w and self.fault != "no positions":
             x = x + self.w["position_embd.weight"][np.arange(len(ids)) + (self.fault == "positions one off")]
         return x
@@ -322,8 +380,8 @@ class Decoder(Model):
             x = self.block(lambda y: self.attend(b, y), x, b + "attn_norm",
                            b + ("post_attention_norm" if before_ffn == "ffn_norm" else "none"))
             x = self.block(lambda y: self.feed(b, y), x, b + before_ffn, b + "post_ffw_norm")
-        x = self.mul("output" if "output.weight" in self.w else "token_embd", self.norm("output_norm", x))
-        scale = self.key("logit_scale", 1.0)
+        x = self.mul("output" if "output.weight" in self.w else "token_embd", self.norm_if("output_norm", x))
+        scale = self.key("logit_scale", self.key("embedding_length") / 256 if self.has["mup"] else 1.0)
         x = x * scale if self.fault == "logits times the scale" else x / self.or_else("no logit scale", scale, 1)
         return self.cap(x)
 

@@ -1,11 +1,12 @@
-"""The second reading of encoders: bert, nomic-bert, nomic-bert-moe, jina-bert-v2, modern-bert and gemma-embedding in numpy, float64.
+"""The second reading of encoders: bert, nomic-bert, nomic-bert-moe, jina-bert-v2, jina-bert-v3, modern-bert, gemma-embedding, eurobert,
+llama-embed and neo-bert in numpy, float64.
 
-tests/encoders_check.py holds the models of tests/data/encoders/embed.txt against it. transformers has no class for nomic-bert-moe and
-jina-bert-v2: their golden values are this reading, written beside the code that their authors publish (modeling_hf_nomic_bert.py of
+tests/encoders_check.py holds the models of tests/data/encoders/embed.txt against it. transformers has no class for nomic-bert-moe,
+jina-bert-v2 and neo-bert: their golden values are this reading, written beside the code that their authors publish (modeling_hf_nomic_bert.py of
 nomic-ai/nomic-bert-2048, modeling_bert.py of jinaai/jina-bert-implementation; of jinaai/jina-bert-v2-qk-post-norm for the variant that embeds
 code: LayerNorm of all queries and of all keys before heads are split, attention's normed sum goes through layer_norm_1(x + sum), and
-up_gated_layer holds up, then gated, of `up * gelu(gated)`). What they share with the other four is held against
-transformers there.
+up_gated_layer holds up, then gated, of `up * gelu(gated)`). neo-bert: model.py of chandar-lab/NeoBERT, whose qkv holds query, key and value of
+one head after the other. What they share with the others is held against transformers there.
 """
 import math
 
@@ -17,7 +18,7 @@ FAULTS = ["causal", "no window", "window everywhere", "window on the wrong layer
           "score scale", "gelu tanh", "gelu for silu", "silu for gelu", "gate and up exchanged", "no biases", "no slopes", "slopes of a power of two", "slopes causal", "slopes before the scale",
           "expert weights normed", "softmax of the chosen", "no embedding scale", "no q/k norm", "norm after rope", "no norms after blocks", "head grouping",
           "no dense layers", "dense layers exchanged",
-          "q/k norm of each head", "q/k norm without a bias", "q/k norm exchanged", "no second norm", "second norm of one sum", "second norm behind the feed-forward", "first norm left out"]
+          "joined by kind", "q/k norm of each head", "q/k norm without a bias", "q/k norm exchanged", "no second norm", "second norm of one sum", "second norm behind the feed-forward", "first norm left out"]
 
 
 def erf(x):
@@ -51,18 +52,20 @@ class Encoder:
     def __init__(self, f, fault=""):
         self.w, self.fault, self.arch = f.tensors, fault, f.meta["general.architecture"]
         self.key = lambda k, default=None: f.meta.get(self.arch + "." + k, default)
-        self.gemma, self.modern = self.arch == "gemma-embedding", self.arch == "modern-bert"
+        self.gemma, self.modern, self.neo = self.arch == "gemma-embedding", self.arch == "modern-bert", self.arch == "neo-bert"
+        self.plain = self.neo or self.arch in ("eurobert", "llama-embed")
+        self.rms = self.gemma or self.plain
         self.heads = self.key("attention.head_count")
         self.kv = self.key("attention.head_count_kv", self.heads)
         self.hd = self.key("attention.key_length", self.key("embedding_length") // self.heads)
-        self.eps = self.key("attention.layer_norm_rms_epsilon" if self.gemma else "attention.layer_norm_epsilon")
+        self.eps = self.key("attention.layer_norm_rms_epsilon" if self.rms else "attention.layer_norm_epsilon")
         self.eps = 1e-2 if fault == "norm epsilon" else self.eps
         self.gaps = []
 
     # --- parts ---
     def norm(self, name, x):
         w, b = self.w[name + ".weight"], self.w.get(name + ".bias", 0)
-        mean = 0 if self.gemma or self.fault == "rms for layer norm" else x.mean(-1, keepdims=True)
+        mean = 0 if self.rms or self.fault == "rms for layer norm" else x.mean(-1, keepdims=True)
         b = 0 if self.fault == "norm of the embeddings missing its bias" and name == "token_embd_norm" else b
         return (x - mean) / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + self.eps) * w + b
 
@@ -99,7 +102,7 @@ class Encoder:
         at = np.arange(n)[:, None] * base ** (-np.arange(0, turned, 2) / turned)
         cos, sin = np.cos(at)[:, None], np.sin(at)[:, None]
         y = x.copy()
-        if self.fault == "rope pairs":
+        if (self.fault == "rope pairs") != (self.arch in ("neo-bert", "llama-embed")):
             a, b = x[..., 0:turned:2], x[..., 1:turned:2]
             y[..., 0:turned:2], y[..., 1:turned:2] = a * cos - b * sin, a * sin + b * cos
         else:
@@ -109,7 +112,9 @@ class Encoder:
 
     def qkv(self, b, x):
         n, sizes = len(x), np.cumsum([self.heads * self.hd, self.kv * self.hd])
-        if b + "attn_qkv.weight" in self.w:
+        if self.neo and self.fault != "joined by kind":
+            q, k, v = self.mul(b + "attn_qkv", x).reshape(n, self.heads, 3, self.hd).swapaxes(0, 2).swapaxes(1, 2)
+        elif b + "attn_qkv.weight" in self.w:
             q, k, v = np.split(self.mul(b + "attn_qkv", x), sizes, axis=1)
         else:
             q, k, v = (self.mul(b + "attn_" + c, x) for c in "qkv")
@@ -158,7 +163,7 @@ class Encoder:
         return self.mul(b + "attn_output", out.reshape(n, -1))
 
     def act(self):
-        name = self.key("hidden_activation", "gelu") if self.modern else "silu" if self.arch == "nomic-bert" else "tanh" if self.gemma else "gelu"
+        name = self.key("hidden_activation", "gelu") if self.modern else "silu" if self.plain or self.arch == "nomic-bert" else "tanh" if self.gemma else "gelu"
         name = {"gelu tanh": "tanh" if name == "gelu" else name, "gelu for silu": "gelu" if name == "silu" else name, "silu for gelu": "silu"}.get(self.fault, name)
         return {"gelu": gelu_erf, "tanh": gelu_tanh, "silu": silu}[name]
 
@@ -196,7 +201,7 @@ class Encoder:
         if self.gemma and self.fault != "no embedding scale":
             x = x * math.sqrt(x.shape[1])
         if "token_types.weight" in self.w and self.fault != "no token types":
-            x = x + self.w["token_types.weight"][1 if self.fault == "token types of the second text" else 0]
+            x = x + self.w["token_types.weight"][-1 if self.fault == "token types of the second text" else 0]
         if "position_embd.weight" in self.w and self.fault != "no positions":
             x = x + self.w["position_embd.weight"][np.arange(len(ids)) + (self.fault == "positions one later")]
         return self.norm("token_embd_norm", x) if "token_embd_norm.weight" in self.w and self.fault != "no norm of embeddings" else x
@@ -233,8 +238,9 @@ class Encoder:
         """[n, embd]: a row for each token, behind the final norm where there is one."""
         x, self.gaps = self.embed(ids), []
         for il in range(self.key("block_count")):
-            x = (self.layer_before if self.gemma or self.modern else self.layer_around)(il, x)
-        return self.norm("output_norm", x) if "output_norm.weight" in self.w and self.fault != "no final norm" else x
+            x = (self.layer_before if self.rms or self.modern else self.layer_around)(il, x)
+        last = "enc.output_norm" if self.neo else "output_norm"
+        return self.norm(last, x) if last + ".weight" in self.w and self.fault != "no final norm" else x
 
     def vector(self, pooled):
         """What follows pooling: the dense layers of gemma-embedding, then the length becomes 1."""

@@ -20,7 +20,7 @@ K_CUDA_FN float *k__cuda_in(const k_cuda_step *step, const k_row_op *op, int i, 
 }
 
 /* What each thread does with values of its own. */
-enum { K__MAP_ADD, K__MAP_AXPY, K__MAP_MUL, K__MAP_SCALE, K__MAP_CAP, K__MAP_ABOVE, K__MAP_ACT, K__MAP_CLIP };
+enum { K__MAP_ADD, K__MAP_AXPY, K__MAP_MUL, K__MAP_SCALE, K__MAP_CLAMP, K__MAP_CAP, K__MAP_ABOVE, K__MAP_ACT, K__MAP_CLIP };
 
 K_CUDA_FN float k__cuda_map_one(int fn, int act, float a, float b, bool two, float s) {
     switch (fn) {
@@ -28,6 +28,7 @@ K_CUDA_FN float k__cuda_map_one(int fn, int act, float a, float b, bool two, flo
     case K__MAP_AXPY: return fmaf(s, b, a);
     case K__MAP_MUL: return a * b;
     case K__MAP_SCALE: return a * s;
+    case K__MAP_CLAMP: return a > s ? s : a < -s ? -s : a;
     case K__MAP_CAP: return s * k__tanh_ref(a / s);
     case K__MAP_ABOVE: return a > s ? a - s : 0.0f;
     case K__MAP_ACT: return two ? k__act_ref((k_act_fn)act, a) * b : k__act_ref((k_act_fn)act, a);
@@ -812,6 +813,7 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float 
         else k__cuda_map(K__MAP_SCALE, 0, y, y, NULL, op->scale, n);
         break;
     case K_ROW_CAP: k__cuda_map(K__MAP_CAP, 0, y, y, NULL, op->scale, n); break;
+    case K_ROW_CLAMP: k__cuda_map(K__MAP_CLAMP, 0, y, y, NULL, op->scale, n); break;
     case K_ROW_ACTIVATE:
         if (op->u.act == K_ROW_CLIP) k__cuda_map(K__MAP_CLIP, 0, y, y, a, 0.0f, n);
         else k__cuda_map(K__MAP_ACT, op->u.act, y, y, a, 0.0f, n);

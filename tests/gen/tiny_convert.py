@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import numpy as np
+import torch                                                    # noqa: F401  before tests/cuda.py is on the path, whose name it looks for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEER = sys.argv[1] if len(sys.argv) > 1 else sys.exit(__doc__)

@@ -1,24 +1,30 @@
 """The family of tests/gen/tiny_models.py with decoders that differ from Llama by norms, windows, rotations, biases, scales and experts:
-gemma, gemma2, gemma3, gpt-oss, phi3, mistral3, granite, granitemoe, smollm3, olmo2, olmoe, starcoder2, gpt2, seed_oss, and the text of
-qwen3vl and qwen3vlmoe.
+gemma, gemma2, gemma3, gpt-oss, phi3, mistral3, granite, granitemoe, smollm3, olmo2, olmoe, starcoder2, gpt2, seed_oss, the text of
+qwen3vl and qwen3vlmoe, and those that are rows of tables beside them, from glm4 on.
 
 Scales, caps, sinks and factors are far from what would change nothing, windows are shorter than the prompt, and layers are as many as it
 takes to have each kind twice.
 """
 import numpy as np
-from gguf import RopeScalingType
+from gguf import ExpertGatingFuncType, RopeScalingType
 
 from tiny_base import N_CTX, N_VOCAB, f32, pairs_to_halves
+from tiny_llama import llama3_factors
 
 # --- the architectures ----------------------------------------------------------------------------------------------
-# cls, module: of the framework, and where it lies; text: its config is the text_config of another one
+# cls, module: of the framework, and where it lies; cls None: it has no such class, and the golden values are those of the reading in
+# tests/tiny_read_decoders.py; text: its config is the text_config of another one
 # pairs: files keep the two rows of Q and K that rotate together adjacent; shift: files hold 1 + the framework's gains
 # norms: of a layer as wide as the model; qk: norms of Q and K for each head or for all heads at once
 # layer_norm: norms subtract the mean and have a bias; fused: Q, K and V are one matrix; ffn: gated, plain (without a gate), joined (gate and
 # up are one matrix), experts; head_dim, n_rot, base: the file tells these; positions: learned positions, no rotation
+# embd_norm, bare: a norm of the embeddings, norms without gain and bias; choice: the framework's name for the bias that counts for the choice of
+# experts; alibi: no rotation, scores fall with the distance; trunk: names before and in front of layers, and names of what is not in a layer
+# eps: the framework's name of the epsilon of norms
 # names: the framework's names where they are not those of HF_NAMES
 PLAIN = dict(pairs=False, shift=0, norms=("attn_norm", "ffn_norm"), qk=None, layer_norm=False, fused=False, ffn="gated",
-             head_dim=False, n_rot=False, base=True, positions=False, names={})
+             head_dim=False, n_rot=False, base=True, positions=False, eps="rms_norm_eps",
+             embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, names={})
 AROUND = dict(norms=("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"),
               names={"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                      "post_ffw_norm": "post_feedforward_layernorm"})
@@ -26,6 +32,14 @@ FFN_NORM = dict(norms=("attn_norm", "post_attention_norm"), names={"post_attenti
 EXPERTS = {"ffn_gate_inp": "block_sparse_moe.router", "experts": "block_sparse_moe.experts", "ffn_gate_up_shexp": "shared_mlp.input_linear",
            "ffn_down_shexp": "shared_mlp.output_linear"}
 LLAMA = dict(pairs=True, n_rot=True)
+LIKE_LLAMA = dict(cls="LlamaForCausalLM", module="llama")
+UP_DOWN = {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
+SHARED = {"ffn_gate_shexp": "mlp.shared_experts.gate_proj", "ffn_up_shexp": "mlp.shared_experts.up_proj", "ffn_down_shexp": "mlp.shared_experts.down_proj"}
+CHOSEN = dict(ffn="experts", head_dim=True, names=SHARED)
+GPT_TOP = {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
+GPT = dict(layer_norm=True, ffn="plain", fused=True, positions=True, trunk=("transformer.", "h.%s.", GPT_TOP),
+           names=dict(UP_DOWN, attn_qkv="attn.c_attn", attn_output="attn.c_proj", attn_norm="ln_1", ffn_norm="ln_2"))
+BLOOM_TOP = {"token_embd": "word_embeddings", "token_embd_norm": "word_embeddings_layernorm", "output_norm": "ln_f"}
 ARCHS = {
     "gemma": dict(cls="GemmaForCausalLM", module="gemma", shift=1, head_dim=True, base=False),
     "gemma2": dict(AROUND, cls="Gemma2ForCausalLM", module="gemma2", shift=1, head_dim=True, base=False),
@@ -39,28 +53,63 @@ ARCHS = {
     "smollm3": dict(LLAMA, cls="SmolLM3ForCausalLM", module="smollm3"),
     "olmo2": dict(cls="Olmo2ForCausalLM", module="olmo2", qk="width", norms=("post_attention_norm", "post_ffw_norm"), names=AROUND["names"]),
     "olmoe": dict(cls="OlmoeForCausalLM", module="olmoe", qk="width", ffn="experts"),
-    "starcoder2": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, ffn="plain",
+    "starcoder2": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, eps="norm_epsilon", ffn="plain",
                        names={"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}),
-    "gpt2": dict(cls="GPT2LMHeadModel", module="gpt2", layer_norm=True, ffn="plain", fused=True, positions=True,
-                 names={"attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj",
-                        "attn_norm": "ln_1", "ffn_norm": "ln_2"}),
+    "gpt2": dict(GPT, cls="GPT2LMHeadModel", module="gpt2"),
     "seed_oss": dict(FFN_NORM, cls="SeedOssForCausalLM", module="seed_oss", head_dim=True),
     "qwen3vl": dict(cls="Qwen3VLForConditionalGeneration", module="qwen3_vl", head_dim=True, qk="head", text=True),
     "qwen3vlmoe": dict(cls="Qwen3VLMoeForConditionalGeneration", module="qwen3_vl_moe", head_dim=True, qk="head", text=True, ffn="experts"),
+    "glm4": dict(AROUND, cls="Glm4ForCausalLM", module="glm4", head_dim=True, n_rot=True, ffn="joined",
+                 names={"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm", "ffn_up": "mlp.gate_up_proj"}),
+    "glm4moe": dict(FFN_NORM, cls="Glm4MoeForCausalLM", module="glm4_moe", head_dim=True, n_rot=True, ffn="experts",
+                    choice="mlp.gate.e_score_correction_bias", names=dict(FFN_NORM["names"], **SHARED)),
+    "minimax-m2": dict(CHOSEN, cls="MiniMaxM2ForCausalLM", module="minimax_m2", n_rot=True, qk="width", choice="mlp.e_score_correction_bias"),
+    "ernie4_5": dict(cls="Ernie4_5ForCausalLM", module="ernie4_5", head_dim=True),
+    "ernie4_5-moe": dict(CHOSEN, cls="Ernie4_5_MoeForCausalLM", module="ernie4_5_moe", choice="mlp.gate.moe_statics.e_score_correction_bias"),
+    "paddleocr": dict(LIKE_LLAMA, head_dim=True),
+    "dots1": dict(CHOSEN, cls="Dots1ForCausalLM", module="dots1", qk="head", choice="mlp.gate.e_score_correction_bias"),
+    "hy_v3": dict(CHOSEN, cls="HYV3ForCausalLM", module="hy_v3", qk="head", choice="mlp.e_score_correction_bias"),
+    "qwen2vl": dict(cls="Qwen2VLForConditionalGeneration", module="qwen2_vl", text=True),
+    "qwen": dict(cls="Qwen2ForCausalLM", module="qwen2", fused=True),
+    "internlm2": dict(LIKE_LLAMA, pairs=True),
+    "minicpm": dict(LLAMA, cls="GraniteForCausalLM", module="granite"),
+    "nemotron": dict(cls="NemotronForCausalLM", module="nemotron", shift=1, layer_norm=True, eps="norm_eps", ffn="plain", n_rot=True),
+    "exaone": dict(LIKE_LLAMA, n_rot=True),
+    "arcee": dict(LLAMA, cls="ArceeForCausalLM", module="arcee", ffn="plain", head_dim=True),
+    "deepseek": dict(LLAMA, cls=None, ffn="experts"),
+    "deepseek2-ocr": dict(LLAMA, cls=None, ffn="experts", choice=""),
+    "bailingmoe": dict(LLAMA, cls=None, ffn="experts"),
+    "chatglm": dict(cls="GlmForCausalLM", module="glm", fused=True, n_rot=True, ffn="joined", names={"ffn_up": "mlp.gate_up_proj"}),
+    "baichuan": dict(LLAMA, **LIKE_LLAMA),
+    "xverse": dict(LLAMA, **LIKE_LLAMA),
+    "orion": dict(cls="StableLmForCausalLM", module="stablelm", layer_norm=True, eps="layer_norm_eps"),
+    "olmo": dict(cls="OlmoForCausalLM", module="olmo", pairs=True, layer_norm=True, bare=True, norms=()),
+    "starcoder": dict(GPT, cls="GPTBigCodeForCausalLM", module="gpt_bigcode"),
+    "codeshell": dict(cls="Starcoder2ForCausalLM", module="starcoder2", layer_norm=True, eps="norm_epsilon", ffn="plain", fused=True, names=UP_DOWN),
+    "refact": dict(cls=None, alibi=True),
+    "bloom": dict(cls="BloomForCausalLM", module="bloom", layer_norm=True, ffn="plain", fused=True, embd_norm=True, alibi=True,
+                  trunk=("transformer.", "h.%s.", BLOOM_TOP),
+                  names={"attn_qkv": "self_attention.query_key_value", "attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h",
+                         "ffn_down": "mlp.dense_4h_to_h"}),
+    "jais": dict(cls=None, layer_norm=True, fused=True, alibi=True),
+    "jais2": dict(cls="Jais2ForCausalLM", module="jais2", layer_norm=True, eps="layer_norm_eps", ffn="plain", head_dim=True, n_rot=True),
+    "mellum": dict(CHOSEN, cls="MellumForCausalLM", module="mellum", qk="head"),
+    "pangu-embedded": dict(LIKE_LLAMA),
 }
 OTHER_MODULES = ["olmo3", "granitemoeshared"]                 # of classes that a model names itself
-MODULES = ["models.%s.modeling_%s" % (m, m) for m in [a["module"] for a in ARCHS.values()] + OTHER_MODULES]
+MODULES = ["models.%s.modeling_%s" % (m, m) for m in [a["module"] for a in ARCHS.values() if "module" in a] + OTHER_MODULES]
 IGNORED = "model.visual."
 
 
 def arch_of(s):
-    return dict(PLAIN, **ARCHS[s["arch"]])
+    return dict(PLAIN, **ARCHS[s["arch"]], **({"qk": s["qk"]} if "qk" in s else {}))
 
 
 # --- the models -----------------------------------------------------------------------------------------------------
 # Beside what tiny_base.BASE tells: config: further arguments of the framework's config; keys: of the file, by their function in GGUFWriter;
 # cls: another class than that of the architecture; n_rot: dimensions that rotate; act: standard deviation of what an
-# activation gets; down: of the weights after it, times the root of their inputs
+# activation gets; down: of the weights after it, times the root of their inputs; dense: so many layers before those with experts;
+# ahead: layers after the last, which predict further tokens; embd_too: the embeddings are the output matrix
 SMALL = dict(config={}, keys={}, act=1.5, down=2.0, embd=16, heads=4, kv=2, hd=8, ff=32)
 EVEN = dict(SMALL, heads=2, kv=1)                              # heads as wide as the model
 SPM = dict(vocab="spm")
@@ -137,24 +186,105 @@ MODELS = {
     "qwen3vlmoe": dict(SMALL, arch="qwen3vlmoe", layers=1, hd=16, eps=1e-6, theta=5000000.0, rope=SECTIONS,
                        moe=dict(experts=6, used=2, ff=16), keys=dict(rope_dimension_sections=[4, 2, 2, 0], num_deepstack_layers=1)),
 }
+HALF = dict(rope=dict(partial_rotary_factor=0.5), n_rot=4)
+SCALED = dict(routed_scaling_factor=1.7, router_scaling_factor=1.7)
+ONE_GROUP = dict(expert_group_count=1, expert_group_used_count=1)
+SIGMOID = dict(expert_gating_func=ExpertGatingFuncType.SIGMOID)
+SCALES = dict(embedding_multiplier=1.5, residual_multiplier=0.6, attention_multiplier=float(1 / np.sqrt(8)), logits_scaling=1.5)
+MODELS.update({
+    "glm4": dict(SMALL, **HALF, arch="glm4", layers=2, tied=False, bias=QKV, config=dict(attention_bias=True)),
+    "glm4_sections": dict(SMALL, arch="glm4", layers=1, hd=16, bias=QKV, halves=True, rope=dict(partial_rotary_factor=0.5), n_rot=8,
+                          config=dict(attention_bias=True), keys=dict(rope_dimension_sections=[1, 1, 2, 0])),
+    "glm4moe": dict(SMALL, **HALF, arch="glm4moe", layers=2, dense=1, qk="head", tied=False, bias=QKV,
+                    moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), config=dict(SCALED, attention_bias=True, use_qk_norm=True),
+                    keys=dict(SIGMOID, **ONE_GROUP, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True,
+                              expert_shared_count=1, nextn_predict_layers=0)),
+    "glm4moe_air": dict(SMALL, **HALF, arch="glm4moe", layers=2, ahead=1, moe=dict(experts=6, used=2, ff=16, shared=32, choice=0.3),
+                        config=dict(SCALED, norm_topk_prob=False),
+                        keys=dict(expert_weights_scale=1.7, expert_shared_count=2, nextn_predict_layers=1, block_count=3)),
+    "minimax-m2": dict(SMALL, **HALF, arch="minimax-m2", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16, choice=0.3), keys=SIGMOID),
+    "ernie4_5": dict(SMALL, arch="ernie4_5", layers=2, theta=500000.0),
+    "ernie4_5-moe": dict(SMALL, arch="ernie4_5-moe", layers=2, ff=64, dense=1, theta=500000.0, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.05),
+                         keys=dict(leading_dense_block_count=1, interleave_moe_layer_step=1, expert_shared_count=2,
+                                   expert_shared_feed_forward_length=32)),
+    "paddleocr": dict(SMALL, arch="paddleocr", layers=1, hd=16, theta=500000.0, keys=dict(rope_dimension_sections=[4, 2, 2, 0])),
+    "dots1": dict(SMALL, arch="dots1", layers=2, dense=1, tied=False, kv=4, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.3),
+                  config=dict(SCALED, norm_topk_prob=True),
+                  keys=dict(ONE_GROUP, leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7, expert_weights_norm=True)),
+    "hy_v3": dict(SMALL, arch="hy_v3", layers=2, dense=1, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), config=SCALED,
+                  keys=dict(SIGMOID, expert_shared_feed_forward_length=16, expert_weights_scale=1.7, expert_weights_norm=True)),
+    "qwen2vl": dict(EVEN, arch="qwen2vl", layers=2, bias=QKV, eps=1e-6, theta=1000000.0, rope=dict(mrope_section=[1, 1, 2]),
+                    keys=dict(rope_dimension_sections=[1, 1, 2, 0])),
+    "qwen": dict(EVEN, arch="qwen", layers=2, kv=2, tied=False, bias=("attn_qkv",), eps=1e-6, keys=dict(feed_forward_length=64)),
+    "internlm2": dict(EVEN, arch="internlm2", layers=2, tied=False, theta=1000000.0),
+    "minicpm": dict(EVEN, arch="minicpm", layers=2, out=5.0, config=SCALES,
+                    keys=dict(embedding_scale=1.5, residual_scale=0.6, logit_scale=1.5)),
+    "minicpm_old": dict(EVEN, arch="minicpm", layers=2, out=0.2,
+                        config=dict(SCALES, embedding_multiplier=12.0, residual_multiplier=float(1.4 / np.sqrt(2)), logits_scaling=16 / 256)),
+    "nemotron": dict(EVEN, arch="nemotron", layers=2, tied=False, **HALF,
+                     keys=dict(layer_norm_rms_eps=f32(1e-5), rope_scaling_type=RopeScalingType.NONE, vocab_size=N_VOCAB)),
+    "exaone": dict(EVEN, arch="exaone", layers=1, heads=2, hd=8, rope=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                                           original_max_position_embeddings=64)),
+    "arcee": dict(SMALL, arch="arcee", layers=2, tied=False, hd=8),
+    "deepseek": dict(EVEN, arch="deepseek", layers=2, dense=1, tied=False, kv=2, moe=dict(experts=6, used=3, ff=16, shared=32),
+                     keys=dict(leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7)),
+    "deepseek2-ocr": dict(EVEN, arch="deepseek2-ocr", layers=2, dense=1, kv=2, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.05),
+                          keys=dict(leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7, expert_weights_norm=True)),
+    "bailingmoe": dict(SMALL, arch="bailingmoe", layers=1, hd=12, n_rot=12, moe=dict(experts=6, used=3, ff=16, shared=32),
+                       keys=dict(leading_dense_block_count=0, expert_shared_count=2, expert_weights_scale=1.0, expert_weights_norm=True)),
+    "chatglm": dict(EVEN, arch="chatglm", layers=2, tied=False, bias=("attn_qkv",), **HALF, config=dict(attention_bias=True)),
+    "baichuan": dict(EVEN, arch="baichuan", layers=2, kv=2, tied=False),
+    "baichuan_13b": dict(EVEN, arch="baichuan", cls=None, layers=40, embd=8, heads=2, kv=2, hd=4, ff=8, type="F16"),
+    "xverse": dict(EVEN, arch="xverse", layers=1, kv=2, tied=False),
+    "orion": dict(EVEN, arch="orion", layers=2, tied=False, config=dict(partial_rotary_factor=1.0)),
+    "olmo": dict(EVEN, arch="olmo", layers=2, kv=2),
+    "olmo_clip": dict(EVEN, arch="olmo", layers=2, config=dict(clip_qkv=0.8), keys=dict(clamp_kqv=0.8)),
+    "starcoder": dict(EVEN, arch="starcoder", layers=2, heads=3, kv=1, embd=24, ff=96, ctx=96, bias=("attn_qkv",) + OTHERS),
+    "codeshell": dict(EVEN, arch="codeshell", layers=2, tied=False, embd_too=True, bias=("attn_qkv",) + OTHERS,
+                      config=dict(hidden_act="gelu_pytorch_tanh", sliding_window=None)),
+    "refact": dict(EVEN, arch="refact", layers=2, heads=4, hd=4, kv=1),
+    "bloom": dict(EVEN, arch="bloom", layers=2, heads=3, hd=8, embd=24, kv=3, ff=96, bias=("attn_qkv",) + OTHERS),
+    "jais": dict(EVEN, arch="jais", layers=2, kv=2, tied=False, sharp=2.5, bias=("attn_qkv", "ffn_gate") + OTHERS, keys=dict(max_alibi_bias=8.0)),
+    "jais2": dict(SMALL, arch="jais2", layers=1, heads=2, hd=8, kv=2, bias=QKV + OTHERS),
+    "mellum": dict(SMALL, arch="mellum", layers=4, tied=False, eps=1e-6, theta=500000.0, moe=dict(experts=4, used=2, ff=16),
+                   rope={"full_attention": dict(YARN, rope_theta=500000.0), "sliding_attention": dict(rope_type="default", rope_theta=10000.0)},
+                   config=dict(sliding_window=24, use_sliding_window=True, layer_types=kinds(24, 4, 4), norm_topk_prob=True),
+                   keys=dict(sliding_window=24, sliding_window_pattern=[True, True, True, False], rope_freq_base_swa=10000.0, feed_forward_length=32)),
+    "pangu-embedded": dict(EVEN, arch="pangu-embedded", layers=1, bias=QKV + ("attn_output",), config=dict(attention_bias=True)),
+})
 
 
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
 def draw(w, s):
     a, D = arch_of(s), s["embd"]
-    w.matrix("token_embd", N_VOCAB, D, gain=s["out"] if s["tied"] else np.sqrt(D))
+    if not s.get("embd_too"):
+        w.matrix("token_embd", N_VOCAB, D, gain=s["out"] if s["tied"] else np.sqrt(D))
+    if a["embd_norm"]:
+        norm(w, a, "token_embd_norm", D)
     if a["positions"]:
         w.matrix("position_embd", s["ctx"], D, gain=s["out"])
-    for i in range(s["layers"]):
+    for i in range(s["layers"] + s.get("ahead", 0)):
         draw_attention(w, s, a, "blk.%d." % i)
-        draw_ffn(w, s, a, "blk.%d." % i)
-    norm(w, a, "output_norm", D)
+        draw_ffn(w, s, dict(a, ffn="gated") if i < s.get("dense", 0) else a, "blk.%d." % i)
+    if s.get("ahead"):
+        draw_ahead(w, s, a, "blk.%d.nextn." % s["layers"])
+    if not a["bare"]:
+        norm(w, a, "output_norm", D)
     if not s["tied"]:
         w.matrix("output", N_VOCAB, D, gain=s["out"])
+    if s["rope"].get("rope_type") == "llama3":
+        w.fixed("rope_freqs.weight", llama3_factors(s).astype(np.float32))
     for name in ("long", "short"):
         if "longrope" == s["rope"].get("rope_type"):
             factors = np.array(s["rope"][name + "_factor"], np.float32)
             w.data["rope_factors_%s.weight" % name], w.value["rope_factors_%s.weight" % name] = (factors, None), factors
+
+
+def draw_ahead(w, s, a, b):
+    """What a draft head has beside a layer."""
+    w.matrix(b + "eh_proj", s["embd"], 2 * s["embd"])
+    for name in ("enorm", "hnorm", "shared_head_norm"):
+        norm(w, a, b + name, s["embd"])
 
 
 def norm(w, a, name, n, mean=1.0):
@@ -196,6 +326,8 @@ def draw_ffn(w, s, a, b):
 def draw_experts(w, s, b):
     D, E, F = s["embd"], s["moe"]["experts"], s["moe"]["ff"]
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5, plain=True)
+    if "choice" in s["moe"]:
+        w.vector(b + "exp_probs_b" + (".bias" if s["arch"] != "hy_v3" else ""), (1, E) if s["arch"] == "ernie4_5-moe" else E, 0.0, s["moe"]["choice"])
     for name, rows, cols, gain in (("ffn_gate_exps", F, D, s["act"]), ("ffn_up_exps", F, D, s["act"]), ("ffn_down_exps", D, F, s["down"])):
         w.matrix(b + name, E, rows, cols, gain=gain)
     if "shared" in s["moe"]:
@@ -209,39 +341,61 @@ HF_NAMES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v"
             "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
             "ffn_gate_inp": "mlp.gate", "experts": "mlp.experts"}
 HF_TOP = {"token_embd": "embed_tokens", "output_norm": "norm"}
-GPT2_TOP = {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
+
+
+def hf_layer(s, a, i, slot, kind, x):
+    """Tensors of layer i for one of the file, by their names in the layer."""
+    names = dict(HF_NAMES, **a["names"])
+    if slot in ("attn_q", "attn_k") and (a["pairs"] or s.get("halves")):
+        turn = halves_to_pairs_of if s.get("halves") else pairs_to_halves
+        x = turn(x, s["heads"] if slot == "attn_q" else s["kv"], *([s["n_rot"]] if s.get("halves") else []))
+    if slot == "attn_qkv" and s["arch"] == "bloom":             # q, k and v of each head are neighbours
+        x = x.reshape(3, s["heads"], s["hd"], -1).swapaxes(0, 1).reshape(x.shape)
+    elif slot == "attn_qkv" and slot not in names:
+        at = np.cumsum([s["heads"] * s["hd"], s["kv"] * s["hd"]])
+        return {"%s.%s" % (names[c], kind): part for c, part in zip(("attn_q", "attn_k", "attn_v"), np.split(x, at))}
+    return {"%s.%s" % (names[slot], kind): x.T if s["arch"] == "gpt2" and x.ndim == 2 else x}          # its matrices are [in, out]
+
+
+def halves_to_pairs_of(x, heads, n_rot):
+    """The first n_rot rows of each head as files of the converter without sections have them, and the framework."""
+    y = x.reshape(heads, x.shape[0] // heads, *x.shape[1:]).copy()
+    y[:, :n_rot] = y[:, :n_rot].reshape(heads, 2, n_rot // 2, *x.shape[1:]).swapaxes(1, 2).reshape(heads, n_rot, *x.shape[1:])
+    return y.reshape(x.shape)
 
 
 def hf_state(s, value):
     a, state = arch_of(s), {}
     names = dict(HF_NAMES, **a["names"])
-    gpt2 = s["arch"] == "gpt2"
-    root = "transformer." if gpt2 else "model.language_model." if a.get("text") else "model."
-    layers = root + ("h.%s." if gpt2 else "layers.%s.")
+    root, layers, top = a["trunk"] or ("model.language_model." if a.get("text") else "model.", "layers.%s.", HF_TOP)
+    layers = root + layers
     for name, x in value.items():
-        kind, slot = name.split(".")[-1], name.split(".")[-2]
-        if a["shift"] and slot.endswith("norm"):
+        kind, slot, of = name.split(".")[-1], name.split(".")[-2], name.split(".")[1] if name.startswith("blk.") else None
+        if a["shift"] and slot.endswith("norm") and kind == "weight":
             x = x.astype(np.float64) - a["shift"]
-        if a["pairs"] and slot in ("attn_q", "attn_k"):
-            x = pairs_to_halves(x, s["heads"] if slot == "attn_q" else s["kv"])
-        if gpt2 and x.ndim == 2 and name.startswith("blk."):
-            x = x.T                                             # its matrices are [in, out]
         if name == "output.weight":
             state["lm_head.weight"] = x
-        elif name.startswith("blk.") and "exp" not in slot and slot != "attn_sinks" and not (slot == "ffn_gate_inp" and s["arch"] == "gpt-oss"):
-            state[layers % name.split(".")[1] + names[slot] + "." + kind] = x
-        elif slot in (GPT2_TOP if gpt2 else HF_TOP):
-            state[root + (GPT2_TOP if gpt2 else HF_TOP)[slot] + "." + kind] = x
-    for i in range(s["layers"] if s["moe"] else 0):
+            if s.get("embd_too"):
+                state[root + top["token_embd"] + ".weight"] = x
+        elif of and (int(of) >= s["layers"] or "exp" in name or slot == "attn_sinks" or slot == "ffn_gate_inp" and s["arch"] == "gpt-oss"):
+            continue
+        elif of:
+            state.update({layers % of + n: v for n, v in hf_layer(s, a, int(of), slot, kind, x).items()})
+        elif slot in top:
+            state[root + top[slot] + "." + kind] = x
+    for i in range(s.get("dense", 0), s["layers"] if s["moe"] else 0):
         get = lambda slot, kind="weight": value.get("blk.%d.%s.%s" % (i, slot, kind))        # noqa: E731
         state.update({layers % i + n: x for n, x in (gpt_oss_state if s["arch"] == "gpt-oss" else expert_state)(names, get).items()})
+        state.update({layers % i + n: x for n, x in chosen_state(a, s, value, i).items()})
     return state
 
 
 def expert_state(names, get):
     state = {names["experts"] + ".gate_up_proj": np.concatenate([get("ffn_gate_exps"), get("ffn_up_exps")], axis=1),
              names["experts"] + ".down_proj": get("ffn_down_exps")}
-    if get("ffn_up_shexp") is not None:
+    if names.get("ffn_up_shexp") and get("ffn_up_shexp") is not None:
+        state.update({names[n] + ".weight": get(n) for n in ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")})
+    elif get("ffn_up_shexp") is not None:
         state[names["ffn_gate_up_shexp"] + ".weight"] = np.concatenate([get("ffn_gate_shexp"), get("ffn_up_shexp")])
         state[names["ffn_down_shexp"] + ".weight"] = get("ffn_down_shexp")
     return state
@@ -257,11 +411,32 @@ def gpt_oss_state(names, get):
             "mlp.experts.down_proj": get("ffn_down_exps").swapaxes(1, 2), "mlp.experts.down_proj_bias": get("ffn_down_exps", "bias")}
 
 
-ROUTER = (("mlp.gate", "mlp.router", "block_sparse_moe.router"), lambda module, out: out[0])
+ROUTER = (("mlp.gate", "mlp.router", "block_sparse_moe.router"), lambda module, out: router_scores(module, out))
+
+
+def chosen_state(a, s, value, i):
+    """The bias that counts for the choice of experts."""
+    bias = value.get("blk.%d.exp_probs_b.bias" % i, value.get("blk.%d.exp_probs_b" % i))
+    return {} if bias is None or not a["choice"] else {a["choice"]: bias}
+
+
+def check(s, value, oracle):
+    """Routers know the bias of the choice, which some blocks keep beside them."""
+    for mod in oracle.model.modules():
+        if hasattr(mod, "gate") and hasattr(mod, "e_score_correction_bias"):
+            mod.gate.e_score_correction_bias = mod.e_score_correction_bias
+
+
+def router_scores(module, out):
+    """What decides which experts are chosen."""
+    bias = getattr(getattr(module, "moe_statics", module), "e_score_correction_bias", None)
+    if bias is None:
+        return out[0]
+    return (out[0].softmax(-1) if hasattr(module, "moe_statics") else out[0].sigmoid()) + bias.squeeze()
 
 
 def hf_class(s):
-    return s.get("cls") or ARCHS[s["arch"]]["cls"]
+    return s["cls"] if "cls" in s else ARCHS[s["arch"]]["cls"]
 
 
 def rounded(x):
@@ -272,14 +447,16 @@ def rounded(x):
 
 
 def hf_config(s):
-    if s["arch"] == "gpt2":
+    if s["arch"] in ("gpt2", "starcoder", "bloom"):
         return dict(vocab_size=N_VOCAB, n_embd=s["embd"], n_layer=s["layers"], n_head=s["heads"], n_positions=s["ctx"], n_inner=s["ff"],
-                    layer_norm_epsilon=s["eps"], bos_token_id=None, eos_token_id=None, activation_function="gelu_new")
+                    hidden_size=s["embd"], layer_norm_epsilon=s["eps"], bos_token_id=None, eos_token_id=None, pad_token_id=None,
+                    activation_function="gelu_new" if s["arch"] == "gpt2" else "gelu_pytorch_tanh")
     rope = s["rope"] if "full_attention" in s["rope"] else dict({"rope_type": "default", "rope_theta": s["theta"]}, **s["rope"])
     c = dict(vocab_size=N_VOCAB, hidden_size=s["embd"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
              num_key_value_heads=s["kv"], head_dim=s["hd"], intermediate_size=s["ff"], max_position_embeddings=s["ctx"],
              rope_parameters=rope, tie_word_embeddings=s["tied"], bos_token_id=None, eos_token_id=None, pad_token_id=None)
-    c["norm_epsilon" if arch_of(s)["layer_norm"] else "rms_norm_eps"] = s["eps"]
+    if not arch_of(s)["bare"]:
+        c[arch_of(s)["eps"]] = s["eps"]
     if s["moe"]:
         m = s["moe"]
         c.update(num_experts_per_tok=m["used"], num_local_experts=m["experts"], intermediate_size=m["ff"])
@@ -287,10 +464,17 @@ def hf_config(s):
             c.update(num_experts=c.pop("num_local_experts"), moe_intermediate_size=m["ff"])
         if "shared" in m:
             c.update(shared_intermediate_size=m["shared"])
+        if arch_of(s)["choice"] or s["arch"] == "mellum":
+            shared = m.get("shared", 0) // m["ff"]
+            c.update(intermediate_size=m["ff"] if s["arch"] == "minimax-m2" else s["ff"], moe_intermediate_size=m["ff"], n_routed_experts=m["experts"],
+                     num_experts=m["experts"], n_shared_experts=shared, num_shared_experts=shared, first_k_dense_replace=s.get("dense", 0),
+                     moe_num_experts=m["experts"], moe_k=m["used"], moe_num_shared_experts=shared, moe_layer_start_index=s.get("dense", 0))
     if s["rope"].get("rope_type") == "longrope":
         c.update(original_max_position_embeddings=s["rope"]["original_max_position_embeddings"])
     c = rounded(dict(c, **s["config"]))
     if arch_of(s).get("text"):
+        if s["arch"] == "qwen2vl":
+            return dict(text_config=c, vision_config=dict(depth=1, embed_dim=16, hidden_size=s["embd"], num_heads=2), tie_word_embeddings=s["tied"])
         eye = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=s["embd"], num_position_embeddings=4,
                    deepstack_visual_indexes=[0])
         return dict(text_config=c, vision_config=eye, tie_word_embeddings=s["tied"])
@@ -300,14 +484,16 @@ def hf_config(s):
 # --- the file -------------------------------------------------------------------------------------------------------
 def write_keys(g, s):
     a, m = arch_of(s), s["moe"]
-    g.add_block_count(s["layers"])
+    if "block_count" not in s["keys"]:
+        g.add_block_count(s["layers"])
     g.add_context_length(s["ctx"])
     g.add_embedding_length(s["embd"])
-    g.add_feed_forward_length(m["ff"] if m else s["ff"])
+    if "feed_forward_length" not in s["keys"]:
+        g.add_feed_forward_length(m["ff"] if m and not s.get("dense") else s["ff"])
     g.add_head_count(s["heads"])
-    if not a["positions"]:
+    if not a["positions"] and s["arch"] != "jais" or s["arch"] == "starcoder":
         g.add_head_count_kv(s["kv"])
-    if a["base"] and not a["positions"]:
+    if a["base"] and not a["positions"] and not a["alibi"]:
         g.add_rope_freq_base(s["theta"])
     if a["pairs"]:
         g.add_vocab_size(N_VOCAB)
@@ -315,14 +501,14 @@ def write_keys(g, s):
     if a["head_dim"]:
         g.add_key_length(s["hd"])
         g.add_value_length(s["hd"])
-    if a["n_rot"]:
+    if a["n_rot"] and not a["alibi"]:
         g.add_rope_dimension_count(s.get("n_rot", s["hd"]))
     if m:
         g.add_expert_count(m["experts"])
         g.add_expert_used_count(m["used"])
-        if s["arch"] in ("gpt-oss", "qwen3vlmoe"):
+        if s["arch"] in ("gpt-oss", "qwen3vlmoe", "deepseek", "deepseek2-ocr", "bailingmoe", "mellum") or a["choice"]:
             g.add_expert_feed_forward_length(m["ff"])
-        if "shared" in m:
+        if "shared" in m and s["arch"] == "granitemoe":
             g.add_expert_shared_feed_forward_length(m["shared"])
     add_scaling_keys(g, s)
     for name, value in s["keys"].items():
@@ -344,11 +530,20 @@ def add_scaling_keys(g, s):
         g.add_rope_scaling_attn_factors(s["attn_factor"])
 
 
+BORROWED = "paddleocr qwen internlm2 minicpm exaone baichuan xverse orion codeshell pangu-embedded".split()      # the class is that of another one
+
+
 def hub_config(s):
     a = arch_of(s)
+    if s["arch"] in BORROWED + ["chatglm", "qwen2vl"] or not hf_class(s) or s.get("ahead") or s.get("halves"):
+        return None
     if s["arch"] == "qwen3vlmoe" or s["name"] == "phi3_short":      # experts lie otherwise in older checkpoints; a factor that no config gives
         return None
     c = {} if a["head_dim"] else dict(head_dim=None)
     if "full_attention" in s["rope"] and s["arch"] == "olmo2":
         c.update(rope_parameters=s["rope"]["full_attention"])
-    return dict(c, n_ctx=s["ctx"]) if s["arch"] == "gpt2" else c
+    if s["arch"] == "minimax-m2":
+        c.update(rotary_dim=s["n_rot"])
+    if s["arch"] == "glm4moe":
+        c.update(num_nextn_predict_layers=0)
+    return dict(c, n_ctx=s["ctx"], seq_length=s["ctx"]) if s["arch"] in ("gpt2", "bloom") else c

@@ -4,7 +4,7 @@
     python3 tests/gen/tiny_encoders.py [--out DIR] [NAME ...]      # tests/data/encoders, or DIR; only models whose name starts so
 
 Needs torch, transformers, gguf, numpy. The oracle is the class of transformers, run as tests/gen/tiny_oracle.py says; for nomic-bert-moe
-and jina-bert-v2, which transformers lacks, it is tests/tiny_read_encoders.py, and a line says so. Files are as the converters write them.
+jina-bert-v2 and neo-bert, which transformers lacks, it is tests/tiny_read_encoders.py, and a line says so. Files are as the converters write them.
 
 embed.txt has a line for each model that embeds: NAME FILE CASES GOLDEN POOLING WIDTH LIMIT. CASES: a text of token ids on each line, as they enter the
 model. GOLDEN: float32; for each text a hidden state of WIDTH values for each token (behind the final norm where there is one), then three
@@ -23,12 +23,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import tiny_llama                                               # noqa: E402
 from gguf import GGUFWriter, PoolingType, RopeScalingType       # noqa: E402
-from tiny_base import N_VOCAB, Weights, add_bpe_vocab, add_spm_vocab, arguments, f32, write_tensors     # noqa: E402
+from tiny_base import N_VOCAB, Weights, add_bpe_vocab, add_spm_vocab, arguments, f32, pairs_to_halves, write_tensors     # noqa: E402
 from tiny_read import File                                      # noqa: E402
 from tiny_read_encoders import Encoder                          # noqa: E402
+sys.path.pop(1)                                                 # torch looks for a module of the name of tests/cuda.py
 
 OUT = os.path.join(HERE, "..", "data", "encoders")
-MODULES = ["models.%s.modeling_%s" % (m, m) for m in ("bert", "xlm_roberta", "nomic_bert", "modernbert", "gemma3", "qwen3")]
+MODULES = ["models.%s.modeling_%s" % (m, m) for m in ("bert", "xlm_roberta", "nomic_bert", "modernbert", "gemma3", "qwen3", "jina_embeddings_v3", "eurobert")]
 IGNORED = "pooler."
 W = 16                                                          # window: eight positions on either side
 LENGTHS = (1, 2, 33, 70)                                        # around a tile of 32
@@ -47,6 +48,9 @@ MOE = dict(arch="nomic-bert-moe", layers=4, ff=16, eps=1e-5, bias=("attn_qkv", "
 JINA = dict(arch="jina-bert-v2", layers=2, embd=24, heads=3, bias=QKV + ("attn_output", "ffn_down"))
 MODERN = dict(arch="modern-bert", layers=4, eps=1e-5, theta=160000.0, theta_swa=10000.0, types=0, vocab="bpe", lengths=BORDERS, pooling="cls", fn="gelu", every=3)
 GEMMA = dict(arch="gemma-embedding", layers=7, kv=1, ff=16, eps=1e-6, theta=1000000.0, theta_swa=10000.0, types=0, vocab="spm", lengths=BORDERS, every=6)
+JINA3 = dict(arch="jina-bert-v3", layers=2, eps=1e-5, theta=20000.0, types=1, vocab="t5", bias=("attn_qkv", "attn_output", "ffn_up", "ffn_down"))
+EURO = dict(arch="eurobert", layers=2, kv=1, eps=1e-5, theta=250000.0, types=0, vocab="euro")
+NEO = dict(arch="neo-bert", layers=2, eps=1e-6, types=0, pooling="cls")
 CALM = dict(type="Q8_0", embd=32, layers=2, ff=32, limit="1e-3", sharp=0.8, act=1.0, down=1.0)
 MODELS = {
     "bert": dict(BERT),
@@ -61,13 +65,19 @@ MODELS = {
     "modern-bert_silu": dict(MODERN, layers=2, fn="silu", pooling="mean", every=2),
     "gemma-embedding": dict(GEMMA),
     "gemma-embedding_dense": dict(GEMMA, layers=2, every=2, dense=24),
+    "jina-bert-v3": dict(JINA3),
+    "eurobert": dict(EURO),
+    "llama-embed": dict(EURO, arch="llama-embed", vocab="llama"),
+    "neo-bert": dict(NEO),
     "bert_q8_0": dict(BERT, **CALM),
     "nomic-bert_q8_0": dict(NOMIC, **CALM),
     "nomic-bert-moe_q8_0": dict(MOE, **dict(CALM, lengths=(1, 2, 24))),
     "jina-bert-v2_q8_0": dict(JINA, **dict(CALM, heads=4)),
     "modern-bert_q8_0": dict(MODERN, **dict(CALM, every=2)),
     "gemma-embedding_q8_0": dict(GEMMA, **dict(CALM, every=2)),
+    "neo-bert_q8_0": dict(NEO, **CALM),
 }
+PLAIN = ("eurobert", "llama-embed", "neo-bert")                  # norms before halves, RMS norms without a bias
 RANKERS = {
     "bert_rank": dict(BERT, layers=1, vocab="t5", eps=1e-5, types=1, labels=("LABEL_0",), cls="XLMRobertaForSequenceClassification"),
     "modern-bert_rank": dict(MODERN, layers=2, lengths=(2, 20, 41), labels=("no", "yes"), cls="ModernBertForSequenceClassification"),
@@ -136,13 +146,15 @@ VOCABS = {
     "bpe": (lambda g: add_bpe_vocab(g, "modern-bert", True), N_VOCAB - 4, N_VOCAB - 2, (0, N_VOCAB - 4)),
     "code": (lambda g: add_bpe_vocab(g, "jina-v2-code", True), N_VOCAB - 4, N_VOCAB - 2, (0, N_VOCAB - 4)),
     "spm": (lambda g: add_spm_vocab(g, True), 1, 2, (3, N_VOCAB)),
+    "euro": (lambda g: add_bpe_vocab(g, "llama-bpe", True), N_VOCAB - 4, N_VOCAB - 2, (0, N_VOCAB - 4)),
+    "llama": (lambda g: add_bpe_vocab(g, "llama-bpe", True), N_VOCAB - 4, N_VOCAB - 2, (0, N_VOCAB - 4)),
 }
 
 
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
 def norm(w, s, name, n, mean=1.0):
     w.vector(name + ".weight", n, mean, 0.2)
-    if s["arch"] not in ("modern-bert", "gemma-embedding"):
+    if s["arch"] not in ("modern-bert", "gemma-embedding") + PLAIN:
         w.vector(name + ".bias", n, 0.0, 0.2)
 
 
@@ -153,13 +165,13 @@ def draw(w, s):
         w.matrix("token_types", s["types"], D, gain=1.0, plain=True)
     if s["arch"] == "bert":
         w.matrix("position_embd", s["ctx"], D, gain=1.0, plain=True)
-    if s["arch"] != "gemma-embedding":
+    if s["arch"] not in ("gemma-embedding",) + PLAIN:
         norm(w, s, "token_embd_norm", D)
     for i in range(s["layers"]):
         draw_attention(w, s, i, "blk.%d." % i)
         draw_ffn(w, s, i, "blk.%d." % i)
-    if s["arch"] in ("modern-bert", "gemma-embedding"):
-        norm(w, s, "output_norm", D)
+    if s["arch"] in ("modern-bert", "gemma-embedding") + PLAIN:
+        norm(w, s, "enc.output_norm" if s["arch"] == "neo-bert" else "output_norm", D)
     if s["dense"]:
         w.matrix("dense_2", s["dense"], D, gain=1.0)
         w.matrix("dense_3", D, s["dense"], gain=1.0)
@@ -180,9 +192,9 @@ def draw_head(w, s, D):
 
 def draw_attention(w, s, i, b):
     D, q, kv = s["embd"], s["heads"] * s["hd"], s["kv"] * s["hd"]
-    if s["arch"] == "gemma-embedding" or s["arch"] == "modern-bert" and i:
+    if s["arch"] in ("gemma-embedding",) + PLAIN or s["arch"] == "modern-bert" and i:
         norm(w, s, b + "attn_norm", D)
-    if s["arch"] in ("bert", "jina-bert-v2", "gemma-embedding"):
+    if s["arch"] in ("bert", "jina-bert-v2", "gemma-embedding", "eurobert", "llama-embed"):
         w.matrix(b + "attn_q", q, D, gain=s["sharp"])
         w.matrix(b + "attn_k", kv, D, gain=s["sharp"])
         w.matrix(b + "attn_v", kv, D)
@@ -196,7 +208,8 @@ def draw_attention(w, s, i, b):
         norm(w, s, b + "attn_k_norm", kv, s["sharp"])
         norm(w, s, b + "attn_norm_2", D)
     w.matrix(b + "attn_output", D, q)
-    norm(w, s, b + {"modern-bert": "ffn_norm", "gemma-embedding": "post_attention_norm"}.get(s["arch"], "attn_output_norm"), D)
+    before = dict.fromkeys(("modern-bert",) + PLAIN, "ffn_norm")
+    norm(w, s, b + (before | {"gemma-embedding": "post_attention_norm"}).get(s["arch"], "attn_output_norm"), D)
 
 
 def draw_ffn(w, s, i, b):
@@ -206,15 +219,15 @@ def draw_ffn(w, s, i, b):
         w.matrix(b + "ffn_up_exps", moe["experts"], F, D, gain=act)
         w.matrix(b + "ffn_down_exps", moe["experts"], D, F, gain=s["down"])
     else:
-        if s["arch"] in ("nomic-bert", "gemma-embedding") or s.get("split"):
+        if s["arch"] in ("nomic-bert", "gemma-embedding", "eurobert", "llama-embed") or s.get("split"):
             w.matrix(b + "ffn_gate", F, D, gain=act)
-        joined = s["arch"] == "modern-bert" or s["arch"] == "jina-bert-v2" and not s.get("split")
+        joined = s["arch"] in ("modern-bert", "neo-bert") or s["arch"] == "jina-bert-v2" and not s.get("split")
         w.matrix(b + "ffn_up", F * (2 if joined else 1), D, gain=act)
         w.matrix(b + "ffn_down", D, F, gain=s["down"])
     if s["arch"] == "gemma-embedding":
         norm(w, s, b + "ffn_norm", D)
         norm(w, s, b + "post_ffw_norm", D)
-    elif s["arch"] != "modern-bert":
+    elif s["arch"] not in ("modern-bert",) + PLAIN:
         norm(w, s, b + "layer_output_norm", D)
 
 
@@ -233,11 +246,15 @@ def write_keys(g, s):
     if s["arch"] == "gemma-embedding":
         write_gemma_keys(g, s)
     else:
-        g.add_layer_norm_eps(s["eps"])
+        (g.add_layer_norm_rms_eps if s["arch"] in PLAIN else g.add_layer_norm_eps)(s["eps"])
         g.add_causal_attention(False)
+    if s["arch"] in ("eurobert", "llama-embed"):
+        g.add_head_count_kv(s["kv"])
+    if s["arch"] in ("eurobert", "neo-bert"):
+        g.add_rope_scaling_type(RopeScalingType.NONE)
     if s["types"]:
         g.add_token_type_count(s["types"])
-    if s["arch"].startswith("nomic") or s["arch"] == "modern-bert":
+    if s["arch"].startswith("nomic") or s["arch"] in ("modern-bert", "jina-bert-v3") + PLAIN:
         g.add_rope_freq_base(s["theta"])
     if s["moe"]:
         g.add_moe_every_n_layers(s["moe"]["every"])
@@ -281,13 +298,15 @@ def write_gguf(s, path):
 
 
 # --- the framework's names ------------------------------------------------------------------------------------------
-CLASSES = {"bert": "BertModel", "nomic-bert": "NomicBertModel", "modern-bert": "ModernBertModel", "gemma-embedding": "Gemma3TextModel"}
+CLASSES = {"bert": "BertModel", "nomic-bert": "NomicBertModel", "modern-bert": "ModernBertModel", "gemma-embedding": "Gemma3TextModel", "jina-bert-v3": "JinaEmbeddingsV3Model",
+           "eurobert": "EuroBertModel", "llama-embed": "EuroBertModel"}
 TOP = {
     "bert": {"token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings", "position_embd": "embeddings.position_embeddings", "token_embd_norm": "embeddings.LayerNorm"},
     "nomic-bert": {"token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings", "token_embd_norm": "embeddings.LayerNorm"},
     "modern-bert": {"token_embd": "embeddings.tok_embeddings", "token_embd_norm": "embeddings.norm", "output_norm": "final_norm"},
     "gemma-embedding": {"token_embd": "embed_tokens", "output_norm": "norm"},
 }
+TOP["jina-bert-v3"], TOP["eurobert"] = TOP["nomic-bert"], TOP["gemma-embedding"]
 LAYER = {
     "bert": ("encoder.layer.", {"attn_q": "attention.self.query", "attn_k": "attention.self.key", "attn_v": "attention.self.value", "attn_output": "attention.output.dense",
                                 "attn_output_norm": "attention.output.LayerNorm", "ffn_up": "intermediate.dense", "ffn_down": "output.dense", "layer_output_norm": "output.LayerNorm"}),
@@ -300,6 +319,8 @@ LAYER = {
 }
 
 
+LAYER["jina-bert-v3"] = ("layers.", dict(LAYER["nomic-bert"][1], ffn_up="mlp.fc1", ffn_down="mlp.fc2"))
+LAYER["eurobert"] = ("layers.", dict(LAYER["gemma-embedding"][1], ffn_norm="post_attention_layernorm"))
 HEADS = {
     "bert": {"cls": "classifier.dense", "cls.output": "classifier.out_proj"},
     "modern-bert": {"cls": "head.dense", "cls.norm": "head.norm", "cls.output": "classifier"},
@@ -314,14 +335,14 @@ def hf_config(s):
     c = dict(vocab_size=N_VOCAB, hidden_size=s["embd"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"], intermediate_size=s["ff"], max_position_embeddings=s["ctx"], pad_token_id=0)
     local, whole = dict(rope_type="default", rope_theta=s.get("theta_swa")), dict(rope_type="default", rope_theta=s["theta"])
     kinds = ["full_attention" if i % s.get("every", 1) == (0 if s["arch"] == "modern-bert" else s["every"] - 1) else "sliding_attention" for i in range(s["layers"])] if "every" in s else None
-    if s["arch"] in ("bert", "nomic-bert"):
-        c.update(type_vocab_size=s["types"], layer_norm_eps=s["eps"], hidden_act="gelu" if s["arch"] == "bert" else "silu")
+    if s["arch"] in ("bert", "nomic-bert", "jina-bert-v3"):
+        c.update(type_vocab_size=s["types"], layer_norm_eps=s["eps"], hidden_act="silu" if s["arch"] == "nomic-bert" else "gelu")
     if s["labels"]:
         c.update(num_labels=len(s["labels"]), classifier_pooling="mean")
     if hf_class(s).startswith("XLM"):
         c.update(pad_token_id=1, max_position_embeddings=s["ctx"] + 2)
-    if s["arch"] == "nomic-bert":
-        c.update(rope_parameters=whole)
+    if s["arch"] in ("nomic-bert", "jina-bert-v3", "eurobert", "llama-embed"):
+        c.update(rope_parameters=whole, rms_norm_eps=s["eps"], num_key_value_heads=s["kv"], bos_token_id=None, eos_token_id=None, mask_token_id=1)
     if s["arch"] == "modern-bert":
         c.update(norm_eps=s["eps"], hidden_activation=s["fn"], local_attention=W, layer_types=kinds, rope_parameters={"full_attention": whole, "sliding_attention": local})
     if s["arch"] == "gemma-embedding":
@@ -331,11 +352,13 @@ def hf_config(s):
 
 
 def hf_state(s, value):
-    a, out = s["arch"], {}
+    a, out = "eurobert" if s["arch"] == "llama-embed" else s["arch"], {}
     for name, v in value.items():
         stem, end = name.rsplit(".", 1)
         if stem.startswith("dense_"):
             continue
+        if s["arch"] == "llama-embed" and stem.endswith(("attn_q", "attn_k")):
+            v = pairs_to_halves(v, s["heads"] if stem.endswith("q") else s["kv"])
         v = v.astype(np.float64) - 1 if a == "gemma-embedding" and stem.endswith("norm") else v
         if stem in HEADS.get(a, {}):
             out[HEADS[a][stem] + "." + end] = v
@@ -344,7 +367,7 @@ def hf_state(s, value):
             v = np.vstack([np.zeros((2, v.shape[1])), v])               # the framework counts positions from 2 on
         prefix, names = ("", TOP[a]) if not stem.startswith("blk.") else (LAYER[a][0] + stem.split(".")[1] + ".", LAYER[a][1])
         part = stem.split(".")[-1]
-        if a == "nomic-bert" and part == "attn_qkv":
+        if a in ("nomic-bert", "jina-bert-v3") and part == "attn_qkv":
             for c, x in zip("qkv", np.split(v, 3)):
                 out["%sself_attn.%s_proj.%s" % (prefix, c, end)] = x
         else:
