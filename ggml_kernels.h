@@ -32,10 +32,10 @@
  *   [quant_avx512]   those of avx512                                           | x86-64, part 2
  *   [quant_avx2]     those of avx2 and avx_vnni                                | x86-64, part 1
  *   [packed]         the packed layout (repack): 16 rows interleaved           | nvcc
+ *   [far]            outliers of activations
  *   [packed_x86]     what the products of packed rows share                    | x86-64
  *   [packed_avx512]  those of avx512                                           | x86-64, part 2
  *   [packed_avx2]    those of avx2 and avx_vnni                                | x86-64, part 1
- *   [far]            outliers of activations
  *   [probe]          loops that measure this machine
  *   [level]          CPU dispatch: the levels and the public functions; how to add a level
  *   [thread]         the start of every thread
@@ -128,6 +128,9 @@
 #endif
 #endif
 #include "src/kernels/packed.h"
+#if K__CPU
+#include "src/kernels/far.h"
+#endif
 #if K__X86
 #include "src/kernels/packed_x86.h"
 #if K__PART(2)
@@ -140,7 +143,6 @@
 
 /* --- public functions, offline quantisation --- */
 #if K__CPU
-#include "src/kernels/far.h"
 #include "src/kernels/probe.h"
 #include "src/kernels/level.h"
 #include "src/kernels/thread.h"

@@ -273,10 +273,8 @@ EMU __m512i emu_mm512_srl_epi32(__m512i a, __m128i n) {
     const uint64_t by = (uint64_t)n[0];
     return emu_mm512_srli_epi32(a, by > 31 ? 32 : (unsigned)by);
 }
-EMU __m512i emu_mm512_sll_epi32(__m512i a, __m128i n) {
-    const uint64_t by = (uint64_t)n[0];
-    return emu_mm512_slli_epi32(a, by > 31 ? 32 : (unsigned)by);
-}
+EMU_EACH(__m512i, emu_mm512_srlv_epi32, (__m512i a, __m512i n), emu_u32, 16,
+         ((emu_u32)n)[i] > 31 ? 0 : ((emu_u32)a)[i] >> ((emu_u32)n)[i])
 EMU_EACH(__m512i, emu_mm512_srlv_epi64, (__m512i a, __m512i n), emu_u64, 8,
          ((emu_u64)n)[i] > 63 ? 0 : ((emu_u64)a)[i] >> ((emu_u64)n)[i])
 EMU_EACH(__m512i, emu_mm512_sllv_epi64, (__m512i a, __m512i n), emu_u64, 8,

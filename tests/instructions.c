@@ -92,7 +92,7 @@ extern const instruction emulated[];
     X(max_epi32, _mm512_max_epi32(A, B)) X(cmple_epi32_mask, _mm512_cmple_epi32_mask(SMALL(A, 3), SMALL(B, 3)))              \
     X(cmpgt_epi32_mask, _mm512_cmpgt_epi32_mask(SMALL(A, 3), SMALL(B, 3)))                                                   \
     X(mask_add_epi32, _mm512_mask_add_epi32(C, K16, A, B))                                                                   \
-    X(sll_epi32, _mm512_sll_epi32(A, _mm_cvtsi32_si128((int)(K & 63)))) X(sll_epi32_far, _mm512_sll_epi32(A, QA))            \
+    X(srlv_epi32, _mm512_srlv_epi32(A, SMALL(B, 63))) X(srlv_epi32_far, _mm512_srlv_epi32(A, B))                             \
     X(mask_or_epi32, _mm512_mask_or_epi32(C, K16, A, B)) X(maskz_mov_epi8, _mm512_maskz_mov_epi8(K, A))                      \
     X(mask_add_epi8, _mm512_mask_add_epi8(C, K, A, B)) X(mask_blend_epi16, _mm512_mask_blend_epi16((__mmask32)K, A, B))      \
     X(ternarylogic_ea, _mm512_ternarylogic_epi64(A, B, C, 0xea)) X(ternarylogic_1b, _mm512_ternarylogic_epi64(A, B, C, 0x1b)) \

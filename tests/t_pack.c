@@ -56,7 +56,7 @@ static void tp_pack(tp_case *c, uint32_t type, int n, int nr, int part) {
 static void tp_mul(tp_case *c, const k_level *l, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
     c->q.a.nt = nt;
     memset(y, 0xa5, (size_t)nt * (size_t)ldy * 4);
-    l->mul_packed(type, c->packed, nr, n, &c->q.a, y, (size_t)ldy, c->q.scratch);
+    l->mul_packed(type, c->packed, nr, n, &c->q.a, y, (size_t)ldy, c->q.scratch, NULL);
 }
 
 static void tp_against_file(tp_case *c, uint32_t type, int n, int nr, int nt) {
@@ -242,7 +242,7 @@ static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 /* Rows with outliers, few and many: what k_mul_rows makes of them. */
 static void tp_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
-    static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 9, 33, 64};
+    static const int      ns[] = {256, 320, 2304, 4096}, nts[] = {1, 1, 1, 3, 5, 9, 33, 64};
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
     tp_case               c;
@@ -251,7 +251,7 @@ static void tp_split(void) {
     c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 4; k++) {
             const uint32_t type = types[i];
             const int      n = ns[k], nr = 37;
             if (n % k_types[type].block) continue;
@@ -261,8 +261,9 @@ static void tp_split(void) {
                 if (!tq_init(&k_levels[l])) continue;
                 tq_peaked_acts(&c.q, n, split);
                 CHECK(memchr(split, 1, sizeof split));
-                for (int j = 0; j < 6; j++) {
+                for (int j = 0; j < 8; j++) {
                     c.q.a.nt = nts[j];
+                    c.q.a.idx = nts[j] == 1 ? &(int32_t){3 + 2 * j} : NULL;    /* far values in other blocks each */
                     memset(c.q.got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
                     k_mul_rows(type, c.q.w, c.q.row_bytes, nr, n, &c.q.a, c.q.want, (size_t)nr, c.q.scratch);
                     k_mul_packed(type, c.packed, nr, n, &c.q.a, c.q.got, (size_t)nr, c.q.scratch);

@@ -414,7 +414,7 @@ static void t_quant_acts_truth(void) {
     }
 }
 
-/* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts. */
+/* Rows of TQ_COLS columns, quantised in two parts; some of their blocks have a value a hundred times the others, long rows two. */
 static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
     const int ldq = (n + 255) & ~255;
     c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)ldq, .sum = c->sum, .d = c->d,
@@ -422,8 +422,12 @@ static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
     for (int t = 0; t < TQ_COLS; t++) {
         float *x = c->x + t * n;
         for (int i = 0; i < n; i++) x[i] = tq_unit();
-        for (int b = 0; b * 256 < n; b++)
-            if ((t + b) % 3 == 0 && t % 4) x[256 * b + (t * 37 + b) % (n - 256 * b < 256 ? 32 : 256)] = t & 1 ? 100 : -60;
+        for (int b = 0; b * 256 < n; b++) {
+            const int at = (t * 37 + b) % (n - 256 * b < 256 ? 32 : 256);
+            if ((t + b) % 3 || t % 4 == 0) continue;
+            x[256 * b + at] = t & 1 ? 100 : -60;
+            if (n > 2048) x[256 * b + (at ^ 128)] = 55;
+        }
         split[t] = k_quant_act(x, n, c->q + t * ldq, c->sum + t * (ldq / 256), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
     }
 }
@@ -458,6 +462,14 @@ static void tq_split_packed(tq_case *c, uint32_t type, int n, int nr, const int 
         k_mul_packed(type, packed, nr, n, &c->a, c->got, (size_t)nr, c->scratch);
         CHECKF(tq_same(c->want, c->got, nts[j] * nr), "%s at %s: n %d, %d columns: packed rows give other bits",
                k_types[type].name, k_level_name(), n, nts[j]);
+    }
+    for (int t = 1; size && t < 4; t++) {             /* alone, with far values in other blocks each */
+        k_acts one = c->a;
+        one.idx = &(int32_t){t};
+        one.nt = 1;
+        k_mul_packed(type, packed, nr, n, &one, c->got, (size_t)nr, c->scratch);
+        CHECKF(tq_same(c->want + t * nr, c->got, nr), "%s at %s: n %d, column %d: packed rows give other bits alone",
+               k_types[type].name, k_level_name(), n, t);
     }
     mem_free(packed);
 }

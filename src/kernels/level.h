@@ -7,10 +7,12 @@ typedef struct {
     unsigned    needs;                                /* K_CPU_ bits */
     int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
     int   (*far_act)(const float *, int, uint8_t *);                       /* places of the far values of one block */
-    void  (*far_add)(k__far_cols, const uint8_t *, k__far_list, int, float *);
-    void  (*far_column)(uint32_t, const uint8_t *, size_t, int, int, float *);
+    k__far_columns *far_columns;
+    k__far_values  *far_values;
+    k__far_add     *far_add;
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
-    void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
+    /* true: far values have been added, too */
+    bool  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *, k__far_mem *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
     void  (*f16_round)(const uint8_t *, int, uint16_t *);                  /* n values of f16 to bf16 */
     void  (*rms_norm)(const float *, const float *, float, int, float *);
@@ -38,8 +40,9 @@ typedef struct {
 /* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
 #define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
-    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_add = k_far_add_##l,                                        \
-    .far_column = k_far_column_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_columns = k_far_columns_##l,                          \
+    .far_values = k_far_values_##l, .far_add = k_far_add_##l,                                                          \
+    .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                                              \
     .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
@@ -53,9 +56,9 @@ typedef struct {
  *  2  [vec], [quant_x86]  macros with __attribute__((target(...))), like K_VEC_AVX512 and K__LIST512. Instructions that a
  *               target cannot name are inline assembly, like k__dot8_vnni
  *  3  Its functions. Of quantised products: K__PRODUCTS in [quant_x86], a section like [quant_avx2] and one like
- *               [packed_avx2], in a GGML_KERNELS_PART; k_far_act beside k_quant_act, k_far_add and k_far_column in [far]; of
- *               floats in [vec], of attention in [attn]; its k_probe in [probe]. Where it has no function of its own, that of
- *               a slower level serves: K__LEVEL_OF, or a designator after it
+ *               [packed_avx2], in a GGML_KERNELS_PART; k_far_act beside k_quant_act, k_far_columns and what stands beside it
+ *               in [far]; of floats in [vec], of attention in [attn]; its k_probe in [probe]. Where it has no function of its
+ *               own, that of a slower level serves: K__LEVEL_OF, or a designator after it
  *  4  [level]    a row below; k__pick() where it is not always faster than the row before it (*); k__tune_processor() (*)
  * Outside of the kernels:
  *  5  src/cli.c  CLI_LEVELS, whose text is in tests/cli.py and tests/t_cli.c
@@ -185,24 +188,14 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
 
-/* What k__mul_far has in the scratch, once the product of the codes is done. n weights are a row. */
-typedef struct {
-    k__far_cols col;
-    int         at[K__FAR_SLOTS];                     /* column of each slot, in rising order */
-    int         n_at;                                 /* slots that are used */
-    uint8_t    *slot;                                 /* [n] slot of each column */
-    uint64_t   *any;                                  /* [(n + 63)/64] columns with far values of any row */
-} k__far_mem;
-
-/* With 64 bytes for its alignment. */
+/* What k__mul_far has in front of a product's scratch, with 64 bytes for its alignment. */
 static size_t k__far_bytes(int n) { return 64 + sizeof(k__far_mem) + ((size_t)n + 63) / 64 * sizeof(uint64_t) + (size_t)n; }
 
 /* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
-    const size_t most = panels > rounded ? panels : rounded, far = k__far_bytes(n_max);
-    return most > far ? most : far;
+    return k__far_bytes(n_max) + (panels > rounded ? panels : rounded);
 }
 
 /* Whole strips, several of them, so that a strip is prefetched while the one
@@ -268,22 +261,11 @@ typedef struct {
     int            n;
 } k__weights;
 
-/* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
-static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    if (w->row_bytes)
-        g_k_level->mul_quant(w->type, w->data + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n, a, y, ldy, scratch);
-    else
-        g_k_level->mul_packed(w->type, w->data + k_pack_at(w->type, r, w->n), nr, w->n, a, y, ldy, scratch);
-}
-
-/* Column k of rows r .. r + nr, dequantised. */
-static void k__far_column(const k__weights *w, int r, int nr, int k, float to[K__FAR_STEP]) {
-    if (!w->row_bytes) {
-        const size_t strip = k_pack_bytes(w->type, K_PACK_ROWS, w->n);
-        g_k_level->far_column(w->type, w->data + k_pack_at(w->type, r, w->n), strip, nr, k, to);
-        return;
-    }
-    for (int i = 0; i < nr; i++) to[i] = k__far_at(w->type, w->data + (size_t)(r + i) * w->row_bytes, k);
+/* The product of the codes. True: far values have been added, too. */
+static bool k__mul_codes(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch, k__far_mem *far) {
+    if (!w->row_bytes) return g_k_level->mul_packed(w->type, w->data, nr, w->n, a, y, ldy, scratch, far);
+    g_k_level->mul_quant(w->type, w->data, w->row_bytes, nr, w->n, a, y, ldy, scratch);
+    return false;
 }
 
 /* The part of a list from column `from` on and before column `end`. */
@@ -293,46 +275,98 @@ static k__far_list k__far_cut(k__far_list far, int from, int end) {
     return far;
 }
 
+/* Gives slots to the columns with far values from column k on, as far as they go. Returns the column that comes next; n: none. */
+static int k__far_slots(const k__weights *w, int k, k__far_mem *m) {
+    int next = w->n;
+    m->n_at = 0;
+    for (int i = k / 64; i < (w->n + 63) / 64 && next == w->n; i++, k = 64 * i)
+        for (uint64_t bits = m->any[i] & ~0ull << k % 64; bits; bits &= bits - 1) {
+            const int at = 64 * i + __builtin_ctzll(bits);
+            if (m->n_at == K__FAR_SLOTS) {
+                next = at;
+                break;
+            }
+            m->slot[at] = (uint8_t)m->n_at;
+            m->at[m->n_at++] = at;
+        }
+    if (!w->row_bytes) k__far_places(w->type, m->at, m->n_at, m->place);
+    return next;
+}
+
+/* The columns that have slots, of rows r .. r + nr. */
+static void k__far_open_rows(const k__weights *w, int r, int nr, k__far_mem *m) {
+    if (!w->row_bytes) {
+        const size_t   strip = k_pack_bytes(w->type, K_PACK_ROWS, w->n);
+        const uint8_t *data = w->data + (size_t)(r / K_PACK_ROWS) * strip;
+        m->columns(w->type, data, strip, nr, m->place, m->n_at, m->col, K__FAR_STEP, data);
+        return;
+    }
+    for (int s = 0; s < m->n_at; s++)
+        for (int i = 0; i < nr; i++)
+            m->col[s * K__FAR_STEP + i] = k__far_at(w->type, w->data + (size_t)(r + i) * w->row_bytes, m->at[s]);
+}
+
 /* Adds the far values of the columns that have slots to the products. */
 static void k__far_window(const k__weights *w, int nr, const k_acts *a, k__far_mem *m, float *y, size_t ldy) {
     const int from = m->at[0], end = m->at[m->n_at - 1] + 1;
     for (int r = 0, rows; r < nr; r += rows) {
         rows = nr - r < K__FAR_STEP ? nr - r : K__FAR_STEP;
-        for (int s = 0; s < m->n_at; s++) k__far_column(w, r, rows, m->at[s], m->col[s]);
+        k__far_open_rows(w, r, rows, m);
         for (int t = 0; t < a->nt; t++) {
             const int row = k__row_of(a, t);
             if (!a->split[row]) continue;
-            g_k_level->far_add(m->col, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
+            m->add(m->col, K__FAR_STEP, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
         }
     }
-    m->n_at = 0;
 }
 
-/* The product of the codes, then the far values. */
+/* The columns with far values of any row. */
+static void k__far_any(const k_acts *a, int words, uint64_t *any) {
+    memset(any, 0, (size_t)words * sizeof *any);
+    for (int t = 0; t < a->nt; t++) {
+        const int         row = k__row_of(a, t);
+        const k__far_list far = a->split[row] ? k__far_of(a, row) : (k__far_list){NULL, 0};
+        for (int i = 0; i < far.n; i++) any[far.of[i].k / 64] |= 1ull << far.of[i].k % 64;
+    }
+}
+
+/* Slots from column 0 on. The columns of a single row are in its list. */
+static int k__far_first(const k__weights *w, const k_acts *a, k__far_mem *m) {
+    const k__far_list one = a->nt == 1 ? k__far_of(a, k__row_of(a, 0)) : (k__far_list){NULL, 0};
+    if (a->nt > 1 || one.n > K__FAR_SLOTS) {
+        k__far_any(a, (w->n + 63) / 64, m->any);
+        return k__far_slots(w, 0, m);
+    }
+    m->n_at = one.n;
+    for (int i = 0; i < one.n; i++) {
+        m->at[i] = one.of[i].k;
+        m->slot[one.of[i].k] = (uint8_t)i;
+    }
+    if (!w->row_bytes) k__far_places(w->type, m->at, m->n_at, m->place);
+    return w->n;
+}
+
+/* The product of the codes, then the far values; in one pass where all their columns have slots and the level has such a pass. */
 static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
     k__far_mem *m = (k__far_mem *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     const int   words = (w->n + 63) / 64;
     bool        split = false;
-    k__mul_at(w, 0, nr, a, y, ldy, scratch);
     for (int t = 0; a->split && t < a->nt && !split; t++) split = a->split[k__row_of(a, t)];
-    if (!split) return;
-    m->n_at = 0;
+    if (!split) {
+        k__mul_codes(w, nr, a, y, ldy, scratch, NULL);
+        return;
+    }
+    m->columns = g_k_level->far_columns;
+    m->values = g_k_level->far_values;
+    m->add = g_k_level->far_add;
     m->any = (uint64_t *)(m + 1);
     m->slot = (uint8_t *)(m->any + words);
-    memset(m->any, 0, (size_t)words * sizeof *m->any);
-    for (int t = 0; t < a->nt; t++) {
-        const int         row = k__row_of(a, t);
-        const k__far_list far = a->split[row] ? k__far_of(a, row) : (k__far_list){NULL, 0};
-        for (int i = 0; i < far.n; i++) m->any[far.of[i].k / 64] |= 1ull << far.of[i].k % 64;
+    int k = k__far_first(w, a, m);
+    if (k__mul_codes(w, nr, a, y, ldy, m->slot + w->n, k == w->n ? m : NULL)) return;
+    for (; m->n_at; k = k__far_slots(w, k, m)) {
+        k__far_window(w, nr, a, m, y, ldy);
+        if (k == w->n) return;
     }
-    for (int i = 0; i < words; i++)
-        for (uint64_t bits = m->any[i]; bits; bits &= bits - 1) {
-            const int k = 64 * i + __builtin_ctzll(bits);
-            m->slot[k] = (uint8_t)m->n_at;
-            m->at[m->n_at++] = k;
-            if (m->n_at == K__FAR_SLOTS) k__far_window(w, nr, a, m, y, ldy);
-        }
-    if (m->n_at) k__far_window(w, nr, a, m, y, ldy);
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */

@@ -412,13 +412,15 @@ static void k__mul_strip_ref(uint32_t type, const uint8_t *w, int rows, int n, c
     }
 }
 
-static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
-                             size_t ldy, void *scratch) {
+/* Whether far values have been added. */
+static bool k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch,
+                             k__far_mem *far) {
     size_t strip = k_pack_bytes(type, K_PACK_ROWS, n);
-    (void)scratch;
+    (void)scratch, (void)far;
     for (int r = 0; r < nr; r += K_PACK_ROWS)
         k__mul_strip_ref(type, (const uint8_t *)w + (size_t)(r / K_PACK_ROWS) * strip,
                          nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS, n, a, y + r, ldy);
+    return false;
 }
 
 #endif /* __CUDACC__ */

@@ -344,12 +344,12 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
                    .opened = true},
 };
 
-K__SHARED_AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
-                                      size_t ldy, void *scratch) {
-    k__packed_by_cols(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
+K__SHARED_AVX2 bool k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                                      size_t ldy, void *scratch, k__far_mem *far) {
+    return k__packed_by_cols(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch, far);
 }
 
-K__SHARED_AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                                      void *scratch) {
-    k__packed_by_cols(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
+K__SHARED_AVX2 bool k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                                      void *scratch, k__far_mem *far) {
+    return k__packed_by_cols(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch, far);
 }

@@ -469,7 +469,7 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
 };
 
-K__SHARED_512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
-                                       size_t ldy, void *scratch) {
-    k__packed_by_cols(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
+K__SHARED_512 bool k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                                       size_t ldy, void *scratch, k__far_mem *far) {
+    return k__packed_by_cols(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch, far);
 }

@@ -91,8 +91,6 @@ K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) {
     return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa);
 }
 
-K__IN_AVX2 __m256 k__lane_halves(const uint8_t *p) { return _mm256_cvtph_ps(k__ld128(p)); }
-
 /* Unpacks the head at h of an INT block. The offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
 K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h,
                             k__panel *to, int at) {
@@ -125,18 +123,6 @@ K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor
         }
         _mm256_store_ps(&to->d[at + r], d);
     }
-}
-
-K__IN_AVX2 __m256 k__lane_e8(const uint8_t *p) {
-    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), one = _mm256_set1_epi32(1);
-    __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
-    __m256i v = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(low, v, _mm256_cmpgt_epi32(e, one)));
-}
-
-K__IN_AVX2 __m256 k__lane_e4(const uint8_t *p) {
-    __m128i v = _mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)), 7);
-    return _mm256_mul_ps(_mm256_cvtph_ps(v), _mm256_set1_ps(0x1p7f));
 }
 
 /* Unpacks the heads of the units of a SCALE block; missing groups get scale zero. */
@@ -240,14 +226,41 @@ static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, c
     x->fn = cols[width - 1];
 }
 
-/* Few columns: every strip is read once. block: one panel more than a row has blocks. The first panel
- * holds the current block, the others have space for the words of k__aux_set (4 KB a block). */
+/* Dequantises the columns from slot `from` on and before column `end` of a strip whose lines have just been read; next: the
+ * bytes to prefetch. Returns the next slot. */
+K__BODY int k__far_open(k__far_mem *far, uint32_t type, const uint8_t *strip, int from, int end, const uint8_t *next) {
+    int to = from;
+    while (to < far->n_at && far->at[to] < end) to++;
+    if (to > from)
+        far->columns(type, strip, 0, K_PACK_ROWS, far->place + from, to - from, far->col + from * K_PACK_ROWS, K_PACK_ROWS, next);
+    return to;
+}
+
+/* Adds the far values of columns t .. t + n of a product to their sums of a strip. Of a single column's, those from slot `from`
+ * on have not been dequantised before. */
+K__BODY void k__far_strip(const k__far_mem *far, uint32_t type, const uint8_t *strip, int from, const k_acts *a, int t, int n,
+                          float (*sum)[K_PACK_ROWS], const uint8_t *next) {
+    for (int i = 0; i < n; i++) {
+        const int         row = k__row_of(a, t + i);
+        const k__far_list all = a->split[row] ? k__far_of(a, row) : (k__far_list){NULL, 0};
+        const k__far_list list = {all.of, a->nt == 1 ? from : all.n};
+        if (list.n) far->add(far->col, K_PACK_ROWS, far->slot, list, K_PACK_ROWS, sum[i]);
+        if (all.n > list.n) far->values(type, strip, far->place + from, all.n - from, all.of + from, sum[i], next);
+    }
+}
+
+/* Blocks whose lines are in the L1 cache when their far columns are dequantised. */
+enum { K__FAR_BLOCKS = 8 };
+
+/* Few columns: every strip is read once. block: one panel more than a row has blocks. The first panel holds the current block,
+ * the others have space for the words of k__aux_set (4 KB a block). far: far values, added while a strip is in the cache. */
 K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
-                           const k_acts *a, float *y, size_t ldy, k__panel *block) {
+                           const k_acts *a, float *y, size_t ldy, k__panel *block, k__far_mem *far) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
     const int      nb = n / K_SUPER, tail = n % K_SUPER;
     const size_t   whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), last = (size_t)k__units(f, tail) * k__unit_bytes(f);
+    const size_t   ahead = a->nt == 1 ? g_k_ahead : K__AHEAD;
     int32_t       *mem = (int32_t *)(void *)(block + 1);
     int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
@@ -258,7 +271,9 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
         mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
-        const int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
+        const int      rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
+        const uint8_t *strip = w;
+        int            opened = 0;
         for (int t = 0; t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
         for (int i = 0; i < parts; i++)
             for (int t = 0; t < x[i].c.n; t++) *(k__v16 *)acc[i][t] = (k__v16){0};
@@ -272,7 +287,12 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
                 x[i].fn(block, w, &x[i], b, acc[i]);
             }
             w += bytes;
+            if (far && b % K__FAR_BLOCKS == K__FAR_BLOCKS - 1 && (a->nt > 1 || b + 1 < nb + (tail > 0)))
+                opened = k__far_open(far, type, strip, opened, (b + 1) * K_SUPER, w + ahead);
         }
+        if (far && a->nt > 1) k__far_open(far, type, strip, opened, n, w + ahead);
+        for (int i = 0; i < parts && far; i++)
+            k__far_strip(far, type, strip, opened, a, first[i], first[i + 1] - first[i], acc[i], w + ahead);
         for (int i = 0; i < parts; i++)
             for (int t = first[i]; t < first[i + 1]; t++)
                 k__put_sums(y + (size_t)t * ldy + r, acc[i][t - first[i]], rows, K_PACK_ROWS);
@@ -333,9 +353,10 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
 }
 
 /* Few columns: from the packed blocks. Up to 64: a block at a time, where that is faster: with tiles of eight
- * columns, and at the levels that have tiles of up to six alone. More: whole strips, unpacked into panels. */
-K__BODY void k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
-                           const k_acts *a, float *y, size_t ldy, void *scratch) {
+ * columns, and at the levels that have tiles of up to six alone. More: whole strips, unpacked into panels. Whether far values
+ * have been added: few columns. */
+K__BODY bool k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
+                           const k_acts *a, float *y, size_t ldy, void *scratch, k__far_mem *far) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];
     const uint8_t        *w = packed;
@@ -344,12 +365,12 @@ K__BODY void k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint3
     const k__tiles       *tiles = swap ? swap(p->tiles) : p->tiles;
     const bool            eight = k__tile_cols(tiles) == K__TILE;   /* then panels are faster from two tiles on */
     if (a->nt < (eight ? K__PANEL_COLS + 1 : p->panel_cols)) {
-        k__packed_few(p, type, w, nr, n, a, y, ldy, panel);
-        return;
+        k__packed_few(p, type, w, nr, n, a, y, ldy, panel, far);
+        return far != NULL;
     }
     if (a->nt <= K__BLOCK_COLS && (eight || !tiles->of[K__TILE])) {
         k__packed_blocks(p, tiles, type, w, nr, n, a, y, ldy, panel);
-        return;
+        return false;
     }
     for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
         int rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
@@ -357,4 +378,5 @@ K__BODY void k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint3
         k__mul_strip(tiles, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
                      next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
     }
+    return false;
 }

@@ -68,6 +68,8 @@ K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacke
 }
 #endif
 
+typedef struct k__far_mem k__far_mem;                /* [far] */
+
 static int k__row_of(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
 
 static int k__dot8_ref(const int8_t *w, const int8_t *x, int n) {

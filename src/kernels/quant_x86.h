@@ -103,8 +103,8 @@ typedef struct {
 #define K__PRODUCTS(target, l)                                                                                        \
     target void k_mul_quant_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,       \
                                 float *y, size_t ldy, void *scratch);                                                 \
-    target void k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,  \
-                                 void *scratch);
+    target bool k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,  \
+                                 void *scratch, k__far_mem *far);
 K__PRODUCTS(K__SHARED_AVX2, avx2)
 K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
@@ -140,6 +140,20 @@ static inline uint32_t k__u32(const void *p) { uint32_t v; memcpy(&v, p, 4); ret
 static inline uint16_t k__u16(const void *p) { uint16_t v; memcpy(&v, p, 2); return v; }
 K__IN_AVX2 __m128i k__ld128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 K__IN_AVX2 __m256i k__ld256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+
+/* Scales of eight rows as floats: f16, E8M0, E4M3. */
+K__IN_AVX2 __m256 k__lane_halves(const uint8_t *p) { return _mm256_cvtph_ps(k__ld128(p)); }
+K__IN_AVX2 __m256 k__lane_e8(const uint8_t *p) {
+    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), one = _mm256_set1_epi32(1);
+    __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    __m256i v = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(low, v, _mm256_cmpgt_epi32(e, one)));
+}
+
+K__IN_AVX2 __m256 k__lane_e4(const uint8_t *p) {
+    __m128i v = _mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p)), 7);
+    return _mm256_mul_ps(_mm256_cvtph_ps(v), _mm256_set1_ps(0x1p7f));
+}
 
 /* In assembly, so that code compiled for AVX2 can contain it; only the avx_vnni level executes it. */
 K__IN_AVX2 void k__dot8_vnni(__m256i *acc, __m256i u, __m256i x) {

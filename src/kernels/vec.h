@@ -280,9 +280,9 @@ static void k_softmax_ref(float *x, int n) {
 
 /* Prefetches the bytes K__AHEAD after p, for a sequential reader: the hardware alone leaves a third of the bandwidth
  * unused. They may lie beyond the matrix; a prefetch never faults. */
-enum { K__AHEAD = 6144 };
+enum { K__AHEAD = 6144, K__AHEAD_ONE = 8192 };
 #if K__PART(3)
-K__SHARED size_t g_k_ahead = K__AHEAD;                /* distance for a packed stream and one column */
+K__SHARED size_t g_k_ahead = K__AHEAD_ONE;            /* distance for a packed stream and one column */
 #else
 extern K__SHARED size_t g_k_ahead;
 #endif
