@@ -78,7 +78,7 @@ debian: llmrun                         ## build with gcc and clang of another De
 	@sh tests/debian.sh $(SUITE)
 
 run: all                               ## build, and tell a story with the model that ships here
-	./llmrun -m models/pip-q4_k_m.gguf --raw -p "Once upon a time" --temp 0.5
+	./llmrun -m models/pip-q4_k_m.gguf -md models/pip-head-q4_k_m.gguf --raw -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in some seven minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
 	+@$(PARALLEL) $(TESTED)

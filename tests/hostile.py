@@ -650,11 +650,12 @@ def recurrent():
     for layer, n, v in ((2, 1, 1), (0, 4, 0)):
         yield "69 recurrent layers, one value: %d, which they are not" % v, BAD, one_kind(layer, n, U32, v)
     yield "69 qwen35: a model without attention", GOOD, family("qwen35", "nextn_predict_layers", U32, 1).bytes()
-    for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9)):
+    for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9), ("qwen3_mtp", 0), ("qwen3_mtp", 9)):
         yield "69 %s: nextn_predict_layers %d" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
     yield "69 qwen35_mtp: two draft heads, of which one has tensors", BAD, two_heads("qwen35_mtp", whole=False)
     yield "69 qwen35_mtp: two draft heads", GOOD, two_heads("qwen35_mtp", whole=True)
     yield "69 qwen35_mtp: the draft head alone", BAD, head_alone("qwen35_mtp")
+    yield "69 qwen3_mtp: a draft head without a norm of its own", GOOD, without_tensor("qwen3_mtp", "blk.1.nextn.shared_head_norm.weight")
     for t, dims in (("eh_proj", [32, 32]), ("eh_proj", [64, 31]), ("eh_proj", [63, 32]), ("enorm", [31]), ("hnorm", [64]),
                     ("shared_head_norm", [16])):
         yield "69 draft head: %s is %s" % (t, dims), BAD, resized("qwen35_mtp", "blk.2.nextn.%s.weight" % t, dims)

@@ -350,6 +350,7 @@ static void t_spec_chance(void) {
             const double hope = (double)spec_hopes[from][kind], mean = (double)spec_hope[from];
             NEAR(spec__chance(&sp, &a, from, kind), hope, 1e-12);
             NEAR(spec__mean(&sp, &a, from), mean, 1e-12);
+            NEAR(spec__yield(&sp, &a, from), SPEC_YIELD, 1e-12);
             double was = hope;
             for (int i = 0; i < 40; i++) {            /* off after misses: in this text sooner than in others */
                 spec__learn(&a.rate[from][kind], &sp.rate[from][kind], false);

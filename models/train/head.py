@@ -1,6 +1,6 @@
 """Train a draft head (NextN, multi-token prediction) for a model of this folder: one more block, which guesses the next token but one.
 
-    python3 head.py ../pip-f16.gguf --out run/head.pt --minutes 25
+    python3 head.py ../pip-f16.gguf --out run/head.pt
 
 The model stays as it is. At position p the head reads the token there and what the model's last norm left at p - 1, so that it
 guesses what the model will say at p before the model has read p; it learns from the model's distribution there. Its own output
@@ -164,11 +164,11 @@ def main():
     ap.add_argument("model", help="GGUF file of export.py")
     ap.add_argument("--out", required=True, help="checkpoint to write")
     ap.add_argument("--tokenizer", default=os.path.join(HERE, "tokenizer.json"))
-    ap.add_argument("--minutes", type=float, default=25, help="CPU time of the run")
+    ap.add_argument("--minutes", type=float, default=7, help="CPU time of the run")
     ap.add_argument("--depths", type=int, default=len(SHARES), choices=range(1, len(SHARES) + 1), help="guesses in a row that are trained")
     ap.add_argument("--first", type=float, default=0.4, help="share of the time for the first guess alone")
     ap.add_argument("--pull", type=float, default=0.5, help="weight of the distance from the model's output")
-    ap.add_argument("--rows", type=int, default=8, help="rows of n_ctx tokens in a step")
+    ap.add_argument("--rows", type=int, default=4, help="rows of n_ctx tokens in a step")
     ap.add_argument("--lr", type=float, default=0.01, help="of the matrices")
     ap.add_argument("--lr-norm", type=float, default=0.003, help="of the norms")
     ap.add_argument("--decay", type=float, default=0.7, help="last share of the time, over which the rate falls to zero")

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Make the models of this folder again: tokenizer, target, draft, GGUF files, verdict.
+# Make the models of this folder again: tokenizer, target, draft, draft head, GGUF files, verdict.
 #     models/train/make_models.sh [RUN_FOLDER]
-# MINUTES, MEND_MINUTES and DRAFT_MINUTES bound the training (300, 26 and 20); a run that was stopped continues from its checkpoint.
+# MINUTES, MEND_MINUTES, DRAFT_MINUTES and HEAD_MINUTES bound the training (300, 26, 20 and 7); a run that was stopped continues from its
+# checkpoint, but for the head's.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -35,6 +36,9 @@ for seed in range(900):
 ') > "$run/calibration.txt"
 "$root/llmrun" --quantize Q4_K_M --calibrate "$run/calibration.txt" --special -m "$root/models/pip-f16.gguf" -o "$root/models/pip-q4_k_m.gguf"
 "$root/llmrun" --quantize Q8_0 -m "$run/pip-draft-f16.gguf" -o "$root/models/pip-draft-q8_0.gguf"
+$python "$here/head.py" "$root/models/pip-f16.gguf" --out "$run/head.pt" --minutes "${HEAD_MINUTES:-7}"
+$python "$here/export.py" "$run/head.pt" "$run/pip-head-f16.gguf" --name "Pip's draft head"
+"$root/llmrun" --quantize Q4_K_M -m "$run/pip-head-f16.gguf" -o "$root/models/pip-head-q4_k_m.gguf"
 for model in pip-f16 pip-q4_k_m pip-draft-q8_0; do
     echo "## $model"
     $python "$here/judge.py" --model "$root/models/$model.gguf"

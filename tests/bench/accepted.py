@@ -48,7 +48,7 @@ class Text:
         self.states, self.known = {}, {}
         first = m.head(self.ids, self.before)[1]
         self.states = {(p, 1): first[p] for p in range(len(self.ids))}
-        self.output = m.w["output.weight" if "output.weight" in m.w else "token_embd.weight"]
+        self.output = "output" if "output.weight" in m.w else "token_embd"
 
     def state(self, p, depth):
         """What the head leaves of row p where the rows before it, depth - 1 of them, were guesses too."""
@@ -63,16 +63,17 @@ class Text:
     def right(self, p, depth):
         """Whether guess `depth` of a step, which reads row p, is the token after it."""
         if (p, depth) not in self.known:
-            logits = self.output @ self.state(p, depth)
+            logits = self.m.mul(self.output, self.state(p, depth)[None])[0]
             logits[self.ends] = -np.inf
             self.known[p, depth] = draw(logits, self.temp, unit(self.seed, p + 1 - self.at)) == self.ids[p + 1]
         return self.known[p, depth]
 
     def steps(self, n):
-        """Steps that the answer takes after its first token with n guesses in each; the first step guesses nothing."""
+        """Steps that the answer takes after its first token with n guesses in each; the first two guess nothing, since what a step costs is
+        not known yet."""
         p, steps, last = self.at, 0, len(self.ids) - 1
         while p < last:
-            most = min(n, last - p - 1) if steps else 0
+            most = min(n, last - p - 1) if steps > 1 else 0
             right = 0
             while right < most and self.right(p + right, right + 1):
                 right += 1
@@ -80,12 +81,13 @@ class Text:
         return steps
 
 
-def read(model, head):
-    """The reading of a model with its draft head, which lies in the same file (head None) or in one of its own."""
+def read(model, head, act8=False):
+    """The reading of a model with its draft head, which lies in the same file (head None) or in one of its own. act8: products with quantised
+    weights read activations of 8 bits."""
     f = File(model)
     if head:
         h = File(head)
         f.meta.update((key, h.meta[key]) for key in h.meta if key.endswith((".block_count", ".nextn_predict_layers")))
         f.tensors.update(h.tensors)
         f.types.update(h.types)
-    return reader(f)(f)
+    return reader(f)(f, act8=act8)

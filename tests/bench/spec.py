@@ -387,7 +387,7 @@ def count(o, r):
     """Tokens a step with one, two and three guesses of a head in a file of its own, beside those of a float64 reading of both files."""
     import accepted                                   # here, since it needs numpy
     ids = lambda text: [int(x) for x in peer.run(o.llmrun, "-m", o.model, "-q", "--tokenize", "--bos", "--special", "-p", text).split()]   # noqa: E731
-    model = accepted.read(o.model, o.beside)
+    model = accepted.read(o.model, o.beside, o.act8)
     ends = [ids(x)[-1] for x in ("<|endoftext|>", "<|im_end|>")]
     texts = [accepted.Text(model, ids(prompt), r.first[i], i + 1, o.temp, ends) for i, prompt in enumerate(r.load.prompts)]
     print("\nTokens a step, llmrun's and those of a count in float64 over the same texts\n\n| guesses | llmrun | float64 | ratio |\n|---|---|---|---|")
@@ -395,7 +395,9 @@ def count(o, r):
     for w in r.ways:
         n = int((w.args + ["0"])[w.args.index("--draft-max") + 1]) if "--draft-max" in w.args else 0
         if n:
-            own, want = r.total(w, "n") / r.total(w, "steps"), sum(len(r.first[i]) - 1 for i in r.first) / sum(t.steps(n) for t in texts)
+            runs = [x for runs in r.runs[w] for x in runs]            # llmrun leaves the first step of each, with one token, out
+            own = sum(x.n - 1 for x in runs) / sum(x.steps for x in runs)
+            want = sum(len(r.first[i]) - 2 for i in r.first) / sum(t.steps(n) - 1 for t in texts)
             print("| %d | %.3f | %.3f | %.3f |" % (n, own, want, own / want), flush=True)
             far += [n] * (abs(own / want - 1) > 0.02)
     if far:
@@ -427,6 +429,7 @@ def options():
     ap.add_argument("--llmrun", default=os.path.join(ROOT, "llmrun"))
     ap.add_argument("--model", help="the target: inflated, see above")
     ap.add_argument("--head", help="a model with a draft head, for the load heads alone; or a file with the head of --model")
+    ap.add_argument("--act8", action="store_true", help="the count rounds activations to 8 bits, as products with quantised weights do")
     ap.add_argument("--draft", default=os.path.join(ROOT, "models", "pip-draft-q8_0.gguf"))
     ap.add_argument("--peers", default="", help="folder with llama-server and, where they were built, llama-speculative-simple and llama-lookup")
     ap.add_argument("--only", default="stories,greedy,copies,loops,noise", help="what to measure, with commas between (all)")
