@@ -47,6 +47,7 @@ FAKE     := libcuda.so.1 llmrun bare
 # Programs of the tests, by target; first what takes longest to compile.
 TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge disturb.so $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
+ATTACKED  = $(patsubst %,build/fuzz/%,command tests replay $(FUZZERS))
 STRESSED := llmrun build/test/tests build/test/kernel_tests build/test/disturb.so build/stress/llmrun
 # The roots and their sections, as the roots include them.
 SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
@@ -101,17 +102,14 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
-tsan: build/tsan/tests build/tsan/llmrun ## pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
-	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
+tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
+	SHARED=$(SHARED) build/tsan/tests pool net fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
+	LLMRUN_SLOW=20 $(PYTHON) tests/serve.py build/tsan/llmrun same_text calls vectors leave drain batches
 
-# One object of the program serves all of it.
-attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/fuzz/%) ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, then each fuzzer for 20 s
-	@bad=""; t() { n="$$1"; shift; "$$@" > build/fuzz/$$n.log 2>&1 || { tail -n 40 build/fuzz/$$n.log; bad="$$bad $$n"; }; tail -n 1 build/fuzz/$$n.log; }; \
-	  SHARED=$(SHARED) t tests build/fuzz/tests; t replay build/fuzz/replay; \
-	  LLMRUN_SLOW=20 t hostile $(PYTHON) tests/hostile.py build/fuzz/command --no-limit; \
-	  $(MAKE) --no-print-directory fuzzers FUZZ_SECONDS=20 || bad="$$bad fuzzers"; \
-	  set -- $$bad; echo "attack: $$((4 - $$#)) passed, $$# failed$${bad:+:$$bad}"; [ $$# = 0 ]
+attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 20 s; the last line counts
+	+@$(PARALLEL) $(ATTACKED)
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 FUZZERS="$(FUZZERS)" FUZZ_SECONDS=20 sh tests/run.sh build/fuzz/command build/fuzz
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses; of calls for memory and files each FAILURES-th (7) fails
 	+@$(PARALLEL) $(STRESSED)
@@ -122,12 +120,19 @@ fuzz: build/test/judge                 ## each fuzzer for FUZZ_SECONDS (60), and
 	@$(MAKE) --no-print-directory fuzzers
 
 fuzzers: $(FUZZERS:%=build/fuzz/%)     ## each fuzzer for FUZZ_SECONDS (60), JOBS at a time, whatever one of them says; build/fuzz/NAME-* is what it found
-	@printf '%s\n' $(FUZZERS) | xargs -P $(JOBS) -I{} sh -c 'mkdir -p build/fuzz/corpus-{}; \
-	  build/fuzz/{} -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/{}- \
-	    build/fuzz/corpus-{} tests/corpus/{} > build/fuzz/{}.log 2>&1 && echo "fuzz {}: nothing found" || { tail -n 40 build/fuzz/{}.log; echo "fuzz {}: something found"; exit 1; }'
+	@printf '%s\n' $(FUZZERS:%=build/fuzz/%) | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -P $(JOBS) -n 1 sh tests/fuzz.sh
 
 real: llmrun                           ## public models of PyPI, kept in REAL (~/.cache/llmrun-real), beside recorded figures of llama.cpp, or beside PEER (a folder with llama-perplexity): perplexity, texts, tokens, vectors, schemas; WORDS="greedy tokens"
 	@REAL="$(REAL)" PEER="$(PEER)" $(PYTHON) tests/real.py ./llmrun $(WORDS)
+
+serve-clients: llmrun                  ## --serve as openai, anthropic, litellm and langchain-openai of PyPI see it (installed into build/clients, else skipped); WORDS="messages responses"
+	@$(PYTHON) tests/serve_clients.py ./llmrun --install build/clients $(WORDS)
+
+serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
+	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
+
+serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic" (python3: pytest requests openai aiohttp)
+	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS)
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -159,8 +164,8 @@ bench-same: llmrun                     ## two versions of llmrun, BEFORE and AFT
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
 
-bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
-	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" $(if $(HEAD),--head $(HEAD),--model $(MODEL) --draft $(DRAFT)) $(SPEC)
+bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head or the head of MODEL) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
+	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(if $(HEAD),--head $(HEAD),--draft $(DRAFT)) $(SPEC)
 
 bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT, of the text) and without, in pairs beside a spinning process; SHARED_CPU="--pairs 5"
 	@$(PYTHON) tests/bench/shared_cpu.py --llmrun ./llmrun --model $(MODEL) $(if $(DRAFT),--draft $(DRAFT)) $(SHARED_CPU)
@@ -229,6 +234,7 @@ check: all build/test/llmrun_remote.c syntax sections ## no warnings; contents, 
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	@sh tests/hardened.sh ./llmrun
 	@$(PYTHON) tests/sections_test.py
+	@$(PYTHON) tests/page.py src/page.c
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 	@$(PYTHON) tests/bench/results.py --check
 	@$(PYTHON) tests/bench/plots.py --check
@@ -590,4 +596,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page serve-peer schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help

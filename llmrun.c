@@ -10,6 +10,8 @@
  *   [sandbox]   what a run gives up: files, programs, the network; shared libraries <- k base
  *   [host]      limits of this machine: CPUs, memory, cgroups
  *   [pool]      worker threads and barriers                                        <- k base host
+ *   [http]      requests of HTTP/1.1, as bytes                                     <- base
+ *   [net]       sockets, and the thread that serves connections                    <- base http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
@@ -51,7 +53,13 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
+ *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
+ *               <- base tok gen chat req
+ *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
+ *   [page]      the page of the server: one HTML file
  *   [forms]     records as tables, texts and lists                                 <- base req
+ *   [ask]       a request made ready to run
+ *               <- base gguf val tok samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
@@ -64,7 +72,9 @@
  *   [talk]      a conversation, turn by turn
  *               <- base val jinja kv constrain engine gen chat sched spec screen text term
  *   [batch]     files of requests, one per line
- *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms sched gain spec
+ *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
+ *   [serve]     the scheduler behind HTTP
+ *               <- base http net tok model kv samp constrain engine gen chat req wire files page ask gain spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -80,7 +90,7 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox tok ops arch model constrain calls req spec term talk quant cli topics
+ *               <- k base sandbox tok ops arch model constrain calls req spec term talk serve quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -104,6 +114,7 @@
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
 #endif
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -115,6 +126,8 @@
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -128,6 +141,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -137,6 +151,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -160,6 +175,8 @@
 #include "src/sandbox.c"
 #include "src/host.c"
 #include "src/pool.c"
+#include "src/http.c"
+#include "src/net.c"
 #include "src/gguf.c"
 #include "src/writer.c"
 #include "src/tok.c"
@@ -194,7 +211,11 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/wire.c"
+#include "src/files.c"
+#include "src/page.c"
 #include "src/forms.c"
+#include "src/ask.c"
 #include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"
@@ -203,6 +224,7 @@
 #include "src/term.c"
 #include "src/talk.c"
 #include "src/batch.c"
+#include "src/serve.c"
 #include "src/calib.c"
 #include "src/round.c"
 #include "src/eval.c"

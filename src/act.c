@@ -131,9 +131,10 @@ static bool act__prompt(const config *c, int in, bool alone, str *out, err_t *e)
 static volatile sig_atomic_t act__graceful;           /* the run checks g_interrupt */
 static char                  act_lost[4096];         /* printed after an interrupt: which result is not complete; "": none */
 
-/* The first signal asks a run to stop at the next token. The second one ends the program at once, and so does the first where
- * no run checks for it. */
+/* The first signal asks a run to stop at the next token, a server to take no more requests. The second one ends the program at
+ * once, and so does the first where no run checks for it. */
 static void act__on_signal(int sig) {
+    if (serve_stop()) return;
     if (g_interrupt || !act__graceful) {
         progress_clear();
         term_restore();
@@ -215,6 +216,8 @@ static const struct act_file {
     {AT(hold.grammar_file),  false, ON_ALL,         0,                         "grammar"},
     {AT(hold.schema_file),   false, ON_ALL,         0,                         "schema"},
     {AT(system_file),        false, ON_ALL,         0,                         "system message"},
+    {AT(serve.key_file),     false, ON_SERVE,       0,                         "key"},
+    {AT(serve.files),        false, 0,              ON_SERVE,                  NULL},
     {AT(what),               false, ON(DIVERGENCE), ON(LOGITS) | ON(IMATRIX),  "base"},
     {AT(output),             false, 0,              ON_ALL,                    NULL},
     {AT(plot),               false, 0,              ON_BENCH | ON(QUALITY),    NULL},
@@ -273,6 +276,7 @@ typedef struct {
     constrain    *held;                               /* the constraint of the one answer */
     out_t         out;
     gguf_file     head;                               /* of the model's draft head; no path: it has none beside it */
+    server       *server;                             /* of --serve; NULL: there is none */
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
 
@@ -1466,6 +1470,87 @@ static bool act__batch(act_job *r, err_t *e) {
     return !e->code;
 }
 
+/* --- a server --- */
+
+/* The engine for n_seqs sequences; of an encoder for vectors alone. */
+static engine_plan act__serve_plan(const act_job *r, bool answers, int n_seqs, const engine_needs *beside) {
+    const config   *c = r->c;
+    const spec_opts o = act__spec(r);
+    engine_plan     p = sched_plan(&c->fwd, n_seqs, answers ? spec_rows(&o, n_seqs) : 0, beside);
+    p.hidden = !answers;
+    p.vectors = true;
+    p.pack = ENGINE_PACK_NOW;
+    return answers ? act__with_head(r, p, &o) : p;
+}
+
+/* What the answers depend on beside the seed: as lines, and as one word. */
+static void act__serve_settings(const act_job *r, const engine *en, str *settings, str *print) {
+    str   all = {0};
+    bytes rest, one;
+    act__settings(r, en, "", en->n_ctx, NULL, &all);
+    rest = str_bytes(&all);
+    while (bytes_cut_line(&rest, &one))
+        if (!bytes_begins(one, bytes_of("seed="))) str_cat(settings, one), str_put(settings, "\n");
+    const uint64_t h = bytes_hash(0, str_bytes(settings));
+    str_fmt(print, "llmrun-%016llx-%08x", (unsigned long long)gguf_fingerprint(r->g), (unsigned)(h ^ h >> 32));
+    str_drop(&all);
+}
+
+/* Serves with an engine that is open. */
+static bool act__serve_with(act_job *r, engine *en, spec *guesser, bool answers, int n_seqs, err_t *e) {
+    const config *c = r->c;
+    samp_breakers breakers = {0};
+    str           settings = {0}, print = {0};
+    embed_opts    embeds;
+    err_t         no_chat = {0};
+    if (!act__embed_opts(c, en, &embeds, e)) return false;
+    r->chat = chat_open(r->g, r->vocab, &c->chat, act__asks_chat(c) || c->chat.template_file ? e : &no_chat);
+    if (e->code) return false;
+    act__serve_settings(r, en, &settings, &print);
+    const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
+    const serve_job job = {.env = {.eng = en, .chat = r->chat, .no_chat = &no_chat, .holds = r->holds, .embed = &embeds,
+                                   .special = c->special != 0, .bos = c->bos},
+                           .gen = &c->gen, .samp = &so, .hold = &r->hold, .seed = c->seed, .fingerprint = print.p,
+                           .settings = str_bytes(&settings),
+                           .model_name = c->serve.alias ? c->serve.alias : str_base_name(r->g->path), .n_parallel = n_seqs,
+                           .answers = answers, .ranks = embeds.pooling == POOLING_RANK};
+    const bool ok = !e->code && serve_run(r->server, en, guesser, &job, e);
+    samp_breakers_drop(&breakers);
+    str_drop_all(&settings, &print);
+    return ok;
+}
+
+/* Whether the model makes texts; else vectors or scores alone. */
+static bool act__makes_texts(const gguf_file *g, err_t *e) {
+    arch_hparams hp;
+    const bool   makes = arch_load(&hp, g, e) && hp.causal && hp.pooling != POOLING_RANK;
+    arch_drop(&hp);
+    return makes;
+}
+
+/* Short texts fill a step of an encoder many at a time. */
+static bool act__serve(act_job *r, err_t *e) {
+    const config   *c = r->c;
+    engine         *en = NULL;
+    engine_needs    beside = {0};
+    spec           *guesser = NULL;
+    kv_opts         ko = c->kv;
+    if (!serve_start(r->server, e) || !act__open_head(r, e)) return false;
+    const bool      answers = act__makes_texts(r->g, e);
+    const int       n_seqs = answers || cli_given(c, "--parallel") ? c->batch.n_parallel : c->fwd.n_batch;
+    if (!answers && !cli_given(c, "-ctk")) ko.type_k = K_F32;
+    if (!answers && !cli_given(c, "-ctv")) ko.type_v = K_F32;
+    const spec_opts so = answers ? act__spec(r) : (spec_opts){0};
+    r->vocab = e->code ? NULL : tok_load(r->g, c->pre, e);
+    if (r->vocab && act__hold(r, e) && spec_needs(&so, &c->fwd, &ko, n_seqs, &beside, e))
+        en = engine_open(r->g, r->vocab, &c->fwd, &ko, act__serve_plan(r, answers, n_seqs, &beside), r->t_start, e);
+    if (en && answers) guesser = act__guesser(r, en, n_seqs, e);
+    if (en && !e->code && act__serve_with(r, en, guesser, answers, n_seqs, e)) engine_save(en, &c->kv, e), spec_save(guesser, e);
+    spec_close(guesser);
+    engine_close(en);
+    return !e->code;
+}
+
 /* --- actions with short functions --- */
 
 /* Writes a text as the whole answer, and frees it. */
@@ -1772,14 +1857,22 @@ static bool act__batch_files(config *c, err_t *e) {
     return !e->code;
 }
 
+enum { ACT_BLOCK = LLMRUN_STRESS ? 2 : 8 };           /* tokens: half of a sequence's last block is empty, and there are many */
+
 static bool act__check_batch(config *c, err_t *e) {
-    enum { BLOCK = LLMRUN_STRESS ? 2 : 8 };           /* tokens: half of a sequence's last block is empty, and a batch has many */
     for (int i = 0; c->no_stdin && i < c->inputs.n; i++)
         if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
-    if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
+    if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = ACT_BLOCK;
     c->batch.dry = c->quant.dry_run;
     if (c->batch.dry && c->resume) return err_set(e, EXIT_INPUT, "--dry-run and --resume disagree: a dry run reads all lines");
     return act__check_shard(c, e) && act__batch_files(c, e);
+}
+
+static bool act__check_serve(config *c, err_t *e) {
+    if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = ACT_BLOCK;
+    c->serve.where = c->what ? c->what : "";
+    return !c->serve.no_key || (!c->serve.key && !c->serve.key_file) ||
+           err_set(e, EXIT_INPUT, "--no-api-key and a key disagree, expected one of them");
 }
 
 /* A vector goes to a file as floats, unless a form is asked for. */
@@ -1844,6 +1937,7 @@ static const act_row act_table[N_ACTS] = {
                    act__read_embed, act__embed},
     [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json jsonl", NULL,
                          act__check_embed_lines, NULL, act__batch},
+    [ACT_SERVE] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "", NULL, act__check_serve, NULL, act__serve},
     [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
     [ACT_QUALITY] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json csv md", "not written", act__check_quality, act__read_prompt,
                      act__quality},
@@ -1960,11 +2054,14 @@ static void act__confine_input(sandbox *s, const char *path) {
 /* What an action may do in the sandbox beside using the files of act_files, as bits of sandbox_need; most need nothing. */
 static const uint8_t act_needs[N_ACTS] = {
     [ACT_TALK] = SANDBOX_FILES,                       /* /read, /load and /save name files */
+    [ACT_SERVE] = SANDBOX_SERVE,
 };
 
 /* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
- * names its files. Libraries and the driver of a GPU are opened before, and the process that runs editors is begun. */
-static void act__confine(const config *c) {
+ * names its files. Libraries and the driver of a GPU are opened before, the process that runs editors is begun, and a server
+ * listens. */
+static bool act__confine(act_job *r, err_t *e) {
+    const config *c = r->c;
     const bool talks = c->action == ACT_TALK || act__may_talk(c);
     unsigned   needs = act_needs[talks ? ACT_TALK : c->action];
     sandbox    s;
@@ -1972,6 +2069,7 @@ static void act__confine(const config *c) {
     str        more = {0};
     struct stat its;
     if (talks) talk_start_editor();                   /* a child of one thread: a GPU's driver starts others */
+    if (c->action == ACT_SERVE && !(r->server = serve_open(&c->serve, e))) return false;
     if (c->no_sandbox) needs |= SANDBOX_ALL;
     if ((c->action == ACT_DEVICES || (ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers)) && gpu_count(&none) > 0)
         needs |= SANDBOX_DEVICES;
@@ -1992,9 +2090,11 @@ static void act__confine(const config *c) {
         str_fmt(&more, "%s.jsonl", c->output);        /* records of a table or a list */
     if (c->action == ACT_QUALITY) str_fmt(&more, "%s/", act__folder());
     if (more.n) sandbox_write(&s, more.p);
+    if (c->action == ACT_SERVE && strncmp(c->serve.where, "unix:", 5) == 0) sandbox_remove(&s, c->serve.where + 5);
     sandbox_enter(&s);
     log_info("sandbox     %s", sandbox_holds());
     str_drop(&more);
+    return true;
 }
 
 /* The output, the prompt and the action, in this order. */
@@ -2028,11 +2128,14 @@ static bool act_run(config *c, double t_start, err_t *e) {
     const bool     opens = (row->has & WITH_MODEL) == WITH_MODEL;
     gguf_file      g;
     act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {.f = stdout, .name = "stdout"}, .t_start = t_start};
-    act__confine(c);
+    if (!act__confine(&r, e)) return false;
     if (!opens) return act__work(&r, row, e);
-    if (!act__open_model(c, row, &g, e)) return false;
-    act__note_escapes(c);
-    const bool ok = act__work(&r, &act_table[c->action], e);
-    gguf_close(&g);
+    bool ok = act__open_model(c, row, &g, e);
+    if (ok) {
+        act__note_escapes(c);
+        ok = act__work(&r, &act_table[c->action], e);
+        gguf_close(&g);
+    }
+    serve_close(r.server);
     return ok;
 }

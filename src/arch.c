@@ -24,7 +24,8 @@
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
- * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out.
+ * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
+ * last norm leaves what a head reads, whose heads have a full view, and whose layers add to one stream.
  * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
  * arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
@@ -71,11 +72,11 @@ enum {                                /* traits: choices inside a step */
     A_QK_LAYER_NORM = 1ll << 36,      /* LayerNorm of all query heads together, and of all key heads */
     A_SUM_TWICE = 1ll << 37,          /* what attention reads is added to its normed sum once more; that sum has a norm too */
     A_UP_FIRST = 1ll << 38,           /* where ffn_up holds the rows of the gate, they follow its own */
-    A_MAY_QK_NORM = 1ll << 39,        /* A_QK_NORM in files that have its tensors */
-    A_MAY_CHOICE = 1ll << 40,         /* A_CHOICE_BIAS in files that have its tensors */
-    A_BARE_CHOICE = 1ll << 41,        /* the same, its tensor has a name without .bias */
-    A_SIGMOID = 1ll << 42,            /* scores of experts are sigmoids unless the file says another function */
-    A_AHEAD = 1ll << 43,              /* layers after the last may predict further tokens */
+    A_NEXTN = 1ll << 39,              /* layers after the last may be draft heads */
+    A_MAY_QK_NORM = 1ll << 40,        /* A_QK_NORM in files that have its tensors */
+    A_MAY_CHOICE = 1ll << 41,         /* A_CHOICE_BIAS in files that have its tensors */
+    A_BARE_CHOICE = 1ll << 42,        /* the same, its tensor has a name without .bias */
+    A_SIGMOID = 1ll << 43,            /* scores of experts are sigmoids unless the file says another function */
     A_DENSE_SEEN = 1ll << 44,         /* the first layers without a router are dense, where no key says how many */
     A_MUP = 1ll << 45,                /* A_MULTIPLIERS as in MiniCPM 1 and 2, where the file has none */
     A_SQUARE_SCALE = 1ll << 46,       /* scores are divided by the size of a head, not by its root */
@@ -119,12 +120,13 @@ typedef struct {
 static const arch_desc arch_table[] = {
     /* name             known as                              rope         the rest by name */
     {"llama",           "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_TOPK_NORM},
-    {"qwen2",           "Qwen 1.5 and 2.x, distilled R1",         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+     .traits = A_PRE_NORM | A_TOPK_NORM | A_NEXTN},
+    {"qwen2",           "Qwen 1.5 and 2.x, distilled R1",         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_NEXTN},
     {"qwen2moe",        "Qwen 1.5 MoE, Qwen 2 57B-A14B",          ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
-    {"qwen3",           "Qwen 3",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM},
+    {"qwen3",           "Qwen 3",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_NEXTN},
     {"qwen3moe",        "Qwen 3 30B-A3B, 235B-A22B, Coder",       ROPE_HALVES,
-     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_NEXTN},
     {"gemma",           "Gemma 1, CodeGemma",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_ROOT_EMBD,
      .act = ACT_GELU},
     {"gemma2",          "Gemma 2",                                ROPE_HALVES,
@@ -172,11 +174,12 @@ static const arch_desc arch_table[] = {
     {"qwen3vlmoe",      "Qwen 3 VL 30B-A3B and 235B-A22B, their text", ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SECTIONS},
     {"qwen35",          "Qwen 3.5 and 3.6",                       ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_SECTIONS},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_NEXTN | A_SECTIONS},
     {"qwen35moe",       "Qwen 3.5 and 3.6 with experts: 35B-A3B, 122B-A10B", ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_SECTIONS},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN | A_SECTIONS},
     {"qwen3next",       "Qwen3-Next 80B-A3B, Qwen3-Coder-Next",   ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_DELTA_GROUPED},
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN |
+               A_DELTA_GROUPED},
     {"lfm2",            "LFM2 350M to 2.6B",                      ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SHORT_CONV},
     {"lfm2moe",         "LFM2 8B-A1B, 24B-A2B",                   ROPE_HALVES,
@@ -189,12 +192,12 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER | A_ALTUP,
      .act = ACT_GELU, .window_every = 5, .final_cap = 30, .base_local = 10000, .attn_scale = 1},
     {"glm4",            "GLM-4 of 2025 (0414), GLM-Z1, the text of GLM-4.1V and GLM-OCR", ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP | A_AHEAD},
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP | A_NEXTN},
     /* GLM-4.1V and GLM-OCR */
     {"glm4",            NULL,                                     ROPE_HALVES,
-     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP | A_AHEAD | A_SECTIONS, .key = "rope.dimension_sections"},
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP | A_NEXTN | A_SECTIONS, .key = "rope.dimension_sections"},
     {"glm4moe",         "GLM-4.5, 4.6 and 4.7, Air, the text of GLM-4.5V, Solar Open", ROPE_HALVES,
-     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_MAY_QK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN | A_AHEAD |
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_MAY_QK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN | A_NEXTN |
                A_SECTIONS},
     {"minimax-m2",      "MiniMax M2",                             ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM_WIDE | A_TOPK_NORM | A_SIGMOID | A_CHOICE_BIAS},
@@ -205,7 +208,7 @@ static const arch_desc arch_table[] = {
     {"dots1",           "dots.llm1",                              ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN},
     {"hy_v3",           "Hunyuan 3",                              ROPE_HALVES,
-     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_AHEAD |
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_NEXTN |
                A_DENSE_SEEN},
     {"qwen2vl",         "Qwen 2 VL and 2.5 VL, their text",       ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_SECTIONS},
     {"qwen",            "Qwen 1",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_HALF_FF},
@@ -603,8 +606,7 @@ static const arch_key arch_keys[] = {
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
-    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,
-     .traits = A_DELTA | A_AHEAD},
+    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"full_attention_interval",             LAYER(recurrent),      H_PATTERN, 0,     1, ARCH_MAX_LAYERS,
      .from = arch__recurs, .traits = A_DELTA},
     {"full_attention_interval",             ONLY(0, 1)},
@@ -658,6 +660,7 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe"},
     {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe"},
     {"hidden_activation",                   "modern-bert"},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 

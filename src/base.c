@@ -4,9 +4,9 @@
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line; after
  * mem_freeze() any allocation is a bug and dies naming the phase.
  * Public: die, log_warn, log_error, log_info, log_text, err_set, err_code_of, min_int, max_int, min_i64, max_i64, min_u64,
- * max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, MEM_PUSH,
- * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
- * bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked,
+ * max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_stand_beside, mem_size, mem_new, mem_grow, mem_reserve,
+ * MEM_PUSH, mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq,
+ * bytes_is, bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked,
  * bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, bytes_digest, digest_eq, str_reserve, str_add, str_dup, str_put,
  * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_base_name, str_real, str_read, str_read_all,
  * str_read_file, str_char, str_utf8, str_visible, str_visible_line, str_json, str_json_plain, str_json_exact, str_json_copy,
@@ -26,6 +26,7 @@ enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
 static int                   g_log_level = LOG_NORMAL;
 static volatile sig_atomic_t g_interrupt;             /* the signal that asks the run to stop; 0: none */
 static const char           *g_frozen;                /* the phase in which no allocation is allowed; NULL: none */
+static _Thread_local bool    mem__beside;             /* this thread is none of the token loop's */
 
 /* --- utf8: characters, and the one rule for what a terminal may show --- */
 
@@ -119,8 +120,8 @@ static size_t utf8_visible(const uint8_t *p, size_t n, bool line, char *out, siz
 
 /* The progress line on the terminal (see progress_show). */
 static struct {
-    volatile sig_atomic_t shown;
-    double                last;                       /* clock_now() of the last drawing */
+    _Atomic int shown;
+    double      last;                                 /* clock_now() of the last drawing */
 } base__progress;
 
 /* Removes the progress line; call it before any other write to the terminal. Async-signal-safe. */
@@ -225,10 +226,13 @@ static void mem_freeze(const char *phase) { g_frozen = phase; }
 /* Allocations are allowed again. */
 static void mem_thaw(void) { g_frozen = NULL; }
 
+/* This thread may allocate at any time: the token loop does not wait for it. */
+static void mem_stand_beside(void) { mem__beside = true; }
+
 /* n * each, at least 1; ends the run where that overflows. */
 static size_t mem_size(size_t n, size_t each) {
     size_t bytes;
-    if (g_frozen) die(EXIT_RESOURCE, "bug: allocation while frozen for %s", g_frozen);
+    if (!mem__beside && g_frozen) die(EXIT_RESOURCE, "bug: allocation while frozen for %s", g_frozen);
     if (__builtin_mul_overflow(n, each, &bytes)) die(EXIT_RESOURCE, "out of memory: %zu x %zu bytes", n, each);
     return bytes ? bytes : 1;
 }

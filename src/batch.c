@@ -94,22 +94,18 @@ typedef struct {                                      /* the files of a run, one
 } batch_input;
 
 typedef struct batch_line {
-    req         q;
+    ask_ready   a;
     double      t_read;
     uint64_t    no;                                   /* number of the line in its file, from 1 */
     results_line is;                                  /* which one, by its bytes */
     int         file;
     uint64_t    turn;                                 /* number of the line among those of all files, from 1 */
     uint64_t    first;                                /* the smallest turn of its group */
-    tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first one is planned by */
-    size_t      n_ids;                                /* tokens of all prompts */
-    chat_prompt chat;                                 /* of a chat, without its ids */
-    constrain  *held;                                 /* while its answers are made; NULL: it has no constraint */
     int         place;                                /* place in the walk */
     int         keep;                                 /* positions that later lines share */
     int         n_asked;                              /* prompts whose completions have been asked for */
     int         n_ended;                              /* completions that have ended */
-    gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
+    gen_answer *answer;                               /* [a.q.n] NULL: none has been asked for */
     struct batch_line *next;                          /* in batch_work.begun */
 } batch_line;
 
@@ -119,6 +115,7 @@ typedef struct {
     const batch_job *job;
     batch_input      in;
     results         *out;
+    ask_env          env;
     sched           *sc;
     lines_shard      shard;
     batch_line     **line;                            /* [first, n) lines read and not yet begun */
@@ -159,13 +156,9 @@ typedef struct {
 } batch_work;
 
 static void batch__line_free(batch_line *l) {
-    for (int i = 0; l->answer && i < l->q.n; i++) gen_answer_drop(&l->answer[i]);
+    for (int i = 0; l->answer && i < l->a.q.n; i++) gen_answer_drop(&l->answer[i]);
     mem_free(l->answer);
-    for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
-    mem_free(l->ids);
-    chat_prompt_drop(&l->chat);
-    constrain_close(l->held);
-    req_drop(&l->q);
+    ask_drop(&l->a);
     mem_free(l);
 }
 
@@ -344,7 +337,7 @@ static uint64_t batch__file_key(const batch_input *in, int file) { return in->n 
 static req_origin batch__origin(const batch_work *b, const batch_line *l) {
     return (req_origin){.line = l->no, .digest = l->is.is, .file = b->in.n > 1 ? b->in.path[l->file] : NULL,
                         .model_name = b->job->model_name, .fingerprint = b->out->fingerprint.p,
-                        .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
+                        .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->a.ids};
 }
 
 /* Writes records up to the first line whose record is missing; all: those after it too. */
@@ -407,7 +400,7 @@ static bool batch__has_place(const batch_work *b) {
 
 /* The rows of a line with an error, which keep the others in their places: empty lines, or NaN. */
 static void batch__no_vectors(batch_work *b, const batch_line *l, const char *why) {
-    const int   rows = max_int(l->q.n, 1), width = embed_width(&b->eng->m, b->job->embed);
+    const int   rows = max_int(l->a.q.n, 1), width = embed_width(&b->eng->m, b->job->embed);
     const float none = NAN;
     log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
     b->n_rows += rows;
@@ -418,7 +411,7 @@ static void batch__no_vectors(batch_work *b, const batch_line *l, const char *wh
 }
 
 static void batch__vectors(batch_work *b, const batch_line *l) {
-    for (int i = 0; i < l->q.n; i++) {
+    for (int i = 0; i < l->a.q.n; i++) {
         const gen_answer *a = &l->answer[i];
         b->n_rows += a->n_vec;
         if (b->job->form == BATCH_NUMBERS) embed_put_text(a->vec, a->n_vec, a->width, &b->rec);
@@ -432,82 +425,8 @@ static bool batch__fail(batch_work *b, const batch_line *l, const char *code, co
     if (b->job->form == BATCH_FORMS ? b->job->forms->kind == FORMS_TEXT : b->o->dry && b->n_bad <= BATCH_SHOWN)
         log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
     if (b->job->form >= BATCH_NUMBERS) batch__no_vectors(b, l, why);
-    else req_print_error(&l->q, &o, code, why, &b->rec);
+    else req_print_error(&l->a.q, &o, code, why, &b->rec);
     return batch__put(b, l->turn, e);
-}
-
-/* The tools that the answer to a chat may call; undefined: none. */
-static val batch__tools(const req *q) {
-    return q->input.choice == CHAT_CALL_NONE ? val_undef("tools") : val_get(q->input.vars, "tools");
-}
-
-/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its tools alone. */
-static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids, err_t *e) {
-    req *q = &l->q;
-    if (!b->job->chat) return *e = b->job->no_chat, false;
-    if (!chat_make_prompt(b->job->chat, &q->input, &l->chat, e)) return false;
-    chat_ask(b->job->chat, &l->chat, &q->ask);
-    if (chat_warning(&l->chat)) str_fmt(&q->warnings, "%s\n", chat_warning(&l->chat));
-    if (batch__tools(q).kind == VAL_UNDEF) req_drop_input(q);
-    *ids = l->chat.ids;
-    l->chat.ids = (tok_ids){0};
-    if (b->job->fields & REQ_PROMPT) q->prompt->text = str_bytes(&l->chat.text), l->chat.text = (str){0};
-    str_drop(&l->chat.text);
-    return true;
-}
-
-/* Tokens of a prompt, as for -p. */
-static bool batch__encode(batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
-    const tok_vocab *v = b->eng->v;
-    const embed_opts *o = b->job->embed;
-    str               own = {0};
-    bytes             text = p->text;
-    const bool        given = p->ids.n > 0;
-    bool              ok = true;
-    const size_t      before = o && o->prefix ? strlen(o->prefix) : 0;
-    if (given) *ids = p->ids, p->ids = (tok_ids){0};
-    if (!given && before) str_put(&own, o->prefix), str_cat(&own, p->text), text = str_bytes(&own);
-    for (size_t i = 0; i < p->n_data; i++) p->data[i].from += before, p->data[i].to += before;
-    if (!given) {
-        unsigned flags = tok_raw_flags(v, text, b->job->bos, b->job->special) | (o && tok_add_eos(v) ? TOK_EOS : 0);
-        if (flags & TOK_BEGUN && p->n_data && !p->data[0].from) flags ^= TOK_BEGUN | TOK_BOS;    /* data is no start token */
-        b->n_begun += (flags & TOK_BEGUN) != 0;
-        ok = tok_encode_spans(v, text, p->data, p->n_data, flags, ids, e);
-    }
-    if (ok && o && embed_cut(o, ids, !given && tok_add_eos(v))) b->n_cut++;
-    str_drop(&own);
-    return ok;
-}
-
-/* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
-static const char *batch__refuse_prompt(batch_work *b, batch_line *l, int i, err_t *why) {
-    err_t       one = {0};
-    const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one)
-                                  : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
-    const bool  fits = known && gen_fits(b->eng, &l->ids[i], &one);
-    const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
-    l->n_ids += l->ids[i].n;
-    if (fits) return NULL;
-    if (l->q.n_prompt == 1) *why = one;
-    else err_set(why, one.code, "prompt %d of %d: %.500s", i + 1, l->q.n_prompt, one.text);
-    return what;
-}
-
-/* Why a request that was read cannot run, as the error of a record names it; why is set. NULL: it can. */
-static const char *batch__refuse(batch_work *b, batch_line *l, err_t *why) {
-    l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
-    for (int i = 0; i < l->q.n_prompt; i++) {
-        const char *what = batch__refuse_prompt(b, l, i, why);
-        if (what) return what;
-    }
-    if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
-    if (b->job->form >= BATCH_FLOATS && l->q.ask.embed.dims &&
-        l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
-        err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d",
-                l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
-        return req_invalid;
-    }
-    return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
 /* Lines that a dry run measures. */
@@ -519,8 +438,8 @@ static size_t batch__sample(const batch_work *b) {
 static void batch__pick(batch_work *b, batch_line *l) {
     const uint64_t place = (uint64_t)b->n_good++;
     const size_t   most = batch__sample(b);
-    b->n_longest = max_i64(b->n_longest, (long long)l->n_ids);
-    b->n_shortest = place ? min_i64(b->n_shortest, (long long)l->n_ids) : (long long)l->n_ids;
+    b->n_longest = max_i64(b->n_longest, (long long)l->a.n_ids);
+    b->n_shortest = place ? min_i64(b->n_shortest, (long long)l->a.n_ids) : (long long)l->a.n_ids;
     l->keep = INT_MAX;
     if (place < most) {
         MEM_PUSH(b->line, b->n, l);
@@ -537,18 +456,18 @@ static void batch__pick(batch_work *b, batch_line *l) {
 
 /* The most tokens that the answers to a line may have. */
 static long long batch__most(const batch_work *b, const batch_line *l) {
-    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
-    return (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n;
+    const int64_t most = l->a.q.ask.embeds ? 0 : l->a.q.ask.gen.n_predict;
+    return (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->a.q.n;
 }
 
 static void batch__queue(batch_work *b, batch_line *l) {
     l->keep = INT_MAX;
-    b->n_wanted += batch__most(b, l) + (long long)l->n_ids;
+    b->n_wanted += batch__most(b, l) + (long long)l->a.n_ids;
     b->n_most += batch__most(b, l);
-    b->n_prompt += (long long)l->n_ids * l->q.ask.n;
+    b->n_prompt += (long long)l->a.n_ids * l->a.q.ask.n;
     if (b->o->dry) batch__pick(b, l);
     else {
-        b->tokens += l->n_ids;
+        b->tokens += l->a.n_ids;
         MEM_PUSH(b->line, b->n, l);
     }
 }
@@ -577,12 +496,12 @@ static bool batch__is_mine(batch_work *b, const req *q, bytes line, bool bad) {
 
 /* Whether an earlier line has the same custom_id. To be asked once for each line. */
 static bool batch__is_twice(batch_work *b, const batch_line *l) {
-    return l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
+    return l->a.q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->a.q.custom_id);
 }
 
 /* Whether a line is answered by the results that are resumed. */
 static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
-    return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->is, l->q.has_id && !twice);
+    return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->is, l->a.q.has_id && !twice);
 }
 
 /* The seed of a line whose body has none. */
@@ -670,17 +589,19 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {.base = &base, .n_vocab = b->eng->m.hp.n_vocab, .json = b->in.json, .wrap = b->job->wrap,
                            .hold = b->job->hold};
-    if (b->job->prompt.n ? !batch__read_row(b, &l->q, line, &form, &why) : !req_read(&l->q, line, &form, &why))
-        code = l->q.fault ? l->q.fault : req_invalid;
+    if (b->job->prompt.n ? !batch__read_row(b, &l->a.q, line, &form, &why) : !req_read(&l->a.q, line, &form, &why))
+        code = l->a.q.fault ? l->a.q.fault : req_invalid;
     const bool twice = batch__is_twice(b, l);
     if (twice)
         code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
-    const bool mine = batch__is_mine(b, &l->q, line, code != NULL);
+    const bool mine = batch__is_mine(b, &l->a.q, line, code != NULL);
     const bool before = batch__has(b, l, twice);
     b->n_other += !mine;
     b->n_before += mine && before;
     if (mine && !before) {
-        if (!code) code = batch__refuse(b, l, &why);
+        if (!code) code = ask_make(&b->env, &l->a, &why);
+        b->n_cut += l->a.n_cut;
+        b->n_begun += l->a.n_begun;
         if (!code) return batch__queue(b, l), true;
         ok = batch__fail(b, l, code, why.text, e);
     } else ok = batch__put(b, l->turn, e);
@@ -694,14 +615,14 @@ static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
                            .is = batch__which(&b->in, head, true)};
     const bytes      key = {(const uint8_t *)&no, sizeof no};
     char             why[128];
-    req_read_id(&l.q, head);
+    req_read_id(&l.a.q, head);
     const bool twice = batch__is_twice(b, &l);
-    const bool mine = batch__is_mine(b, &l.q, key, true), before = batch__has(b, &l, twice);
+    const bool mine = batch__is_mine(b, &l.a.q, key, true), before = batch__has(b, &l, twice);
     snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
     b->n_other += !mine;
     b->n_before += mine && before;
     const bool ok = mine && !before ? batch__fail(b, &l, "line_too_long", why, e) : batch__put(b, l.turn, e);
-    req_drop(&l.q);
+    req_drop(&l.a.q);
     return ok;
 }
 
@@ -771,9 +692,9 @@ static int batch__alike(const tok_ids *x, const tok_ids *y) {
 
 static int batch__by_tokens(const void *pa, const void *pb) {
     const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
-    const tok_ids    *xi = &x->ids[0], *yi = &y->ids[0];
+    const tok_ids    *xi = &x->a.ids[0], *yi = &y->a.ids[0];
     const size_t      n = (size_t)batch__alike(xi, yi);
-    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (x->a.q.priority != y->a.q.priority) return x->a.q.priority < y->a.q.priority ? -1 : 1;
     if (n < xi->n && n < yi->n) return xi->id[n] < yi->id[n] ? -1 : 1;
     if (xi->n != yi->n) return xi->n < yi->n ? -1 : 1;
     return x->turn < y->turn ? -1 : x->turn > y->turn;
@@ -781,7 +702,7 @@ static int batch__by_tokens(const void *pa, const void *pb) {
 
 static int batch__by_turn(const void *pa, const void *pb) {
     const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
-    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (x->a.q.priority != y->a.q.priority) return x->a.q.priority < y->a.q.priority ? -1 : 1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     return x->place - y->place;
 }
@@ -800,8 +721,8 @@ static void batch__plan(batch_work *b) {
     for (size_t i = 0, end; i < n; i = end) {
         uint64_t first = l[i]->turn;
         l[i]->keep = all ? INT_MAX : 0;
-        for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
-            const int same = batch__alike(&l[end - 1]->ids[0], &l[end]->ids[0]);
+        for (end = i + 1; end < n && l[end]->a.q.priority == l[i]->a.q.priority; end++) {
+            const int same = batch__alike(&l[end - 1]->a.ids[0], &l[end]->a.ids[0]);
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
             l[end - 1]->keep = max_int(l[end - 1]->keep, keep);
@@ -817,14 +738,11 @@ static void batch__plan(batch_work *b) {
 
 /* Asks for the completions of a line's next prompt. */
 static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
-    gen_request r = l->q.ask;
-    r.prompt = &l->ids[l->n_asked];
-    r.index = l->n_asked++ * r.n;
-    r.keep = l->q.n_prompt > 1 ? INT_MAX : l->keep;
+    gen_request r = ask_request(&l->a, l->n_asked++, l);
+    r.keep = l->a.q.n_prompt > 1 ? INT_MAX : l->keep;
     r.logprobs = r.logprobs || b->job->fields & REQ_LOGPROB;
-    r.owner = l, r.share = l->q.n;
     if (!l->answer) {
-        l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
+        l->answer = mem_new((size_t)l->a.q.n, sizeof *l->answer);
         l->next = b->begun;
         b->begun = l;
     }
@@ -835,7 +753,7 @@ static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
 static req_times batch__times(const batch_line *l) {
     req_times t = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
     double    last = 0;
-    for (int i = 0; l->answer && i < l->q.n; i++) {
+    for (int i = 0; l->answer && i < l->a.q.n; i++) {
         const gen_answer *a = &l->answer[i];
         if (a->t_start > 0) t.queued = fmin(t.queued, a->t_start - l->t_read);
         if (a->n_tok) t.first = fmin(t.first, a->t_first - l->t_read);
@@ -847,33 +765,23 @@ static req_times batch__times(const batch_line *l) {
 
 /* The answers where no token is wanted: empty texts. */
 static void batch__answer_nothing(batch_line *l) {
-    l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
-    for (int i = 0; i < l->q.n; i++) l->answer[i].finish = GEN_LENGTH, str_put(&l->answer[i].text, "");
-}
-
-/* Sorts the answers to a chat into their parts, [q.n]; NULL where the line is none. */
-static chat_answer *batch__parts(const batch_line *l) {
-    if (!l->q.chat) return NULL;
-    chat_answer *said = mem_new((size_t)l->q.n, sizeof *said);
-    for (int i = 0; i < l->q.n; i++) {
-        chat_reader *r = chat_reader_new(&l->chat, batch__tools(&l->q));
-        chat_reader_feed(r, str_bytes(&l->answer[i].text), true, NULL, NULL);
-        chat_reader_finish(r, &said[i]);
-    }
-    return said;
+    l->answer = mem_new((size_t)l->a.q.n, sizeof *l->answer);
+    for (int i = 0; i < l->a.q.n; i++) l->answer[i].finish = GEN_LENGTH, str_put(&l->answer[i].text, "");
 }
 
 /* Writes the record of a line: the texts of its completions, or their first error. */
 static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err_t *e) {
-    for (int i = 0; i < l->q.n; i++) {
-        const err_t *why = &l->answer[i].err;
-        if (why->code) return batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
+    for (int i = 0; i < l->a.q.n; i++) {
+        err_t *why = &l->answer[i].err;
+        if (!why->code) continue;
+        ask_hide_paths(&b->env, why);
+        return batch__fail(b, l, ask_error_code(why), why->text, e);
     }
-    chat_answer *said = batch__parts(l);
+    chat_answer *said = ask_parts(&l->a, l->answer);
     b->n_ok++;
     if (b->job->form >= BATCH_NUMBERS) batch__vectors(b, l);
-    else req_print(&l->q, l->answer, said, o, b->eng->v, &b->rec);
-    for (int i = 0; said && i < l->q.n; i++) chat_answer_drop(&said[i]);
+    else req_print(&l->a.q, l->answer, said, o, b->eng->v, &b->rec);
+    for (int i = 0; said && i < l->a.q.n; i++) chat_answer_drop(&said[i]);
     mem_free(said);
     return batch__put(b, l->turn, e);
 }
@@ -881,12 +789,12 @@ static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err
 /* Writes a line's record and frees the line. */
 static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     req_origin o = batch__origin(b, l);
-    o.n_prompt = (int)l->n_ids;
+    o.n_prompt = (int)l->a.n_ids;
     o.times = batch__times(l);
-    for (int i = 0; i < l->q.n; i++) {
+    for (int i = 0; i < l->a.q.n; i++) {
         const gen_answer *a = &l->answer[i];
         if (a->finish == GEN_FAILED) continue;
-        if (i % l->q.ask.n == 0) o.n_cached += a->n_cached;
+        if (i % l->a.q.ask.n == 0) o.n_cached += a->n_cached;
         b->n_gen += a->n_tok;
         b->n_unfinished += a->unfinished;
         b->n_looped += a->finish == GEN_LOOPED;
@@ -899,23 +807,14 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     return ok;
 }
 
-/* Compiles the constraint of a line. Lines that wait hold none, so that few are in memory. False: it is refused. */
-static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
-    if (l->q.chat && !chat_hold(b->job->chat, &l->q.input, &l->chat, &l->q.hold, why)) return false;
-    if (l->q.hold.kind == CONSTRAIN_NONE) return true;
-    l->q.ask.constrain = l->held = constrain_get(b->job->holds, &l->q.hold, why);
-    if (l->q.hold.kind == CONSTRAIN_CALLS || l->q.hold_text.n) str_cat(&l->q.warnings, constrain_notes(l->held));
-    return l->held != NULL;
-}
-
 /* The line that waits longest begins: it becomes b->open, or its error is written; after an interrupt neither. False: writing
  * failed. */
 static bool batch__open(batch_work *b, err_t *e) {
     batch_line *l = b->line[b->first++];
     err_t       why = {0};
-    b->tokens -= l->n_ids;
-    if (batch__hold(b, l, &why)) return b->open = l, true;
-    const bool ok = g_interrupt || batch__fail(b, l, why.code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why.text, e);
+    b->tokens -= l->a.n_ids;
+    if (ask_hold(&b->env, &l->a, &why)) return b->open = l, true;
+    const bool ok = g_interrupt || batch__fail(b, l, ask_error_code(&why), why.text, e);
     batch__line_free(l);
     return ok;
 }
@@ -927,14 +826,14 @@ static bool batch__feed(batch_work *b, err_t *e) {
         if (!b->open && !batch__open(b, e)) return false;
         if (!b->open) continue;
         batch_line *l = b->open;
-        if (l->q.ask.gen.n_predict == 0) {
+        if (l->a.q.ask.gen.n_predict == 0) {
             b->open = NULL;
             batch__answer_nothing(l);
             if (!batch__answer(b, l, e)) return false;
             continue;
         }
         if (!batch__ask(b, l, e)) return false;
-        if (l->n_asked == l->q.n_prompt) b->open = NULL;
+        if (l->n_asked == l->a.q.n_prompt) b->open = NULL;
     }
     return true;
 }
@@ -943,7 +842,7 @@ static bool batch__collect(batch_work *b, err_t *e) {
     for (gen_answer a; sched_take(b->sc, &a);) {
         batch_line *l = a.owner;
         l->answer[a.index] = a;
-        if (++l->n_ended == l->q.n && !batch__answer(b, l, e)) return false;
+        if (++l->n_ended == l->a.q.n && !batch__answer(b, l, e)) return false;
     }
     return true;
 }
@@ -1227,9 +1126,9 @@ static void batch__dry(batch_work *b, err_t *e) {
     batch_load       part = {0};
     if (b->n_bad > BATCH_SHOWN) log_warn("and %lld more lines", b->n_bad - BATCH_SHOWN);
     for (size_t i = 0; i < b->n; i++) {
-        part.prompts += (long long)b->line[i]->n_ids * b->line[i]->q.ask.n;
+        part.prompts += (long long)b->line[i]->a.n_ids * b->line[i]->a.q.ask.n;
         part.most += batch__most(b, b->line[i]);
-        b->tokens += b->line[i]->n_ids;
+        b->tokens += b->line[i]->a.n_ids;
     }
     b->over = true;
     batch__plan(b);
@@ -1247,7 +1146,9 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
                            long long *n_cut, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  n_seqs = min_int(o->n_parallel, max_int(eng->n_batch / 2, 1));
-    const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
+    const sched_opts so = {.n_seqs = n_seqs, .fixed = o->fixed, .stress = LLMRUN_STRESS};
+    b.env = (ask_env){.eng = eng, .chat = job->chat, .no_chat = &job->no_chat, .holds = job->holds, .embed = job->embed,
+                      .special = job->special, .bos = job->bos, .keep_text = job->fields & REQ_PROMPT};
     b.t_shown = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;

@@ -14,9 +14,9 @@
  *      which no test misses. Then `build/test/tests calls`.
  *   3. The README's list of forms: `tests/readme.py ./llmrun README.md --write`.
  * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks,
- * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_no_content, calls_tools_name, calls_call,
- * call_list, call_list_drop, calls_want, calls_hold.
- * Opens: calls_call, call_list, calls_want. */
+ * calls_begin, calls_safe, calls_read, calls_live, calls_live_drop, calls_watch, calls_text_arguments, calls_no_content,
+ * calls_tools_name, calls_call, call_list, call_list_add, call_list_drop, calls_want, calls_hold.
+ * Opens: calls_call, call_list, calls_live, calls_want. */
 
 typedef struct {                                      /* one call; the three texts are one allocation */
     bytes name;                                       /* of the tool */
@@ -28,6 +28,14 @@ typedef struct {
     calls_call *at;
     size_t      n;
 } call_list;
+
+/* Calls of an answer that is being written and keeps to calls_hold(). */
+typedef struct {
+    call_list calls;                                  /* whole ones */
+    bool      open;                                   /* one more has begun: */
+    str       name, id;                               /* its name and its id, */
+    size_t    args_at;                                /* and where the JSON object of its arguments begins in the text */
+} calls_live;
 
 enum {
     CALLS_NAME = 256,                                 /* bytes of a name, an id or a key at most */
@@ -220,6 +228,10 @@ typedef struct {
     calls_place seen;                                 /* learning: where it was found */
     bool        found;                                /* learning: it was */
     bool        strict;                               /* learning: JSON must be JSON */
+    uint64_t    salt;                                 /* of ids that are made */
+    calls_live *live;                                 /* calls that are being written; NULL: nobody asks for them */
+    int         n_ways;                               /* ways in which the text may go on, of all calls, */
+    int         n_open;                               /* and of the one that is written */
 } calls_cur;
 
 static bool calls__has(calls_cur *c, size_t at) {
@@ -721,11 +733,37 @@ static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) 
     return ok && named && (has || !strict) && c->name.n && c->name.n <= CALLS_NAME && c->id.n <= CALLS_NAME;
 }
 
+/* The text of an object that has not ended, at t[at]: its name, its id, and where its arguments begin. */
+static void calls__part_of_object(calls_cur *c, size_t at) {
+    for (int deep = 0; calls__is(c, at, deep >= 0 ? '{' : ',');) {
+        size_t from = at = calls__skip(c, at + 1);
+        if (!calls__scan(c, bytes_scan_json, &at)) return;
+        const bytes key = bytes_slice(c->t, from, at);
+        if (!calls__is(c, at = calls__skip(c, at), ':')) return;
+        from = at = calls__skip(c, at + 1);
+        const bool inner = bytes_is(key, "\"function\"") && calls__is(c, at, '{');
+        if (inner && deep++ <= 0) continue;
+        deep = -1;
+        if (calls__one_of(key, calls__args)) {
+            if (c->name.n) c->place.args_at = at;
+            return;
+        }
+        if (!calls__scan(c, bytes_scan_json, &at)) return;
+        const bytes value = bytes_slice(c->t, from, at);
+        str *const  to = calls__one_of(key, calls__names) ? &c->name : bytes_is(key, "\"type\"") ? NULL
+                       : calls__one_of(key, calls__ids) ? &c->id : NULL;
+        if (to) str_clear(to);
+        if (to && !str_unquote(to, value, false)) str_cat(to, value);
+        at = calls__skip(c, at);
+    }
+}
+
 static bool calls__object(calls_cur *c, const calls_row *r, size_t *at) {
-    const bool strict = r->flags & CALLS_BARE;
-    str        json = {0};
-    *at = calls__skip(c, *at);
+    const bool   strict = r->flags & CALLS_BARE;
+    str          json = {0};
+    const size_t from = *at = calls__skip(c, *at);
     bool ok = calls__is(c, *at, '{') && (!strict || calls__begins_object(c, *at)) && calls__any_json(c, at, &json);
+    if (!ok && c->more && c->live) calls__part_of_object(c, from);
     ok = ok && calls__from_object(c, str_bytes(&json), strict, 0);
     str_drop(&json);
     return ok;
@@ -1010,12 +1048,21 @@ static bool calls__call(calls_cur *c, const calls_row *r, size_t *at) {
     return c->name.n > 0;
 }
 
-/* Letters and digits that depend on the answer's text and the call's number alone. */
+/* Letters and digits that depend on the salt and the call's number alone: the id is known before the call is written. */
 static void calls__make_id(const calls_cur *c, size_t number, str *out) {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    uint64_t          h = rng_mix(bytes_hash(number + 1, c->t));
+    uint64_t          h = rng_mix(c->salt ^ rng_mix(number + 1));
     if (!(c->f->row->flags & CALLS_NINE)) str_put(out, "call_");
     for (int i = 0; i < 9; i++, h /= 62) str_add(out, &digits[h % 62], 1);
+}
+
+/* Adds a call, whose texts are copied. */
+static void call_list_add(call_list *l, bytes name, bytes arguments, bytes id) {
+    str all = {0};
+    str_cat(&all, name), str_cat(&all, arguments), str_cat(&all, id);
+    const uint8_t *p = (const uint8_t *)all.p;
+    const size_t   n = name.n, a = arguments.n;
+    MEM_PUSH(l->at, l->n, (calls_call){{p, n}, {p + n, a}, {p + n + a, id.n}});
 }
 
 static void calls__add(calls_cur *c) {
@@ -1023,10 +1070,7 @@ static void calls__add(calls_cur *c) {
     if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place;
     if (!l) return;
     if (!c->id.n) calls__make_id(c, l->n, &c->id);
-    const size_t n = c->name.n, a = c->args.n, d = c->id.n;
-    uint8_t     *p = mem_new(n + a + d, 1);
-    memcpy(p, c->name.p, n), memcpy(p + n, c->args.p, a), memcpy(p + n + a, c->id.p, d);
-    MEM_PUSH(l->at, l->n, (calls_call){{p, n}, {p + n, a}, {p + n + a, d}});
+    call_list_add(l, str_bytes(&c->name), str_bytes(&c->args), str_bytes(&c->id));
 }
 
 static void calls__shorten(call_list *l, size_t n) {
@@ -1047,14 +1091,40 @@ static bool calls__same_around(const calls_row *a, const calls_row *b) {
     return a->flags == b->flags && strcmp(a->open, b->open) == 0;
 }
 
+/* The text ends inside a call that may be written in the way of r. It is known where this is the only way with a tool of the
+ * list, and its arguments are the text of a JSON object. Where an id may follow them, the call has to end first. */
+static void calls__note_open(calls_cur *c, const calls_row *r) {
+    calls_live  *l = c->live;
+    const size_t at = c->place.args_at;
+    const bool   late = (r->flags & CALLS_NINE) && strstr(r->call, "%o");
+    const bool   json = strstr(r->call, "%o") || strstr(r->call, "%a");
+    const bool   object = at && at < c->t.n && c->t.p[at] == '{';
+    if (at && calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) return;      /* another way has the tool's name */
+    if (c->n_ways) return;                            /* what is known is of the first way */
+    l->open = !c->n_open++ && json && object && !late && (c->place.opened || !*r->open);
+    if (!l->open) return;
+    str_set(&l->name, str_bytes(&c->name));
+    str_set(&l->id, str_bytes(&c->id));
+    l->args_at = at;
+}
+
 /* One call in any way of the form that has the same text around all calls. */
 static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
+    c->n_open = 0;
+    if (c->live && !c->n_ways) c->live->open = false;
     for (int i = 0; i < c->f->n_rows && !c->tired; i++) {
         const calls_row *r = &c->f->row[i];
         size_t           to = *at;
-        if (!calls__same_around(r, open) || !calls__call(c, r, &to)) continue;
+        if (!calls__same_around(r, open)) continue;
+        const bool more = c->more;
+        c->more = false;
+        const bool ok = calls__call(c, r, &to);
+        if (c->live && c->more && !ok) calls__note_open(c, r);
+        c->more |= more;
+        if (!ok) continue;
         if ((r->flags & CALLS_BARE) && c->tools.kind == VAL_LIST &&
             calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) continue;
+        c->n_ways += c->n_open;                       /* an earlier way may still become this call */
         *at = to;
         return true;
     }
@@ -1098,7 +1168,7 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
     if (!calls__some(c, r, &i, &cut)) return false;
     k = i;
     if (opened && *r->close && !calls__tail(c, bytes_of(r->close), &k) && !(cut && c->ended) && !calls__open_is_optional(r))
-        return calls__shorten(c->out, had), false;
+        return calls__shorten(c->out, c->live ? c->out->n : had), false;
     *at = k;
     return true;
 }
@@ -1113,6 +1183,12 @@ static bool calls__begins_line(bytes t, size_t at) {
 static bool calls__ends_line(calls_cur *c, size_t at) {
     while (calls__has(c, at) && bytes_is_blank(c->t.p[at]) && c->t.p[at] != '\n') at++;
     return at == c->t.n || c->t.p[at] == '\n' || c->t.p[at] == '<' || calls__opens(c, at);
+}
+
+/* The text may be calls in one way more. Those of the first one are kept, from number `had` on. */
+static void calls__note_way(calls_cur *c, size_t had) {
+    if (!c->n_ways++) c->live->calls = *c->out, *c->out = (call_list){0};
+    else calls__shorten(c->out, had), c->live->open = false;
 }
 
 /* Calls at *at in any way of the form, with the text before them that belongs to them. */
@@ -1132,7 +1208,12 @@ static bool calls__calls(calls_cur *c, size_t *at) {
             c->place.bare = bare;
             if ((i && calls__same_around(r, &r[-1])) ||
                 (bare && !c->f->after_text && !calls__begins_line(c->t, from))) continue;
-            if (calls__group(c, r, &to) && (!bare || calls__ends_line(c, to))) return *at = to, true;
+            const bool more = c->more;
+            c->more = false;
+            const bool ok = calls__group(c, r, &to) && (!bare || calls__ends_line(c, to));
+            if (c->live && (ok || c->more)) calls__note_way(c, had);
+            c->more |= more;
+            if (ok) return *at = to, true;
             calls__shorten(c->out, had);
         }
     }
@@ -1220,11 +1301,12 @@ static void calls__cursor_drop(calls_cur *c) {
 }
 
 /* Reads a finished answer: its calls, and the text without them. White space alone beside a call is no content.
- * tools: their list, for the types of parameters; or undefined. */
-static void calls_read(const calls_form *f, bytes text, val tools, str *content, call_list *out) {
+ * tools: their list, for the types of parameters; or undefined. salt: what ids are made of that the answer does not have. */
+static void calls_read(const calls_form *f, bytes text, val tools, uint64_t salt, str *content, call_list *out) {
     calls_cur c = calls__cursor(f, text, true, tools, out);
     size_t    from = 0, i = 0;
     *out = (call_list){0};
+    c.salt = salt;
     while (i < text.n && !c.tired) {
         size_t to = i;
         if (!f->first[text.p[i]] || !calls__calls(&c, &to)) {
@@ -1250,6 +1332,32 @@ static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
     }
     calls__cursor_drop(&c);
     return calls__blank((bytes){text.p, i}) ? 0 : i;
+}
+
+/* Frees what is known of calls that are being written. */
+static void calls_live_drop(calls_live *l) {
+    call_list_drop(&l->calls);
+    str_drop_all(&l->name, &l->id);
+    *l = (calls_live){0};
+}
+
+/* The calls of an answer that grows and keeps to calls_hold(), from byte `from` on, which calls_safe() has returned: what is in
+ * *out will be in what calls_read() finds, if the answer does not end inside of a call. tools: their list; salt: as there. */
+static void calls_watch(const calls_form *f, bytes text, size_t from, val tools, uint64_t salt, calls_live *out) {
+    call_list calls = {0};
+    calls_cur c = calls__cursor(f, text, false, tools, &calls);
+    size_t    to = from;
+    *out = (calls_live){0};
+    c.salt = salt, c.live = out;
+    for (size_t i = from; i < text.n && !c.tired; i++) {
+        if (!f->first[text.p[i]]) continue;
+        c.more = false, c.n_ways = 0, to = i;
+        if (calls__calls(&c, &to) || c.more) break;
+    }
+    if (c.n_ways != 1 || c.tired) calls_live_drop(out);
+    if (out->open && !out->id.n) calls__make_id(&c, out->calls.n, &out->id);
+    call_list_drop(&calls);
+    calls__cursor_drop(&c);
 }
 
 /* The text that opens a call, "" where a call can begin anywhere. */

@@ -14,10 +14,10 @@
  * every row. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_digest, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
- * chat_render, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
- * chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name,
- * chat_put_function, chat_put_calls.
- * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
+ * chat_render, chat_learn_all, chat_make_prompt, chat_warning, chat_prompt_drop, chat_ask, chat_hold, chat_choice,
+ * chat_channel, chat_reader_new, chat_reader_free, chat_reader_watch, chat_reader_feed, chat_reader_call, chat_piece,
+ * chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name, chat_put_function, chat_put_calls.
+ * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer, chat_piece. */
 
 typedef struct {
     const char *template_file;                        /* in place of the model's template */
@@ -121,8 +121,8 @@ typedef struct {
     str               stop[2];                        /* texts that end an answer */
     bytes             stops[2];                       /* [n_stops] the same */
     int               n_stops;
-    tok_ids           ends;                           /* end tokens */
-    tok_ids           shown;                          /* control tokens of the marks */
+    tok_ids           ends, call_ends;                /* end tokens; those of a conversation with tools or calls */
+    tok_ids           shown, call_shown;              /* control tokens of the marks; the same */
     tok_ids           closing;                        /* tokens of `close` */
 } chat_form;
 
@@ -139,9 +139,8 @@ static void chat__form_free(chat_form *f) {
     jinja_free(f->t);
     calls_form_free(f->calls);
     str_drop_all(&f->open, &f->end, &f->close, &f->lead, &f->stop[0], &f->stop[1]);
-    tok_ids_drop(&f->ends);
-    tok_ids_drop(&f->shown);
-    tok_ids_drop(&f->closing);
+    tok_ids *const own[] = {&f->ends, &f->call_ends, &f->shown, &f->call_shown, &f->closing};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) tok_ids_drop(own[i]);
     mem_free(f);
 }
 
@@ -829,7 +828,7 @@ static void chat__learn_call_ends(chat__learner *l) {
     const size_t n_value = strlen(chat__value);
     str          text = {0};
     tok_ids      inside = {0};
-    for (size_t i = 0; i < f->shown.n; i++) tok_ids_add(&inside, f->shown.id[i]);
+    for (size_t i = 0; i < f->call_shown.n; i++) tok_ids_add(&inside, f->call_shown.id[i]);
     if (chat__try_calls(l, 2, false, &text)) {
         const size_t last = chat__last(&text, chat__value);
         str          before = {0};
@@ -842,7 +841,7 @@ static void chat__learn_call_ends(chat__learner *l) {
         const size_t at = chat__last(&text, chat__value) + n_value, to = chat__last(&text, chat__result);
         tok_ids      all = {0};
         if (to < text.n && to > at) chat__controls(l->c->v, chat__range(&text, at, to), false, &inside, &all);
-        if (all.n && !tok_ids_has(&f->ends, all.id[0])) tok_ids_add(&f->ends, all.id[0]);
+        if (all.n && !tok_ids_has(&f->call_ends, all.id[0])) tok_ids_add(&f->call_ends, all.id[0]);
         tok_ids_drop(&all);
     }
     tok_ids_drop(&inside);
@@ -854,14 +853,14 @@ static void chat__learn_call_marks(chat__learner *l) {
     static const chat__turn turn = {"user", chat__asked, NULL, 0};
     str                     text = {0};
     tok_ids                 but = {0};
-    for (size_t i = 0; i < l->f->ends.n; i++) tok_ids_add(&but, l->f->ends.id[i]);
+    for (size_t i = 0; i < l->f->call_ends.n; i++) tok_ids_add(&but, l->f->call_ends.id[i]);
     calls_marks(l->f->calls, &text);
-    chat__controls(l->c->v, str_bytes(&text), false, &but, &l->f->shown);
+    chat__controls(l->c->v, str_bytes(&text), false, &but, &l->f->call_shown);
     if (chat__try(l, &turn, 1, true, NULL, &text))
         chat__controls(l->c->v, str_bytes(&text), false, NULL, &but);   /* these begin turns */
     if (chat__try_calls(l, 2, false, &text) || chat__try_calls(l, 1, false, &text)) {
         const size_t asked = chat__last(&text, chat__asked);
-        chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->shown);
+        chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->call_shown);
     }
     tok_ids_drop(&but);
     str_drop(&text);
@@ -887,8 +886,11 @@ static void chat__learn_tools(chat__learner *l) {
 
 /* Learns what conversations with tools need beside. */
 static void chat__learn_calls(chat__learner *l) {
-    l->f->calls = calls_learn(chat__render_given, l);
+    chat_form *f = l->f;
+    f->calls = calls_learn(chat__render_given, l);
     chat__learn_tools(l);
+    for (size_t i = 0; i < f->ends.n; i++) tok_ids_add(&f->call_ends, f->ends.id[i]);
+    for (size_t i = 0; i < f->shown.n; i++) tok_ids_add(&f->call_shown, f->shown.id[i]);
     if (l->f->calls) chat__learn_call_ends(l);
     if (l->f->calls) chat__learn_call_marks(l);
     l->f->learned_calls = !l->e->code;
@@ -897,12 +899,13 @@ static void chat__learn_calls(chat__learner *l) {
 /* What was learned, for -v. */
 static void chat__describe(const chat__learner *l) {
     const chat_form *f = l->f;
+    const tok_ids   *ends = f->learned_calls ? &f->call_ends : &f->ends, *shown = f->learned_calls ? &f->call_shown : &f->shown;
     str              s = {0};
     if (g_log_level < LOG_VERBOSE) return;
     str_put(&s, "an answer ends at");
-    for (size_t i = 0; i < f->ends.n; i++) str_put(&s, " "), str_json(&s, tok_text(l->c->v, f->ends.id[i]));
+    for (size_t i = 0; i < ends->n; i++) str_put(&s, " "), str_json(&s, tok_text(l->c->v, ends->id[i]));
     for (int i = 0; i < f->n_stops; i++) str_put(&s, " "), str_json(&s, f->stops[i]);
-    if (!f->ends.n && !f->n_stops) str_put(&s, " the end tokens of the vocabulary");
+    if (!ends->n && !f->n_stops) str_put(&s, " the end tokens of the vocabulary");
     if (f->lead.n) str_put(&s, ", begins with "), str_json(&s, str_bytes(&f->lead));
     if (f->open.n)
         str_put(&s, ", thinking is between "), str_json(&s, str_bytes(&f->open)), str_put(&s, " and "),
@@ -911,8 +914,7 @@ static void chat__describe(const chat__learner *l) {
     if (f->typed) str_put(&s, ", contents are lists of parts");
     if (f->calls) str_fmt(&s, ", calls are of the form %s", calls_form_name(f->calls));
     else if (f->learned_calls) str_put(&s, ", calls are of no known form");
-    for (size_t i = 0; i < f->shown.n; i++)
-        str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, f->shown.id[i]));
+    for (size_t i = 0; i < shown->n; i++) str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, shown->id[i]));
     log_info("template    %s", s.p);
     str_drop(&s);
 }
@@ -947,6 +949,15 @@ static bool chat__learn(const chat *c, chat_form *f, bool calls, err_t *e) {
     return !e->code;
 }
 
+/* Learns all that any conversation needs, so that threads which read answers meet no change. What cannot be learned is an error
+ * of the prompts that need it. */
+static void chat_learn_all(const chat *c) {
+    for (int i = 0; i < 2; i++) {
+        err_t none = {0};
+        if (c->form[i]) chat__learn(c, c->form[i], true, &none);
+    }
+}
+
 /* --- prompts --- */
 
 typedef struct {
@@ -956,12 +967,14 @@ typedef struct {
     bool             thinking;                        /* it ends inside the thinking of the answer */
     bool             thought;                         /* it ends after that thinking */
     bool             hides_tools;                     /* it has tools, and the template does not print them */
+    bool             calls;                           /* the conversation has tools or calls */
     bool             continues;                       /* it ends inside the text of the last message */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
     calls_want       want;                            /* what chat_hold() asked for, */
     bool            *loose;                           /* owned: of `want`; NULL: all schemas are kept, */
     int              n_eased;                         /* how often less was asked for; */
+    uint64_t         salt;                            /* of the ids of calls; it depends on the text */
     const tok_vocab *v;                               /* its vocabulary, */
     str              key;                             /* and all that it depends on */
 } chat_prompt;
@@ -1218,14 +1231,14 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     chat_form *f = chat__form(c, in);
     chat__job  j = {.c = c, .f = f, .in = in, .fill = chat__fill_prompt};
     jinja_text text = {0};
-    *out = (chat_prompt){.form = f};
-    bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
+    *out = (chat_prompt){.form = f, .calls = chat__has_calls(in)};
+    bool ok = chat__learn(c, f, out->calls, e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
     out->thought = ok && chat__ends_behind(f, &text);
     out->hides_tools = ok && chat__hides_tools(&j, &text);
     ok = ok && (!in->continues || chat__cut(in, out, &text, e));
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
-    if (ok) out->text = text.text, text.text = (str){0};
+    if (ok) out->salt = bytes_hash(1, str_bytes(&text.text)), out->text = text.text, text.text = (str){0};
     jinja_text_drop(&text);
     return ok;
 }
@@ -1243,8 +1256,8 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     o->stop = p->stops;
     o->n_stop = n + f->n_stops;
     o->n_late = n;
-    o->ends = &f->ends;
-    o->shown = &f->shown;
+    o->ends = p->calls ? &f->call_ends : &f->ends;
+    o->shown = p->calls ? &f->call_shown : &f->shown;
     o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking,
                            .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
                            .end = str_bytes(&f->end), .close = c->o.think_budget < 0 || !f->closing.n ? NULL : &f->closing};
@@ -1257,7 +1270,7 @@ static bytes *chat__end_texts(const chat_prompt *p, size_t *n) {
     bytes *at = NULL;
     *n = 0;
     for (int32_t id = 0; id < tok_count(p->v); id++) {
-        if (!tok_is_eog(p->v, id) && !tok_ids_has(&p->form->ends, id)) continue;
+        if (!tok_is_eog(p->v, id) && !tok_ids_has(&p->form->call_ends, id)) continue;
         at = mem_reserve(at, *n, UINT32_MAX, sizeof *at);
         at[(*n)++] = tok_text(p->v, id);
     }
@@ -1365,6 +1378,13 @@ typedef struct {
     call_list calls;
 } chat_answer;
 
+/* A piece of a call while it is written; the texts live until the reader is fed again. */
+typedef struct {
+    int   index;                                      /* of the call, from 0 */
+    bytes id, name;                                   /* where the call begins; else empty */
+    bytes arguments;                                  /* further bytes of them */
+} chat_piece;
+
 /* Frees the parts of an answer. */
 static void chat_answer_drop(chat_answer *a) {
     str_drop_all(&a->content, &a->thinking);
@@ -1400,6 +1420,21 @@ static void chat_put_calls(const call_list *l, const char *key, jw *w) {
     jw_close(w, ']');
 }
 
+typedef struct {                                      /* a call that is given out piece by piece */
+    str    id, name, args;                            /* the arguments as far as they are known */
+    size_t given;                                     /* bytes of them that chat_reader_call() has given, */
+    bool   named;                                     /* and whether it has given the name */
+} chat__call;
+
+typedef struct {                                      /* calls that are being written */
+    chat__call *call;                                 /* [n] those that have begun */
+    size_t      n;
+    bool        in;                                   /* inside the arguments of the last one: */
+    size_t      at;                                   /* bytes of the body that have been read, */
+    int         deep;                                 /* brackets that are open there, */
+    bool        quoted, escaped;                      /* inside a string, after a backslash */
+} chat__watch;
+
 typedef struct {
     const chat_form  *f;
     const calls_form *calls;                          /* NULL: the answer has none */
@@ -1414,6 +1449,10 @@ typedef struct {
     str               body;                           /* content and calls */
     size_t            safe;                           /* bytes of `body` that are content */
     size_t            put[2];                         /* [channel] bytes of the answer's parts that have been given out */
+    uint64_t          salt;                           /* of ids of calls */
+    bool              held;                           /* the answer keeps to what chat_hold() asked for */
+    bool              watched;                        /* chat_reader_call() gives calls while they are written */
+    chat__watch       watch;
     chat_answer       a;
 } chat_reader;
 
@@ -1421,7 +1460,7 @@ typedef struct {
  * the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
-    *r = (chat_reader){.f = p->form, .tools = tools,
+    *r = (chat_reader){.f = p->form, .tools = tools, .salt = p->salt, .held = p->want.tools.kind == VAL_LIST,
                        .at = p->thinking ? CHAT_IN_THINKING : p->continues ? CHAT_IN_BODY : CHAT_AT_START};
     if (tools.kind == VAL_LIST && tools.list->n) r->calls = p->form->calls;
     str_add(&r->text, p->begin.p, p->begin.n);
@@ -1435,9 +1474,15 @@ static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
 static void chat_reader_free(chat_reader *r) {
     if (!r) return;
     chat_answer_drop(&r->a);
+    for (size_t i = 0; i < r->watch.n; i++) str_drop_all(&r->watch.call[i].id, &r->watch.call[i].name, &r->watch.call[i].args);
+    mem_free(r->watch.call);
     str_drop_all(&r->text, &r->body);
     mem_free(r);
 }
+
+/* From its first text on, the reader gives calls while they are written, see chat_reader_call(). An answer that ends inside a
+ * call of which pieces were given then has that call, unfinished, and its text is no content. */
+static void chat_reader_watch(chat_reader *r) { r->watched = true; }
 
 /* Bytes of the longest end of b that begins the mark and is not all of it. */
 static size_t chat__partial(bytes b, bytes mark) {
@@ -1516,17 +1561,84 @@ static bool chat__read_step(chat_reader *r, bool ended) {
     }
 }
 
-/* Content is what can be no part of a call; once the answer has ended, what is none. */
-static void chat__read_body(chat_reader *r, bool ended) {
+/* The content so far. */
+static void chat__read_safe(chat_reader *r) {
     str *content = &r->a.content;
-    if (ended && r->calls) {
-        str_clear(content);
-        calls_read(r->calls, str_bytes(&r->body), r->tools, content, &r->a.calls);
-        str_put(content, "");
-        return;
-    }
     r->safe = r->calls ? calls_safe(r->calls, str_bytes(&r->body), r->safe) : r->body.n;
     str_add(content, r->body.p + content->n, r->safe - content->n);
+}
+
+static chat__call *chat__call_new(chat_reader *r, bytes id, bytes name) {
+    chat__watch *w = &r->watch;
+    MEM_PUSH(w->call, w->n, (chat__call){0});
+    str_cat(&w->call[w->n - 1].id, id), str_cat(&w->call[w->n - 1].name, name);
+    return &w->call[w->n - 1];
+}
+
+/* Inside the arguments of a call, which are a JSON object: reads up to its end. They become what calls_read() makes of them. */
+static void chat__read_arguments(chat_reader *r) {
+    chat__watch *w = &r->watch;
+    str         *out = &w->call[w->n - 1].args;
+    while (w->in && w->at < r->body.n) {
+        const uint8_t c = (uint8_t)r->body.p[w->at++];
+        if (w->quoted && !w->escaped && c < 0x20) {
+            str_fmt(out, "\\u%04x", c);
+            continue;
+        }
+        str_add(out, &c, 1);
+        if (w->escaped) w->escaped = false;
+        else if (c == '"') w->quoted = !w->quoted;
+        else if (w->quoted) w->escaped = c == '\\';
+        else if (c == '{' || c == '[') w->deep++;
+        else if ((c == '}' || c == ']') && --w->deep == 0) w->in = false;
+    }
+}
+
+/* Looks for calls that have begun or ended. */
+static void chat__read_calls(chat_reader *r) {
+    chat__watch *w = &r->watch;
+    calls_live   now;
+    if (!w->in && r->safe < r->body.n) {
+        calls_watch(r->calls, str_bytes(&r->body), r->safe, r->tools, r->salt, &now);
+        for (size_t i = w->n; i < now.calls.n; i++)
+            str_cat(&chat__call_new(r, now.calls.at[i].id, now.calls.at[i].name)->args, now.calls.at[i].arguments);
+        if (now.open && now.calls.n == w->n) {
+            chat__call_new(r, str_bytes(&now.id), str_bytes(&now.name));
+            w->in = true, w->at = now.args_at, w->deep = 0, w->quoted = w->escaped = false;
+        }
+        calls_live_drop(&now);
+    }
+    chat__read_arguments(r);
+}
+
+/* The answer has ended: its content and its calls. */
+static void chat__end_body(chat_reader *r) {
+    chat__watch *w = &r->watch;
+    call_list    calls = {0};
+    str          content = {0};
+    calls_read(r->calls, str_bytes(&r->body), r->tools, r->salt, &content, &calls);
+    if (w->in || calls.n < w->n) {                    /* it ended inside a call */
+        for (size_t i = 0; i < w->n; i++)
+            call_list_add(&r->a.calls, str_bytes(&w->call[i].name), str_bytes(&w->call[i].args), str_bytes(&w->call[i].id));
+        call_list_drop(&calls);
+    } else {
+        str_set(&r->a.content, str_bytes(&content));
+        r->a.calls = calls;
+    }
+    for (size_t i = 0; r->watched && i < calls.n; i++) {
+        chat__call *c = i < w->n ? &w->call[i] : chat__call_new(r, calls.at[i].id, calls.at[i].name);
+        if (bytes_begins(calls.at[i].arguments, str_bytes(&c->args))) str_set(&c->args, calls.at[i].arguments);
+    }
+    str_drop(&content);
+}
+
+/* Content is what can be no part of a call; once the answer has ended, what is none. */
+static void chat__read_body(chat_reader *r, bool ended) {
+    const bool watches = r->watched && r->calls && r->held;
+    if (watches && r->watch.in) chat__read_arguments(r);
+    else if (watches || !ended || !r->calls) chat__read_safe(r);
+    if (watches && !r->watch.in) chat__read_calls(r);
+    if (ended && r->calls) chat__end_body(r);
 }
 
 /* The calls of an answer as text: an object a line. */
@@ -1562,6 +1674,21 @@ static void chat_reader_feed(chat_reader *r, bytes raw, bool ended,
     if (put && calls.n) put(ctx, CHAT_CALLS, str_bytes(&calls));
     str_drop(&calls);
     r->over = ended;
+}
+
+/* The next piece of a call that has been written since; the reader is one of chat_reader_watch(). False: there is none.
+ * The first piece of each call has its name, and the arguments of all its pieces, joined, are those of the answer. Arguments that
+ * are JSON come as they are written, where the answer is held to its form; other calls come whole. */
+static bool chat_reader_call(chat_reader *r, chat_piece *out) {
+    for (size_t i = 0; r->watched && i < r->watch.n; i++) {
+        chat__call *c = &r->watch.call[i];
+        if (c->named && c->given == c->args.n) continue;
+        *out = (chat_piece){.index = (int)i, .arguments = chat__range(&c->args, c->given, c->args.n)};
+        if (!c->named) out->id = str_bytes(&c->id), out->name = str_bytes(&c->name);
+        c->named = true, c->given = c->args.n;
+        return true;
+    }
+    return false;
 }
 
 /* The answer of a reader that has been fed all of the text. */

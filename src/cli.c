@@ -26,12 +26,13 @@ static const char *cli_build(void) {
     return text;
 }
 
-enum { CLI_OPTS_MAX = 208 };                          /* rows of the table */
+enum { CLI_OPTS_MAX = 240 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
     ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
+    ACT_SERVE,
     ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
@@ -44,7 +45,9 @@ enum {
     ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
     ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE) | ON(QUALITY),
     ON_TYPES = ON_QUANTIZE | ON(QUALITY),           /* that choose types of tensors */
-    ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
+    ON_SERVE = ON(SERVE),
+    ON_MANY = ON_LINES | ON_SERVE,                  /* actions that answer many requests at a time */
+    ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH | ON_SERVE, /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                            /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
     ON_FIT = ON(MATCH) | ON(MASK),                  /* that compare a text with it */
@@ -101,6 +104,7 @@ typedef struct {
     batch_opts  batch;
     embed_opts  embed;
     const char *pooling;                              /* of embed, as a word; NULL: not given */
+    serve_opts  serve;
     bool        raw;                                  /* the vector is written as floats */
     bool        resume, retry_errors;
     bool        print0;                               /* a NUL ends each text of a batch */
@@ -117,7 +121,7 @@ static config cli_defaults(void) {
                     .fwd = engine_defaults,
                     .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults,
                     .samp = samp_defaults, .spec = spec_defaults, .eval = eval_defaults, .chunks = -1,
-                    .batch = batch_defaults, .embed = embed_defaults,
+                    .batch = batch_defaults, .embed = embed_defaults, .serve = serve_defaults,
                     .bench = bench_defaults};
 }
 
@@ -145,7 +149,7 @@ typedef enum {
 
 typedef enum {
     GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_HOLD, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL,
-    GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_QUANT, GROUP_BATCH, GROUP_SERVE, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 /* The topics of --help, in its order. */
@@ -164,6 +168,7 @@ static const struct {
     [GROUP_EVAL] = {"evaluation", "Evaluation and importance matrices"},
     [GROUP_QUANT] = {"quantize", "Quantising (with --quantize)"},
     [GROUP_BATCH] = {"batch", "Batch files (with --batch)"},
+    [GROUP_SERVE] = {"serve", "Server (with --serve)"},
     [GROUP_BENCH] = {"bench", "Benchmarks (with --bench these names have the meaning below)"},
     [GROUP_OUT] = {"output", "Output"},
 };
@@ -172,7 +177,8 @@ static const struct {
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFTER, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, BESIDE_FILES,
+    N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -196,6 +202,7 @@ static const struct {
     [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)}, /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
     [BESIDE_RESUME] = {"--resume", ON_LINES},
+    [BESIDE_FILES] = {"--files", ON_SERVE},
     [BESIDE_PROMPTS] = {"--prompt-template", ON_LINES},
 };
 
@@ -276,6 +283,9 @@ static const cli_opt cli_opts[] = {
              "json: as OpenAI's /v1/embeddings; with --batch: a record for each line, which is a text or an "
              "/v1/embeddings request; --format text: numbers, a line for each text in the order of the input; -o "
              "FILE.f32: raw float32, [texts][width]"},
+    {"--serve",                         "[[HOST:]PORT]", OPT_ACT, AT(what),          ACT_SERVE, 0, GROUP_ACT, ON_ALL,
+     .help = "answer requests over HTTP, as OpenAI's and Anthropic's APIs have them, until SIGINT or SIGTERM; 127.0.0.1:8080 "
+             "without an address, port 0 is any free one, unix:PATH a Unix socket"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what),            ACT_BENCH, 0, GROUP_ACT, ON_ALL,
      .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
              "this machine; -v: time of each stage"},
@@ -330,29 +340,29 @@ static const cli_opt cli_opts[] = {
     {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT,
      .help = "most tokens of thinking, after which it is closed; -1 is no bound"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0, 0,
-     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH | ON_SERVE,
      .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default; files "
              "and texts of --perplexity and --imatrix-out stay as they are"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0, 0,
-     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH | ON_SERVE,
      .help = "take these texts as exact bytes; the default"},
     {"--bos",                           NULL,         OPT_SET,  AT(bos),             1, 0,
-     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES | ON_QUANTIZE,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_MANY | ON_QUANTIZE,
      .help = "begin a raw prompt with the start token even where the model file does not ask for it (--tokenize adds none by "
              "default); a prompt that is written with it gets no second one", .beside = BESIDE_TEXT},
     {"--no-bos",                        NULL,         OPT_SET,  AT(bos),             0, 0,
-     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES | ON_QUANTIZE,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_MANY | ON_QUANTIZE,
      .help = "add no start token to a raw prompt, whatever the model file says", .beside = BESIDE_TEXT},
     {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1, 1,
-     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
+     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_MANY | ON_QUANTIZE,
      .help = "control tokens: --tokenize parses them, --detokenize and the answer print their names",
      .beside = BESIDE_TEXT},
     {"--no-special --no-parse-special", NULL,         OPT_SET,  AT(special),         0, 0,
-     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
+     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_MANY | ON_QUANTIZE,
      .help = "do not parse control tokens in the prompt; they are parsed by default when the model runs",
      .beside = BESIDE_TEXT},
     {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0, 0,
-     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_LINES | ON_QUANTIZE | ON(INSPECT),
+     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_MANY | ON_QUANTIZE | ON(INSPECT),
      .help = "use this pre-tokenizer in place of the one in the model file (--list pre)", .beside = BESIDE_TEXT},
 
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),   -2, CLI_BIG, GROUP_RUN, ON_ANSWER,
@@ -375,14 +385,15 @@ static const cli_opt cli_opts[] = {
      GROUP_EVAL, ON(PERPLEXITY) | ON(QUALITY),
      .help = "--kl-divergence-base and --quality keep the N most probable tokens of each position and the sum of the others; "
              "0 is all", .beside = BESIDE_BASE},
-    {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
+    {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),     0, 0,
+     GROUP_RUN, ON_EMBED | ON_SERVE,
      .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's "
              "classifier; the default is the model file's, else the mean in an encoder and the last one in other models"},
-    {"--truncate",                      NULL,         OPT_ON,   AT(embed.truncate),  0, 0, GROUP_RUN, ON_EMBED,
+    {"--truncate",                      NULL,         OPT_ON,   AT(embed.truncate),  0, 0, GROUP_RUN, ON_EMBED | ON_SERVE,
      .help = "cut texts longer than the context, or than the file's ARCH.max_seq_length; their end token stays"},
-    {"--embed-prefix",                  "TEXT",       OPT_STR,  AT(embed.prefix),    0, 0, GROUP_RUN, ON_EMBED,
+    {"--embed-prefix",                  "TEXT",       OPT_STR,  AT(embed.prefix),    0, 0, GROUP_RUN, ON_EMBED | ON_SERVE,
      .help = "text before each text to embed, such as 'query: '"},
-    {"--embd-normalize --embd-normalise", "N",          OPT_INT,  AT(embed.norm),      -1, 1000, GROUP_RUN, ON_EMBED,
+    {"--embd-normalize --embd-normalise", "N",          OPT_INT,  AT(embed.norm),      -1, 1000, GROUP_RUN, ON_EMBED | ON_SERVE,
      .help = "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of "
              "magnitudes, 2 by the Euclidean norm, P by the P-norm"},
     {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),      0, 0, GROUP_RUN, ON_STEPS,
@@ -596,7 +607,7 @@ static const cli_opt cli_opts[] = {
     {"--id-column",                     "NAME",       OPT_STR,  AT(batch.id_column), 0, 0, GROUP_BATCH, ON_LINES,
      .help = "with --prompt-template, the column whose value is the custom_id of the record (custom_id)",
      .beside = BESIDE_PROMPTS},
-    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024, GROUP_BATCH, ON_LINES,
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024, GROUP_BATCH, ON_MANY,
      .help = "most sequences that run at the same time; fewer run when the cache is full"},
     {"--resume",                        NULL,         OPT_ON,   AT(resume),          0, 0, GROUP_BATCH, ON_LINES,
      .help = "continue the results in the -o file: lines that it answers are not run again; records that answer no "
@@ -626,6 +637,33 @@ static const cli_opt cli_opts[] = {
              "Kubernetes or GNU parallel number this task; {shard} in -o is the part's number; --merge joins the results"},
     {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0, 1e9, GROUP_BATCH, ON_LINES,
      .help = "price of an hour of this machine; the summary prints the price of a million tokens"},
+
+    {"--api-key",                       "KEY",        OPT_STR,  AT(serve.key),       0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "requests need Authorization: Bearer KEY, or x-api-key: KEY", .env = "LLMRUN_API_KEY"},
+    {"--api-key-file",                  "FILE",       OPT_STR,  AT(serve.key_file),  0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "the same with the keys of FILE, one on a line"},
+    {"--no-api-key",                    NULL,         OPT_ON,   AT(serve.no_key),    0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "serve other machines without a key"},
+    {"--cors",                          "ORIGIN",     OPT_STR,  AT(serve.cors),      0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "pages of this origin may ask, such as http://localhost:3000; * is any"},
+    {"--max-body",                      "SIZE",       OPT_SIZE, AT(serve.max_body),  1, 0x1p32, GROUP_SERVE, ON_SERVE,
+     .help = "largest body of a request"},
+    {"--queue",                         "N",          OPT_INT,  AT(serve.queue),     0, 1 << 20, GROUP_SERVE, ON_SERVE,
+     .help = "most requests that wait for their turn; further ones are answered with 503"},
+    {"-a --alias",                      "NAME",       OPT_STR,  AT(serve.alias),     0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "name of the model in answers, in place of the file's"},
+    {"--request-timeout",               "SECONDS",    OPT_FLT,  AT(serve.timeout),   0, 1e9, GROUP_SERVE, ON_SERVE,
+     .help = "end requests that take longer; 0 is no limit"},
+    {"--stall",                         "SECONDS",    OPT_FLT,  AT(serve.stall),     1, 1e6, GROUP_SERVE, ON_SERVE,
+     .help = "end an answer whose reader takes nothing for so long"},
+    {"--drain",                         "SECONDS",    OPT_FLT,  AT(serve.drain),     0, 1e6, GROUP_SERVE, ON_SERVE,
+     .help = "after a signal, let running answers end for so long"},
+    {"--files",                         "DIR",        OPT_STR,  AT(serve.files),     0, 0, GROUP_SERVE, ON_SERVE,
+     .help = "keep files and batches of /v1/files and /v1/batches in DIR; a batch goes on where it was after a restart"},
+    {"--files-max",                     "SIZE",       OPT_SIZE, AT(serve.files_max), 1, 0x1p50, GROUP_SERVE, ON_SERVE,
+     .help = "most bytes of all files of --files", .beside = BESIDE_FILES},
+    {"--connections",                   "N",          OPT_INT,  AT(serve.connections), 1, 65536, GROUP_SERVE, ON_SERVE,
+     .help = "most connections at a time"},
 
     {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0, 0, GROUP_BENCH, ON_BENCH,
      .help = "model file (GGUF); may be given several times"},
@@ -774,7 +812,6 @@ static const cli_foreign cli_foreigners[] = {
     {"-cl --cache-list --completion-bash", NULL, CLI_MISSING, NULL},
     {"--override-kv", "KEY=TYPE:VALUE", CLI_MISSING, NULL},
     {"--attention --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
-    {"--rerank --reranking", NULL, CLI_MISSING, "--embed --pooling rank"},
     {"-embd", "[0|1]", CLI_MISSING, NULL},
     {"-gan --grp-attn-n -gaw --grp-attn-w --adaptive-target --adaptive-decay", "N", CLI_MISSING, NULL},
     {"-lcs --lookup-cache-static", "FILE", CLI_MISSING, "--lookup-cache FILE"},
@@ -795,11 +832,13 @@ static const cli_foreign cli_foreigners[] = {
     {"-ns --sequences", "N", CLI_MISSING, "--batch FILE answers many prompts"},
     {"-npp -ntg", "LIST", CLI_MISSING, "--bench has -p, -n and -npl"},
     {"--include-weights --exclude-weights --prune-layers --tensor-type-file", "TEXT", CLI_MISSING, NULL},
-    {"--host --port --path --api-key --api-key-file --ssl-key-file --ssl-cert-file -to --timeout --threads-http --slot-save-path "
-     "-a --alias",
-     "TEXT", CLI_MISSING, "there is no server"},
-    {"--cache-prompt --no-cache-prompt --metrics --props --slots --no-slots --ui --no-ui --webui --no-webui", NULL, CLI_MISSING,
-     "there is no server"},
+    {"--host --port", "VALUE", CLI_MISSING, "--serve HOST:PORT"},
+    {"-to --timeout", "N", CLI_MISSING, "--request-timeout SECONDS"},
+    {"--path --slot-save-path", "DIR", CLI_MISSING, NULL},
+    {"--ssl-key-file --ssl-cert-file", "FILE", CLI_MISSING, "a reverse proxy before --serve speaks TLS"},
+    {"--threads-http", "N", CLI_IDLE, NULL},
+    {"--cache-prompt --metrics --no-slots --ui --no-ui --webui --no-webui --reranking --rerank", NULL, CLI_IDLE, NULL},
+    {"--no-cache-prompt --props --slots", NULL, CLI_MISSING, NULL},
 };
 enum { N_CLI_FOREIGN = sizeof cli_foreigners / sizeof *cli_foreigners };
 
@@ -841,7 +880,7 @@ static const struct {
 } cli_subcommands[] = {
     {"chat run interactive", "llmrun -m FILE talks with a model in a terminal, llmrun -m FILE -p TEXT answers once"},
     {"list ls ps models", "there is no store of models, -m takes the path of a GGUF file"},
-    {"serve server start", "there is no server, --batch FILE answers many requests"},
+    {"serve server start", "llmrun -m FILE --serve PORT answers requests over HTTP"},
     {"pull download get install", "-m takes a GGUF file of this machine, --help models says where such files come from"},
     {"rm cp create push stop", "there is no store of models, -m takes the path of a GGUF file"},
     {"generate complete completion prompt", "llmrun -m FILE -p TEXT answers TEXT"},
@@ -961,10 +1000,11 @@ static bytes cli__near(bytes name, int action) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const char *names = cli_opts[i].names;
         for (bytes w; cli_word(&names, ' ', &w);) {
-            if (!cli__usable(&cli_opts[i], w, action)) continue;
-            int d = bytes_distance(name, w);
+            const int  d = bytes_distance(name, w);
+            const bool begins = !begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0;
+            if ((d >= least && !begins) || !cli__usable(&cli_opts[i], w, action)) continue;
             if (d < least) least = d, best = w;
-            if (!begun.n && name.n > 4 && w.n > name.n && memcmp(w.p, name.p, name.n) == 0) begun = w;
+            if (begins) begun = w;
         }
     }
     return best.n && (least < 2 || !begun.n) ? best : begun;
@@ -1651,6 +1691,14 @@ static bool cli__finish_blas(config *c, err_t *e) {
            err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose drafts would change the text, expected one of them", drafts);
 }
 
+/* Standard output by its other names, beside which no file can be made. */
+static bool cli__is_stdout(const char *path) {
+    static const char *const names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+    for (size_t i = 0; path && i < sizeof names / sizeof *names; i++)
+        if (strcmp(path, names[i]) == 0) return true;
+    return false;
+}
+
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
@@ -1659,6 +1707,7 @@ static bool cli_finish(config *c, err_t *e) {
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
         return err_set(e, EXIT_INPUT, "%s: is the prompt cache itself, expected another file for --lookup-cache", c->spec.cache);
+    if (cli__is_stdout(c->output)) c->output = "-";
     c->eval.n_chunks = c->calib.n_chunks = c->chunks;
     c->calib.bos = c->bos;
     if (c->gen.n_predict < 0) c->gen.n_predict = -1;

@@ -3,7 +3,7 @@
  * it: thinking, or all up to a mark. Equal constraints are compiled once and share their masks.
  * Invariants:
  * - Each automaton has a lock. What runs under it allocates nothing, and its result does not depend on who else uses
- *   the automaton.
+ *   the automaton. The cache of automata is one thread's; others may mask with them and close them.
  * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both
  *   depend on the tokens of the answer alone.
  * To add a kind of constraint:
@@ -104,7 +104,7 @@ static const struct {
 enum { N_CONSTRAIN_RULES = sizeof constrain_rules / sizeof *constrain_rules };
 
 struct constrain {
-    int              users;                           /* the cache is one of them */
+    _Atomic int      users;                           /* the cache is one of them; others may leave on any thread */
     bool             cached, close;
     uint64_t         used;                            /* when it was asked for last, counted in requests */
     str              key;                             /* all that it depends on */
@@ -291,7 +291,7 @@ static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e)
 
 /* One user less; the last one frees the constraint. NULL is allowed. */
 static void constrain_close(constrain *c) {
-    if (!c || --c->users) return;
+    if (!c || atomic_fetch_sub(&c->users, 1) > 1) return;
     mask_free(c->m);
     gram_free(c->g);
     for (size_t i = 0; i < c->n_schema; i++) schema_free(c->schema[i]);
@@ -307,7 +307,8 @@ static void constrain_close(constrain *c) {
 static constrain *constrain__try(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
     constrain *c = mem_new(1, sizeof *c);
     err_t      why = {0};
-    *c = (constrain){.users = 1, .close = o->close, .v = v, .g = gram_new()};
+    c->close = o->close, c->v = v, c->g = gram_new();
+    atomic_store(&c->users, 1);
     pthread_mutex_init(&c->lock, NULL);
     if (o->after.n > CONSTRAIN_MARK)
         err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
@@ -461,7 +462,7 @@ static void constrain__evict(constrain_cache *k) {
         int    idle = 0, oldest = -1;
         size_t size = 0;
         for (int i = 0; i < k->n; i++) {
-            if (k->c[i]->users > 1) continue;
+            if (atomic_load(&k->c[i]->users) > 1) continue;
             if (oldest < 0 || k->c[i]->used < k->c[oldest]->used) oldest = i;
             idle++, size += k->c[i]->g ? gram_bytes(k->c[i]->g) : 0;
         }
@@ -499,7 +500,8 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     }
     if (!c) {                                         /* it is kept, so that it is not tried again */
         c = mem_new(1, sizeof *c);
-        *c = (constrain){.users = 1, .err = why};
+        c->err = why;
+        atomic_store(&c->users, 1);
         pthread_mutex_init(&c->lock, NULL);
     }
     c->key = key;
@@ -524,7 +526,7 @@ static constrain *constrain_get(constrain_cache *k, const constrain_spec *o, err
     if (!c) return err_set(e, EXIT_INPUT, "interrupted before the constraint was compiled"), NULL;
     c->used = ++k->asked;
     const err_t why = c->err;
-    c->users += !why.code;
+    atomic_fetch_add(&c->users, !why.code);
     constrain__evict(k);
     if (why.code) *e = why;
     return why.code ? NULL : c;

@@ -577,7 +577,8 @@ typedef struct {
     int          n_own;
     const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
     dev_buf      result;                              /* what steps are for; 0: for what they store */
-    dev_buf      kept;                                /* all rows of it are read after a step, too; 0: none */
+    dev_buf      kept;                                /* it is read after a step, too; 0: none */
+    dev_row_set  kept_rows;                           /* these rows of it */
     int          gpu_op;                              /* first operation of the GPUs; n_op: none */
     int          gpu_phase;                           /* first phase of the GPUs; n_phase: none */
     struct dev_gpu_share *share;                      /* [n_share] launches and memory of each GPU */
@@ -837,7 +838,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     p->seq_at = dev__take(p, (size_t)max_rows + 1, sizeof *p->seq_at, true);
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
     dev__fill_needs(p, n_threads);
-    for (int i = 0, n = 0; i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
+    for (int i = 0, n = 0; p->product && i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;

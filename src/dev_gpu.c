@@ -157,14 +157,13 @@ static void dev_gpu__reads(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share *
  * host. */
 static void dev_gpu__ups(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share **wrote) {
     for (int i = sh->op; i < sh->op_end; i++) {
-        const dev_op      *op = &p->op[i];
-        const dev_product *m = op->product, *end = m + op->n_product;
+        const dev_op *op = &p->op[i];
         for (int k = 0; k < 3; k++) dev_gpu__reads(p, sh, wrote, op->in[k]);
         for (int k = 0; k < 2; k++)
             if (op->row->place != DEV_WRITES) dev_gpu__reads(p, sh, wrote, op->out[k]);
-        for (; m < end; m++) dev_gpu__reads(p, sh, wrote, m->in);
+        for (int k = 0; k < op->n_product; k++) dev_gpu__reads(p, sh, wrote, op->product[k].in);
         for (int k = 0; k < 2; k++) wrote[op->out[k]] = sh;
-        for (m = op->product; m < end; m++) wrote[m->out] = sh;
+        for (int k = 0; k < op->n_product; k++) wrote[op->product[k].out] = sh;
     }
 }
 
@@ -345,7 +344,7 @@ static void dev_gpu_fill(dev_plan *p) {
     }
     dev_gpu_share *last = &p->share[p->n_share - 1];  /* what a step is for comes down from it, whole or as numbers */
     if (p->result) dev_gpu__downs(last, p->result, DEV_OUT);
-    if (p->kept) dev_gpu__downs(last, p->kept, DEV_ALL);
+    if (p->kept) dev_gpu__downs(last, p->kept, p->kept_rows);
     last->id = dev_gpu__take(last, (size_t)p->max_out, sizeof *last->id);
     last->best = gpu_kernel(last->g, "k_cuda_best");
     mem_free(wrote);
@@ -367,8 +366,10 @@ static bool dev_gpu__can(const dev_op *op) { return op->row->gpu->add && (!op->r
 /* Bytes of the weights of one operation; matrices that the one before it has, too, are counted there. */
 static uint64_t dev_gpu__weights(const dev_plan *p, const dev_op *op) {
     uint64_t n = op->vec ? op->row->vec(op) * sizeof(float) : 0;
-    for (const dev_product *m = op->product; m < op->product + op->n_product; m++)
+    for (int k = 0; k < op->n_product; k++) {
+        const dev_product *m = &op->product[k];
         if (m == p->product || m[-1].w != m->w) n += (uint64_t)dev_gpu_mat_bytes(m->w) * (uint64_t)m->w->n_mat;
+    }
     return n;
 }
 

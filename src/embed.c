@@ -7,12 +7,9 @@
  * embed_put_npy.
  * Opens: embed, embed_opts. */
 
-enum { EMBED_WIDTH = ARCH_MAX_WIDTH };                /* values of a vector at most */
-
 typedef struct {
     int pooling;                                      /* arch_pooling; -1: the file's */
     int norm;                                         /* -1: none; 0: the largest magnitude becomes 32760; P: the P-norm is 1 */
-    int dims;                                         /* first values that are kept, normalised again; 0: all */
     const char *prefix;                               /* before each text; NULL: nothing */
     bool truncate;                                    /* texts are cut to so many tokens as the model takes, */
     int  limit;                                       /* which embed_limit() finds; 0: they are not */
@@ -65,13 +62,8 @@ typedef struct {
     float  *temp;                                     /* [3, embed__widest()] for matrices after pooling; NULL: there are none */
 } embed;
 
-/* Values of a vector before it is cut. */
-static int embed__whole_width(const model *m, const embed_opts *o) {
-    return o->pooling == POOLING_RANK ? m->hp.n_class : m->hp.n_embd;
-}
-
 /* Values of a vector. */
-static int embed_width(const model *m, const embed_opts *o) { return o->dims ? o->dims : embed__whole_width(m, o); }
+static int embed_width(const model *m, const embed_opts *o) { return o->pooling == POOLING_RANK ? m->hp.n_class : m->hp.n_embd; }
 
 /* The most values that anything after pooling has. */
 static size_t embed__widest(const model *m) {
@@ -90,10 +82,8 @@ static int embed__rows(const model *m, const embed_opts *o) {
 
 /* Whether the model has what is asked for. */
 static bool embed_check(const model *m, const embed_opts *o, err_t *e) {
-    if (o->pooling == POOLING_RANK && !m->glob.mat[W_CLS_OUT].data)
-        return err_set(e, EXIT_INPUT, "--pooling rank: the model has no classifier (cls.output.weight), expected a reranker");
-    const int most = embed__whole_width(m, o);
-    return o->dims <= most || err_set(e, EXIT_INPUT, "dimensions: %d, expected at most the %d of the model", o->dims, most);
+    return o->pooling != POOLING_RANK || m->glob.mat[W_CLS_OUT].data ||
+           err_set(e, EXIT_INPUT, "--pooling rank: the model has no classifier (cls.output.weight), expected a reranker");
 }
 
 /* Begins a text of n_tokens; embed_check() holds for o. To be freed by embed_free(). */

@@ -12,8 +12,8 @@
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
  *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_before,
- * fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
+ * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_keep_hidden, fwd_begin,
+ * fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -49,6 +49,7 @@ typedef struct fwd {
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, rows that ask for something */
+    bool         vectors;                              /* fwd_keep_hidden() */
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS, FWD_KEEP */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
@@ -747,6 +748,7 @@ static void fwd__plan_guess(fwd *f, fwd_draft *d) {
     fwd__pair_hidden(d, 0, &f->prior);
     fwd__guess(d, f->n_vocab, false);
     f->hidden = f->plan.kept = d->in;
+    f->plan.kept_rows = DEV_ALL;
 }
 
 /* The list of its keys and values alone, for the rows of the model's step. */
@@ -785,7 +787,8 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     } else if (here) {
         fwd__pair_hidden(d, d->xn, &f->prior);
         fwd__keep_pairs(d);
-    } else if (ahead) f->plan.kept = f->hidden;
+    } else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
+    if (f->vectors && !ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_OUT;
 }
 
 /* Writes the list of f->m. */
@@ -909,6 +912,12 @@ static void fwd_trim(fwd *f, int n) {
     fwd__fill(f, f->run.p->n, false);
 }
 
+/* From now on rows that ask for logits have hidden values after a step, too. */
+static void fwd_keep_hidden(fwd *f) {
+    f->vectors = true;
+    fwd__fill(f, f->run.p->n, false);
+}
+
 /* From now on the tap, which must stay, sees the products of every step; NULL: nobody does. */
 static void fwd_watch(fwd *f, const dev_tap *tap) {
     f->run.tap = tap;
@@ -937,6 +946,9 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
 /* Where a draft head is used: h [D], which stays until the step has run, are the hidden values of the position before the first
  * row of the sequence that was added last. Without them its row is guessed with zeros. */
 static void fwd_before(fwd *f, const float *h) { f->before[f->batch.n_seq - 1] = h; }
+
+/* What the list gives: FWD_LOGITS, FWD_HIDDEN or FWD_GUESS. */
+static unsigned fwd_gives(const fwd *f) { return f->gives; }
 
 /* Adds what a step with this batch costs. */
 static void fwd_cost(const fwd *f, dev_cost *c) { dev_plan_cost(&f->plan, &f->batch, c); }

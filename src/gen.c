@@ -9,7 +9,8 @@
  * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys,
  * its use in [sched].
  * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token,
- * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_may_end, gen_loop,
+ * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_may_stop, gen_ends, gen_may_end,
+ * gen_loop,
  * gen_loop_stop, gen_loop_add, gen_thought, gen_thought_end, gen_thought_new, gen_thought_add, gen_thought_forces,
  * gen_banned, gen_fits, gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
@@ -105,6 +106,7 @@ typedef struct {
     int         index;                                /* number of this completion */
     gen_finish  finish;                               /* why it has ended */
     int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
+    int         stop;                                 /* of GEN_STOP_TEXT: which text of gen_opts.stop ended it */
     int         period;                               /* of GEN_LOOPED: tokens of the passage that repeats */
     err_t       err;                                  /* of GEN_FAILED */
     bool        unfinished;                           /* it has ended before its constraint was met */
@@ -156,6 +158,17 @@ static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n
         if (p) first = min_size(first, (size_t)(p - text->p));
     }
     return first;
+}
+
+/* Bytes of the longest end of the text, from byte `from` on, that begins some of n stop strings and is not all of it. */
+static size_t gen_may_stop(const str *text, size_t from, const bytes *stop, int n) {
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        size_t k = min_size(stop[i].n ? stop[i].n - 1 : 0, text->n - from);
+        while (k > most && memcmp(text->p + text->n - k, stop[i].p, k) != 0) k--;
+        most = max_size(most, k);
+    }
+    return most;
 }
 
 /* Where the text goes on behind an end mark of thinking that its bytes from `had` on complete, and behind white space. */

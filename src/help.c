@@ -363,6 +363,24 @@ static void help__rules(int width, str *out) {
         help__row(out, constrain_rules[i].what, constrain_rules[i].rule, help__indent(width), width);
 }
 
+typedef struct {
+    str *out;
+    int  width;
+} help__to;
+
+static void help__endpoint(void *ctx, const char *path, const char *what) {
+    const help__to *to = ctx;
+    help__row(to->out, path, what, help__indent(to->width), to->width);
+}
+
+/* What a server answers. */
+static void help__endpoints(int width, str *out) {
+    help__to to = {out, width};
+    str_put(out, "\n");
+    help__paragraph(out, "What it answers; /v1 may be left out or added:", width);
+    serve_list(help__endpoint, &to);
+}
+
 /* The options of a topic and its text, or all options with a name: it may have another meaning with --bench. */
 static bool help__about(const char *name, int width, str *out, err_t *e) {
     const int    group = help__topic(name);
@@ -371,6 +389,7 @@ static bool help__about(const char *name, int width, str *out, err_t *e) {
     if (group >= 0) help__group(group, width, out);
     if (group == GROUP_BATCH) help__keys(width, out);
     if (group == GROUP_HOLD) help__rules(width, out);
+    if (group == GROUP_SERVE) help__endpoints(width, out);
     if (group >= 0 && text) str_put(out, "\n");
     if (text) help__topic_text(text, width, out);
     for (int i = 0; group < 0 && !text && i < N_CLI_OPTS; i++)

@@ -13,7 +13,8 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_error.
+ * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_body,
+ * req_print_logprobs, req_print_error.
  * Opens: req, req_form, req_origin, req_prompt, req_times. */
 
 enum {
@@ -62,6 +63,7 @@ typedef struct {
     bool        legacy;                               /* the tools are functions of OpenAI's older form, and so are the calls */
     int         priority;                             /* lower runs earlier; 0 where not given */
     bool        base64;                               /* vectors are written so */
+    int         dims;                                 /* values that they should have; 0: as the model's */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
     constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
@@ -89,6 +91,7 @@ typedef struct {
     digest      digest;                               /* results_line.is */
     const char *model_name;                           /* as the answers name it */
     int64_t     created;                              /* seconds since 1970 */
+    const char *id;                                   /* of the answer, after the prefix of its shape; NULL: the line's number */
     int         n_prompt;                             /* tokens of the prompts */
     int         n_cached;                             /* those that were found in the cache */
     unsigned    fields;                               /* REQ_PROMPT and so on */
@@ -280,9 +283,13 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
 static bool req__take_ids(const req_in *r, const req_key *k, const val_list *list, tok_ids *out) {
     const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
     for (size_t i = 0; i < list->n; i++) {
-        int64_t id;
-        if (!req__is_number(list->at[i])) return req__not(r, k->name, list->at[i], "token ids alone in this list");
-        if (!req__whole(r, &id_key, list->at[i], &id)) return false;
+        const val one = list->at[i];
+        int64_t   id;
+        if (!req__is_number(one)) return req__not(r, k->name, one, "token ids alone in this list");
+        if (r->q->ask.embeds && one.kind == VAL_INT && one.i >= r->n_vocab)
+            return req__bad(r, k->name, "%lld is out of range, expected 0 to %d: token ids of another tokenizer? (LangChain: "
+                            "check_embedding_ctx_length=False sends text)", (long long)one.i, r->n_vocab - 1);
+        if (!req__whole(r, &id_key, one, &id)) return false;
         tok_ids_add(out, (int32_t)id);
     }
     return true;
@@ -408,11 +415,20 @@ static bool req__take_opening(req_in *r, const req_key *k, val v) {
     return v.kind == VAL_BOOL ? req__take_var(r, k, v) : req__not(r, k->name, v, "true or false");
 }
 
-/* A list of objects that is not empty. what: their name. */
+/* Number i of the tools: an object with the name of a function, by itself or as the member `function`. */
+static bool req__check_tool(req_in *r, const req_key *k, val tool, size_t i) {
+    const val f = val_get(tool, "function"), name = val_get(f.kind == VAL_DICT ? f : tool, "name");
+    if (tool.kind != VAL_DICT) return req__not(r, k->name, tool, "objects alone in this list");
+    if (name.kind == VAL_STR && name.s.n) return true;
+    return req__bad(r, k->name, "number %zu has %s as its function's name, expected a text", i,
+                    name.kind == VAL_STR ? "an empty text" : req__kind(name));
+}
+
+/* A list of tools that is not empty. what: their name. */
 static bool req__check_tools(req_in *r, const req_key *k, val v, const char *what) {
     if (v.kind != VAL_LIST) return req__not(r, k->name, v, what);
     for (size_t i = 0; i < v.list->n; i++)
-        if (v.list->at[i].kind != VAL_DICT) return req__not(r, k->name, v.list->at[i], "objects alone in this list");
+        if (!req__check_tool(r, k, v.list->at[i], i)) return false;
     if (!v.list->n) return true;
     if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none in a body for %s", req_chat_url, req_url);
     if (r->tools_key) return req__bad(r, k->name, "beside %s, expected one of them", r->tools_key);
@@ -647,7 +663,7 @@ static const req_key req_keys[] = {
     {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
     {"input",                 REQ_EMBED,      req__take_prompt,     0,                              0,         0},
     {"encoding_format",       REQ_EMBED,      req__take_encoding,   0,                              0,         0},
-    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(ask.embed.dims),         1,         EMBED_WIDTH},
+    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(dims),                   1,         INT32_MAX},
     {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
@@ -994,25 +1010,24 @@ static void req__print_bytes(bytes b, const char *key, jw *w) {
 }
 
 /* The legacy form. text_offset counts bytes of this answer's text, from 0. */
-static void req__print_legacy(const gen_answer *a, const tok_vocab *v, jw *w) {
-    const int n = gen_visible_tokens(a);
+static void req__print_legacy(const gen_answer *a, int from, int n, const tok_vocab *v, jw *w) {
     jw_open(w, "logprobs", '{');
     jw_open(w, "tokens", '[');
-    for (int i = 0; i < n; i++) jw_text(w, NULL, req__spell(v, a->tok[i].id));
+    for (int i = from; i < n; i++) jw_text(w, NULL, req__spell(v, a->tok[i].id));
     jw_close(w, ']');
     jw_open(w, "token_logprobs", '[');
-    for (int i = 0; i < n; i++) req__print_lp(w, NULL, a->tok[i].lp);
+    for (int i = from; i < n; i++) req__print_lp(w, NULL, a->tok[i].lp);
     jw_close(w, ']');
     if (a->top) {
         jw_open(w, "top_logprobs", '[');
-        for (int i = 0; i < n; i++) req__print_tops(a, i, v, w);
+        for (int i = from; i < n; i++) req__print_tops(a, i, v, w);
         jw_close(w, ']');
     } else jw_fmt(w, "top_logprobs", "null");
     jw_open(w, "text_offset", '[');
-    for (int i = 0; i < n; i++) jw_fmt(w, NULL, "%zu", i ? min_size(a->tok[i - 1].end, a->text.n) : 0);
+    for (int i = from; i < n; i++) jw_fmt(w, NULL, "%zu", i ? min_size(a->tok[i - 1].end, a->text.n) : 0);
     jw_close(w, ']');
     jw_open(w, "bytes", '[');
-    for (int i = 0; i < n; i++) req__print_bytes(req__spell(v, a->tok[i].id), NULL, w);
+    for (int i = from; i < n; i++) req__print_bytes(req__spell(v, a->tok[i].id), NULL, w);
     jw_close(w, ']');
     jw_close(w, '}');
 }
@@ -1026,11 +1041,10 @@ static void req__print_token(int32_t id, float lp, const tok_vocab *v, jw *w) {
     req__print_bytes(b, "bytes", w);
 }
 
-static void req__print_content(const gen_answer *a, const tok_vocab *v, jw *w) {
-    const int n = gen_visible_tokens(a);
+static void req__print_content(const gen_answer *a, int from, int n, const tok_vocab *v, jw *w) {
     jw_open(w, "logprobs", '{');
     jw_open(w, "content", '[');
-    for (int i = 0; i < n; i++) {
+    for (int i = from; i < n; i++) {
         req__print_token(a->tok[i].id, a->tok[i].lp, v, w);
         jw_open(w, "top_logprobs", '[');
         for (int k = 0; k < a->top; k++) {
@@ -1045,6 +1059,13 @@ static void req__print_content(const gen_answer *a, const tok_vocab *v, jw *w) {
     jw_close(w, ']');
     jw_fmt(w, "refusal", "null");
     jw_close(w, '}');
+}
+
+/* The logprobs of tokens from .. to (excluded) of an answer, as the shape of the request has them; null where none are wanted. */
+static void req_print_logprobs(const req *q, const gen_answer *a, int from, int to, const tok_vocab *v, jw *w) {
+    if (!q->ask.logprobs) jw_fmt(w, "logprobs", "null");
+    else if (q->chat) req__print_content(a, from, to, v, w);
+    else req__print_legacy(a, from, to, v, w);
 }
 
 /* The calls of an answer; the first one where the body wants one at most. */
@@ -1079,9 +1100,7 @@ static void req__print_choice(const req *q, const gen_answer *a, const chat_answ
     if (said) req__print_message(q, said, w);
     else jw_text(w, "text", text);
     jw_bytes(w, text);
-    if (!q->ask.logprobs) jw_fmt(w, "logprobs", "null");
-    else if (q->chat) req__print_content(a, v, w);
-    else req__print_legacy(a, v, w);
+    req_print_logprobs(q, a, 0, q->ask.logprobs ? gen_visible_tokens(a) : 0, v, w);
     jw_fmt(w, "finish_reason", "\"%s\"", req__finish(q, a, said));
     if (fields & REQ_LOGPROB) req__print_lp(w, "logprob", (float)gen_answer_logprob(a));
     jw_close(w, '}');
@@ -1136,27 +1155,23 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
     str_put(w->to, "\n");
 }
 
-/* The beginning of a record with an answer, up to its choices or vectors. */
+/* The beginning of a body with an answer, up to its choices or vectors. */
 static void req__print_head(const req *q, const req_origin *o, jw *w) {
     static const struct { unsigned shape; const char *id, *object; } kinds[] = {
         {REQ_COMPLETION, "cmpl", "text_completion"}, {REQ_CHAT, "chatcmpl", "chat.completion"}, {REQ_EMBED, "embd", "list"}};
     const unsigned long long line = o->line;
     size_t                   k = 0;
     while (kinds[k].shape != req__shape(q)) k++;
-    req__print_id(o, q->custom_id, q->has_id, w);
-    jw_open(w, "response", '{');
-    jw_fmt(w, "status_code", "200");
-    jw_fmt(w, "request_id", "\"req_%llu\"", line);
-    jw_open(w, "body", '{');
-    jw_fmt(w, "id", "\"%s-%llu\"", kinds[k].id, line);
+    if (o->id) jw_fmt(w, "id", "\"%s-%s\"", kinds[k].id, o->id);
+    else jw_fmt(w, "id", "\"%s-%llu\"", kinds[k].id, line);
     jw_str(w, "object", kinds[k].object);
     jw_fmt(w, "created", "%lld", (long long)o->created);
     jw_str(w, "model", o->model_name);
     jw_str(w, "system_fingerprint", o->fingerprint);
 }
 
-/* The end of a record with an answer; made: tokens of all completions, -1: there are none. */
-static void req__print_tail(const req *q, const req_origin *o, long long made, jw *w) {
+/* The end of a body with an answer; made: tokens of all completions, -1: there are none. */
+static void req__print_tail(const req_origin *o, long long made, jw *w) {
     jw_open(w, "usage", '{');
     jw_fmt(w, "prompt_tokens", "%d", o->n_prompt);
     if (made >= 0) jw_fmt(w, "completion_tokens", "%lld", made);
@@ -1166,27 +1181,41 @@ static void req__print_tail(const req *q, const req_origin *o, long long made, j
         jw_fmt(w, "cached_tokens", "%d", o->n_cached);
         jw_close(w, '}');
     }
-    for (int i = 0; i < 3; i++) jw_close(w, '}');     /* usage, body, response */
-    jw_fmt(w, "error", "null");
-    req__print_fields(q, o, true, w);
+    jw_close(w, '}');
 }
 
-/* The whole record of a line, with its newline. a: [q->n] the completions, or the texts as vectors; said: [q->n]
- * their parts, for a chat alone. */
-static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
-                      str *out) {
-    jw        w = jw_tight(out);
+/* The object that answers a request, as OpenAI's servers send it. a: [q->n] the completions, or the texts as vectors; said:
+ * [q->n] their parts, for a chat alone; NULL: the answers are texts. */
+static void req_print_body(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
+                           const char *key, jw *w) {
     long long made = q->ask.embeds ? -1 : 0;
-    req__print_head(q, o, &w);
-    jw_open(&w, q->ask.embeds ? "data" : "choices", '[');
+    jw_open(w, key, '{');
+    req__print_head(q, o, w);
+    jw_open(w, q->ask.embeds ? "data" : "choices", '[');
     for (int i = 0; i < q->n && q->ask.embeds; i++)
-        embed_put_object(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, i, &w);
+        embed_put_object(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, i, w);
     for (int i = 0; i < q->n && !q->ask.embeds; i++) {
-        req__print_choice(q, &a[i], said ? &said[i] : NULL, i, o->fields, v, &w);
+        req__print_choice(q, &a[i], said ? &said[i] : NULL, i, o->fields, v, w);
         made += a[i].n_tok;
     }
-    jw_close(&w, ']');
-    req__print_tail(q, o, made, &w);
+    jw_close(w, ']');
+    req__print_tail(o, made, w);
+    jw_close(w, '}');
+}
+
+/* The whole record of a line, with its newline. The answers are those of req_print_body(). */
+static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
+                      str *out) {
+    const unsigned long long line = o->line;
+    jw                       w = jw_tight(out);
+    req__print_id(o, q->custom_id, q->has_id, &w);
+    jw_open(&w, "response", '{');
+    jw_fmt(&w, "status_code", "200");
+    jw_fmt(&w, "request_id", "\"req_%llu\"", line);
+    req_print_body(q, a, said, o, v, "body", &w);
+    jw_close(&w, '}');
+    jw_fmt(&w, "error", "null");
+    req__print_fields(q, o, true, &w);
 }
 
 /* The record of a line that failed. */

@@ -8,7 +8,8 @@
  * Invariants: what this kernel lacks is left out without a word, and a failure to install is a note; names are looked up
  * when they are allowed, and a file that is replaced later is another one: what is read again after a rename lies in a folder of
  * sandbox_write(). Shared libraries are opened through sandbox_library(), before sandbox_enter() or with SANDBOX_FILES.
- * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_enter, sandbox_holds, sandbox_library.
+ * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_remove, sandbox_enter, sandbox_holds,
+ * sandbox_library.
  * Opens: sandbox. */
 
 /* What an action may do beside computing and the files that were named. */
@@ -18,7 +19,9 @@ typedef enum {
     SANDBOX_EXEC = 4,                                 /* start programs */
     SANDBOX_NETWORK = 8,                              /* open sockets */
     SANDBOX_ALL = 16,                                 /* everything: there is no sandbox */
+    SANDBOX_SERVE = 32,                               /* accept connections of a socket that listens, and send to them */
     SANDBOX_SOCKETS = SANDBOX_NETWORK | SANDBOX_DEVICES,
+    SANDBOX_TALKS = SANDBOX_SOCKETS | SANDBOX_SERVE,
 } sandbox_need;
 
 enum { SANDBOX_KEPT = 64 };                           /* most descriptors that stay open */
@@ -149,13 +152,18 @@ static void sandbox_read(sandbox *s, const char *path) {
     sandbox__allow(s, path, folder ? SANDBOX_READ_DIR : SANDBOX_READ_FILE | SANDBOX_IOCTL);
 }
 
-/* The folder that holds the file. */
-static void sandbox__allow_folder(sandbox *s, const char *path) {
+static void sandbox__allow_in_folder(sandbox *s, const char *path, uint64_t rights) {
     char *folder = str_dup(path), *slash = strrchr(folder, '/');
     if (slash) slash[1] = 0;
-    sandbox__allow(s, slash ? folder : ".", SANDBOX_KEEP);
+    sandbox__allow(s, slash ? folder : ".", rights);
     mem_free(folder);
 }
+
+/* The folder that holds the file. */
+static void sandbox__allow_folder(sandbox *s, const char *path) { sandbox__allow_in_folder(s, path, SANDBOX_KEEP); }
+
+/* The file may be removed, as every other one of its folder and below it. */
+static void sandbox_remove(sandbox *s, const char *path) { sandbox__allow_in_folder(s, path, SANDBOX_REMOVE_FILE); }
 
 /* The folder of a file that does not exist yet; where its name is a link, also the folders to which the link leads. */
 static void sandbox__allow_new(sandbox *s, const char *path) {
@@ -247,8 +255,8 @@ static const sandbox__call sandbox__calls[] = {
     /* the network, and other processes by sockets */
     {SYS_socketpair, SANDBOX_NO, SANDBOX_SOCKETS}, {SYS_bind, SANDBOX_NO, SANDBOX_SOCKETS},
     {SYS_connect, SANDBOX_NO, SANDBOX_SOCKETS}, {SYS_listen, SANDBOX_NO, SANDBOX_SOCKETS},
-    {SYS_accept, SANDBOX_NO, SANDBOX_SOCKETS}, {SYS_accept4, SANDBOX_NO, SANDBOX_SOCKETS},
-    {SYS_sendto, SANDBOX_NO, SANDBOX_SOCKETS}, {SYS_sendmsg, SANDBOX_NO, SANDBOX_SOCKETS},
+    {SYS_accept, SANDBOX_NO, SANDBOX_SOCKETS}, {SYS_accept4, SANDBOX_NO, SANDBOX_TALKS},
+    {SYS_sendto, SANDBOX_NO, SANDBOX_TALKS}, {SYS_sendmsg, SANDBOX_NO, SANDBOX_SOCKETS},
     {SYS_sendmmsg, SANDBOX_NO, SANDBOX_SOCKETS},
     /* other processes */
     {SYS_ptrace, SANDBOX_DIE, 0}, {SYS_process_vm_readv, SANDBOX_DIE, 0}, {SYS_process_vm_writev, SANDBOX_DIE, 0},

@@ -24,8 +24,11 @@
  * - A sequence that holds blocks and cannot go on gives way to older ones, never the other way: the oldest always makes progress.
  * - An error of one sequence ends that sequence (gen_answer.err); only an error of all of them ends the run.
  * - The schedule owns its sequences; a caller has a request, a view of its answer, and in the end the answer itself.
- * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel,
- * hist_at.
+ * - A sequence that is held keeps its place and its blocks until another one needs them, and gets no more tokens.
+ *   Texts to embed may be among requests for answers where the engine gives logits: a row whose hidden values are wanted then
+ * computes logits, too.
+ * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_each_new, sched_take,
+ * sched_cancel, sched_cancel_of, sched_pause, hist_add, hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
 /* --- a histogram of seconds --- */
@@ -38,7 +41,8 @@ typedef struct {
     uint64_t all;                                     /* values in all buckets */
 } hist;
 
-static void hist__add(hist *h, double s) {
+/* One more time. */
+static void hist_add(hist *h, double s) {
     int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
     h->n[min_int(i, HIST_N - 1)]++;
     h->all++;
@@ -59,10 +63,14 @@ typedef struct {
     int  n_seqs;                                      /* sequences in flight */
     bool fixed;                                       /* static batches, for comparison: all rows run to the last answer's end */
     bool stress;                                      /* the youngest is preempted before every step */
+    bool live;                                        /* requests come while others run: no one waits long */
 } sched_opts;
 
 enum {
     SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
+    SCHED_LIVE_ROWS = 256,                            /* of prompts in a live run's step, beside up to SCHED_LIVE_FEW answers; */
+    SCHED_LIVE_FEW = 8,                               /* the more answers wait for it, the fewer, */
+    SCHED_LIVE_LEAST = 64,                            /* and as many at least */
 };
 #define SCHED_STEP_S 0.25                             /* seconds that a step may take while sequences wait for their next token */
 
@@ -126,6 +134,7 @@ typedef struct sched_seq {                            /* one completion of a req
     embed       *text;                                /* NULL: a vector is not what is asked for */
     int          cap;                                 /* tokens that the arrays of the answer have space for */
     struct sched_seq *next;                           /* in its list: waiting, or ended */
+    bool         held_back;                           /* sched_pause() has asked that it gets no more tokens */
 
     kv_seq      *kv;                                  /* NULL: it holds no blocks */
     int          done;                                /* positions whose keys and values are in the cache */
@@ -134,6 +143,7 @@ typedef struct sched_seq {                            /* one completion of a req
     /* of this step */
     int          at;                                  /* its first row among those that asked for something */
     int          n_rows;                              /* how many of them a text has */
+    bool         tried;                               /* it has been asked whether it can read */
     int          row;                                 /* its first row in the step */
     int          from;                                /* position of that row */
     int          n_guess;
@@ -161,7 +171,11 @@ static void sched__enter_step(sched_seq *q) { sched__become(q, sched__is_over(q)
 static void sched__leave_step(sched_seq *q) {
     if (sched__steps(q)) sched__become(q, sched__is_over(q) ? SCHED_OVER : SCHED_READY);
     q->n_guess = q->snap_at = 0;
+    q->tried = false;
 }
+
+/* Whether it is held back where its next token would come. */
+static bool sched__rests(const sched_seq *q) { return q->held_back && q->kv && q->a.n_tok && q->done == (int)q->ids.n - 1; }
 
 /* Frees what a sequence needs to go on; its answer stays. */
 static void sched__seq_stop(sched_seq *q) {
@@ -366,8 +380,8 @@ static void sched__end(sched *sc, sched_seq *q) {
     sched__seq_stop(q);
     sched__become(q, SCHED_ENDED);
     sc->st.ended++;
-    if (a->t_last > 0) hist__add(&sc->st.e2e, a->t_last - a->t_start);
-    if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
+    if (a->t_last > 0) hist_add(&sc->st.e2e, a->t_last - a->t_start);
+    if (a->n_tok > 1) hist_add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
     sched__append(&sc->ended, &sc->ended_last, q);
 }
 
@@ -378,23 +392,55 @@ static void sched__end_full(sched *sc, sched_seq *q) {
     sched__end(sc, q);
 }
 
-/* Ends every answer that is not complete, as it is; those in flight keep the text that they have. */
-static void sched_cancel(sched *sc) {
-    for (sched_seq *q; (q = sched__pop(&sc->first, &sc->last)); sc->n_waiting--) {
+/* Takes a sequence out of those that wait. */
+static void sched__take_waiting(sched *sc, sched_seq *q) {
+    sched_seq *before = NULL;
+    for (sched_seq *at = sc->first; at != q; at = at->next) before = at;
+    if (before) before->next = q->next;
+    else sc->first = q->next;
+    if (sc->last == q) sc->last = before;
+    sc->n_waiting--;
+}
+
+/* Ends an answer as it is; it keeps the text that it has. */
+static void sched__cancel_one(sched *sc, sched_seq *q) {
+    if (!q->a.finish) {
         if (q->sm) tok_stream_flush(&q->stream, &q->a.text);
         q->a.finish = GEN_CANCELLED;
-        sched__seq_stop(q);
-        sched__become(q, SCHED_ENDED);
-        sched__append(&sc->ended, &sc->ended_last, q);
     }
-    while (sc->n_run) {
-        sched_seq *q = sc->run[0];
-        if (!q->a.finish) {
-            tok_stream_flush(&q->stream, &q->a.text);
-            q->a.finish = GEN_CANCELLED;
-        }
+    if (q->state != SCHED_WAITING) {
         sched__end(sc, q);
+        return;
     }
+    sched__take_waiting(sc, q);
+    sched__seq_stop(q);
+    sched__become(q, SCHED_ENDED);
+    sched__append(&sc->ended, &sc->ended_last, q);
+}
+
+/* Ends every answer that is not complete, as it is. Between two steps, as the next three. */
+static void sched_cancel(sched *sc) {
+    while (sc->first) sched__cancel_one(sc, sc->first);
+    while (sc->n_run) sched__cancel_one(sc, sc->run[0]);
+}
+
+/* The same for the requests of this owner alone. */
+static void sched_cancel_of(sched *sc, const void *owner) {
+    for (sched_seq *q = sc->first, *next; q; q = next) {
+        next = q->next;
+        if (q->r.owner == owner) sched__cancel_one(sc, q);
+    }
+    for (int i = sc->n_run - 1; i >= 0; i--)
+        if (sc->run[i]->r.owner == owner) sched__cancel_one(sc, sc->run[i]);
+}
+
+/* While hold is set, completion `index` of the owner's requests gets no more tokens, but for those of the step in which it reads
+ * its prompt. */
+static void sched_pause(sched *sc, const void *owner, int index, bool hold) {
+    for (sched_seq *q = sc->first; q; q = q->next)
+        if (q->r.owner == owner && q->r.index == index) q->held_back = hold;
+    for (int i = 0; i < sc->n_run; i++)
+        if (sc->run[i]->r.owner == owner && sc->run[i]->r.index == index) sc->run[i]->held_back = hold;
 }
 
 /* Frees its blocks. Sequences with the same prefix find them in the cache until they are reused. */
@@ -427,12 +473,16 @@ static void sched__preempt(sched *sc, int i) {
     sc->n_waiting++;
 }
 
-/* The next to be preempted: the youngest that holds blocks and has no rows in this step, ended ones first; -1: there is none. */
+/* How little it costs to preempt it. */
+static int sched__spare(const sched_seq *q) { return sched__is_over(q) ? 2 : sched__rests(q); }
+
+/* The next to be preempted: the youngest that holds blocks and has no rows in this step, ended ones first, then those that are
+ * held back; -1: there is none. */
 static int sched__youngest(const sched *sc) {
     int best = -1;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        if (q->kv && !sched__steps(q) && (best < 0 || sched__is_over(q) >= sched__is_over(sc->run[best]))) best = i;
+        if (q->kv && !sched__steps(q) && (best < 0 || sched__spare(q) >= sched__spare(sc->run[best]))) best = i;
     }
     return best;
 }
@@ -462,7 +512,9 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
     fwd *f = sc->eng->f;
     sched__enter_step(q);
     q->at = f->batch.n_out;
-    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
+    q->row = f->batch.n;
+    q->from = from;
+    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? fwd_gives(f) : 0);
     q->n_rows = f->batch.n_out - q->at;
     if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
     const bool last = q->kv->n == q->n_prompt;        /* with --pooling cls no row of the last chunk is needed */
@@ -585,7 +637,7 @@ static bool sched__begin(sched *sc, sched_seq *q) {
 /* Whether one row continues the sequence. */
 static bool sched__decodes(const sched *sc, const sched_seq *q) {
     const int n = (int)q->ids.n;
-    return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx;
+    return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx && !q->held_back;
 }
 
 /* Whether a full context drops tokens and the answer goes on: there are some besides those that are kept and the last one. */
@@ -636,10 +688,23 @@ static void sched__decode(sched *sc) {
 
 /* Rows that a step may have: fewer where sequences wait for their next token. */
 static int sched__budget(const sched *sc) {
-    const int had = sched__n_rows(sc), most = had + min_int(sc->eng->chunk, sc->eng->n_batch - had);
+    const int had = sched__n_rows(sc);
+    int       most = had + min_int(sc->eng->chunk, sc->eng->n_batch - had);
+    if (had && sc->o.live)
+        most = min_int(most, had + max_int(SCHED_LIVE_ROWS * SCHED_LIVE_FEW / max_int(had, SCHED_LIVE_FEW), SCHED_LIVE_LEAST));
     if (!had || sc->row_s <= 0) return most;
     const double n = SCHED_STEP_S / sc->row_s;
     return n >= most ? most : min_int(max_int((int)n, had + SCHED_ROWS_LEAST), most);
+}
+
+/* Where the rows of a text that start at `from` end so that each sequence that has still to get rows in this step may have one
+ * with logits. */
+static int sched__text_end(const sched *sc, const sched_seq *q, int from, int to) {
+    int left = sc->eng->max_out - sc->eng->f->batch.n_out, at = from;
+    if (fwd_gives(sc->eng->f) == FWD_HIDDEN) return to;
+    for (int i = 0; i < sc->n_run; i++) left -= sc->run[i] != q && sc->run[i]->state == SCHED_READY;
+    while (at < to && (!embed_wants(q->text, at) || left-- > 0)) at++;
+    return at;
 }
 
 /* Adds as much of the prompt as the step has rows left for, cut at the end of a block, so that others can share it. */
@@ -647,6 +712,7 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
     int       to = min_int(from + budget - sched__n_rows(sc), n);
     if (to < n && !sc->eng->m.hp.causal) to = sched__n_rows(sc) ? from : n;   /* whole: in this step alone, or in a later one */
+    if (q->text) to = sched__text_end(sc, q, from, to);
     if (to < n && to - to % block > from) to -= to % block;
     to = sched__cut(sc, q, from, to);
     if (to > from && kv_reserve(q->kv, to)) (q->text ? sched__text_rows : sched__rows)(sc, q, from);
@@ -659,24 +725,37 @@ static void sched__add_lack(const sched *sc, const sched_seq *q) {
     else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
 }
 
-/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside
- * those that sequences in flight lack. */
+/* The first that waits and is not held back; NULL: there is none. */
+static sched_seq *sched__first(const sched *sc) {
+    sched_seq *q = sc->first;
+    while (q && q->held_back) q = q->next;
+    return q;
+}
+
+/* Makes place for a sequence that waits where all places are taken, one of them by a sequence that is held back. */
+static void sched__make_place(sched *sc) {
+    const int i = sc->n_run == sc->o.n_seqs && sched__first(sc) ? sched__youngest(sc) : -1;
+    if (i >= 0 && sched__rests(sc->run[i])) sched__preempt(sc, i);
+}
+
+/* Admits waiting sequences, as long as there are places, rows that they could fill (in a live run also without these), and blocks
+ * for their prompts beside those that sequences in flight lack. */
 static void sched__admit(sched *sc, int budget) {
     int ahead = 0;
+    sched__make_place(sc);
     memset(sc->lack, 0, (size_t)sc->eng->kv->n_group * sizeof *sc->lack);
     for (int i = 0; i < sc->n_run; i++) {
         if (!sched__steps(sc->run[i])) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
         sched__add_lack(sc, sc->run[i]);
     }
     if (!sc->n_run) sc->filling = true;
-    while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sched__n_rows(sc) && (sc->filling || !sc->o.fixed)) {
-        sched_seq *q = sc->first;
+    for (sched_seq *q; (q = sched__first(sc)) && sc->n_run < sc->o.n_seqs && (sc->filling || !sc->o.fixed);) {
+        if (!sc->o.live && ahead >= budget - sched__n_rows(sc)) break;
         if (!q->ids.n) (q->r.embeds ? sched__start_text : sched__start)(sc, q);
         sched__add_lack(sc, q);
         if (sc->n_run && !kv_meets(sc->eng->kv, sc->lack)) break;
         sched__begin(sc, q);
-        sched__pop(&sc->first, &sc->last);
-        sc->n_waiting--;
+        sched__take_waiting(sc, q);
         sched__become(q, SCHED_READY);
         sc->run[sc->n_run++] = q;
         if (q->a.t_start <= 0) q->a.t_start = clock_now();
@@ -699,7 +778,49 @@ static sched_seq *sched__oldest(const sched *sc) {
     return sc->run[i];
 }
 
-/* Fills the batch of the next step. Returns its rows; 0: nothing is left to do. */
+/* Whether it may read in this step: it was not asked before. */
+static bool sched__may_read(const sched_seq *q) { return q->state == SCHED_READY && !q->tried && !sched__rests(q); }
+
+static void sched__try_read(sched *sc, sched_seq *q, int budget) {
+    q->tried = true;
+    if (sched__begin(sc, q)) sched__read(sc, q, budget);
+}
+
+/* The one that has the least to read, but for q; NULL: there is none. */
+static sched_seq *sched__shortest(const sched *sc, const sched_seq *but) {
+    sched_seq *best = NULL;
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        if (q != but && sched__may_read(q) && (!best || (int)q->ids.n - q->done < (int)best->ids.n - best->done)) best = q;
+    }
+    return best;
+}
+
+/* Prompts are read, the oldest first. In a live run it has half of the rows, and short prompts have the others: they do not wait
+ * until a long one is read. */
+static void sched__read_some(sched *sc, int budget) {
+    sched_seq *oldest = NULL;
+    for (int i = 0; i < sc->n_run && sched__n_rows(sc) < budget && !oldest; i++) {
+        if (!sched__may_read(sc->run[i])) continue;
+        if (sc->o.live) oldest = sc->run[i];
+        else sched__try_read(sc, sc->run[i], budget);
+    }
+    if (!oldest) return;
+    const int own = min_int((int)oldest->ids.n - oldest->done, (budget - sched__n_rows(sc) + 1) / 2);
+    for (sched_seq *q; sched__n_rows(sc) < budget - own && (q = sched__shortest(sc, oldest));)
+        sched__try_read(sc, q, budget - own);
+    sched__try_read(sc, oldest, budget);
+    for (sched_seq *q; sched__n_rows(sc) < budget && (q = sched__shortest(sc, NULL));) sched__try_read(sc, q, budget);
+}
+
+/* Whether all sequences in flight are held back. */
+static bool sched__all_rest(const sched *sc) {
+    bool all = true;
+    for (int i = 0; i < sc->n_run; i++) all = all && sched__rests(sc->run[i]);
+    return all;
+}
+
+/* Fills the batch of the next step. Returns its rows; 0: nothing is left to do but what is held back. */
 static int sched__fill_batch(sched *sc) {
     while (!g_interrupt) {
         sched__dismiss(sc);
@@ -709,12 +830,11 @@ static int sched__fill_batch(sched *sc) {
         sched__decode(sc);
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
-        for (int i = 0; i < sc->n_run && sched__n_rows(sc) < budget; i++)
-            if (sc->run[i]->state == SCHED_READY && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
-        if (sched__n_rows(sc) || !sc->n_run) return sched__n_rows(sc);
+        sched__read_some(sc, budget);
+        if (sched__n_rows(sc) || !sc->n_run || (sched__all_rest(sc) && !sched__first(sc))) return sched__n_rows(sc);
         const int i = sched__youngest(sc);
         sched_seq *q = sched__oldest(sc);
-        if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
+        if (i >= 0 && (sc->run[i] != q || sched__rests(q))) sched__preempt(sc, i);
         else sched__end_full(sc, q);                  /* alone in the cache, and still too long */
     }
     return 0;
@@ -806,6 +926,7 @@ static void sched__pick(void *ctx, int ith) {
     (void)ith;
     for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
         sched_seq *q = sc->out[i];
+        if (q->r.embeds) continue;
         q->n_pick = 0;
         do q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
         while (sched__goes_on(sc, q, q->n_pick++));
@@ -881,6 +1002,14 @@ static size_t sched__stop_at(sched_seq *q, size_t had, bool thinks) {
     return q->thinks ? own : min_size(own, gen_stop_at(text, max_size(from, q->thoughts), o->stop, o->n_late));
 }
 
+/* Which stop text is at byte `at` of the text; the longest where several are. */
+static int sched__stop_text(const gen_opts *o, bytes text, size_t at) {
+    int which = 0;
+    for (int i = 0, n = -1; i < o->n_stop; i++)
+        if ((int)o->stop[i].n > n && bytes_begins(bytes_slice(text, at, text.n), o->stop[i])) which = i, n = (int)o->stop[i].n;
+    return which;
+}
+
 /* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
 static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
     const int32_t id = p->id;
@@ -899,6 +1028,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
     if (a->n_tok <= q->r.gen.n_least) q->unstopped = a->text.n;
     const size_t stop = sched__stop_at(q, had, p->thinks);
     if (stop < a->text.n) {
+        a->stop = sched__stop_text(&q->r.gen, str_bytes(&a->text), stop);
         a->text.n = stop;
         a->text.p[stop] = 0;
         a->unfinished = q->held && !sched__is_whole(sc, q);
@@ -914,8 +1044,8 @@ static gen_finish sched__join(sched *sc, sched_seq *q, const sched_pick *p) {
 
 /* Seconds until the first token, and between tokens. */
 static void sched__record_latency(sched *sc, gen_answer *a, double now) {
-    if (a->n_tok == 1) a->t_first = now, hist__add(&sc->st.ttft, now - a->t_start);
-    else hist__add(&sc->st.itl, now - a->t_last);
+    if (a->n_tok == 1) a->t_first = now, hist_add(&sc->st.ttft, now - a->t_start);
+    else hist_add(&sc->st.itl, now - a->t_last);
     a->t_last = now;
 }
 
@@ -973,6 +1103,7 @@ static void sched__tokens(sched *sc) {
     const double now = clock_now();
     for (int i = 0; i < sc->n_out; i++) {
         sched_seq *q = sc->out[i];
+        if (q->r.embeds) continue;
         if (sched__is_over(q)) {
             tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
             continue;
@@ -995,7 +1126,8 @@ static bool sched__is_broken(const sched *sc) {
 /* Picks and adds every token that the step has logits for, or the token itself. */
 static void sched__sample(sched *sc) {
     sc->ids = sched__ids(sc);
-    for (int i = 0; i < sc->n_out; i++) sched__room(sc->out[i]);
+    for (int i = 0; i < sc->n_out; i++)
+        if (!sc->out[i]->r.embeds) sched__room(sc->out[i]);
     mem_freeze("sampling");
     pool_run(sc->eng->p, sched__pick, sc);
     mem_thaw();
@@ -1008,10 +1140,14 @@ static void sched__sample(sched *sc) {
 static void sched__embed_rows(const sched *sc, sched_seq *q) {
     const fwd   *f = sc->eng->f;
     const size_t D = (size_t)sc->eng->m.hp.n_embd;
+    const bool   by_row = sc->eng->head != NULL;      /* hidden values of all rows of the step */
     bool         finite = true;
-    for (int i = q->at; finite && i < q->at + q->n_rows; i++) {
-        finite = engine_finite(fwd_hidden(f, i), D);
-        embed_add(q->text, fwd_hidden(f, i));
+    for (int i = q->from, k = 0; finite && k < q->n_rows; i++) {
+        if (!embed_wants(q->text, i)) continue;
+        const float *h = fwd_hidden(f, by_row ? q->row + i - q->from : q->at + k);
+        finite = engine_finite(h, D);
+        embed_add(q->text, h);
+        k++;
     }
     if (finite && q->done < q->n_prompt) return;
     if (finite) {
@@ -1025,7 +1161,8 @@ static void sched__embed_rows(const sched *sc, sched_seq *q) {
 static void sched__embed_some(void *ctx, int ith) {
     const sched *sc = ctx;
     (void)ith;
-    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) sched__embed_rows(sc, sc->out[i]);
+    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;)
+        if (sc->out[i]->r.embeds) sched__embed_rows(sc, sc->out[i]);
 }
 
 static void sched__embed(sched *sc) {
@@ -1035,7 +1172,7 @@ static void sched__embed(sched *sc) {
     mem_thaw();
     for (int i = 0; i < sc->n_out; i++) {
         sched_seq *q = sc->out[i];
-        if (!q->a.finish) continue;
+        if (!q->r.embeds || !q->a.finish) continue;
         if (q->a.finish == GEN_FAILED)
             err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model "
                     "out of range", sc->eng->g->path);
@@ -1102,18 +1239,26 @@ static void sched__pack(sched *sc, int64_t n_ahead, int64_t n) {
     if (sc->guesser) spec_overhead(sc->guesser, clock_now() - begun, packed);
 }
 
-/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt,
- * or an error in e. */
+/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, or all that is left is
+ * held back; an interrupt; or an error in e. */
 static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
     if (sc->o.stress) sched__stress(sc);
     const double begun = clock_now();
     if (!sched__fill_batch(sc) || !sched__compute(sc, e)) return false;
-    if (sc->n_out) (sc->out[0]->text ? sched__embed : sched__sample)(sc);
+    int n_texts = 0;
+    for (int i = 0; i < sc->n_out; i++) n_texts += sc->out[i]->r.embeds;
+    if (n_texts < sc->n_out) sched__sample(sc);
+    if (n_texts) sched__embed(sc);
     const long long n_seqs = sc->st.decode - decode, n_tok = sc->st.written - written;
     if (sc->guesser && sc->st.prefill == prefill)
         spec_time(sc->guesser, (int)n_seqs, sched__n_rows(sc), (int)n_tok, clock_now() - begun);
     sched__dismiss(sc);
     sched__pack(sc, n_ahead, n_tok);
     return true;
+}
+
+/* After a step: gives each answer that it has changed, those that it has ended among them, before they are taken. */
+static void sched_each_new(const sched *sc, void (*put)(void *ctx, const gen_answer *a), void *ctx) {
+    for (int i = 0; i < sc->n_out; i++) put(ctx, &sc->out[i]->a);
 }

@@ -83,6 +83,7 @@ typedef struct spec_seq {
     int            n_seen;                            /* tokens of ids in text */
     spec_rate      rate[SPEC_SOURCES][SPEC_KINDS];    /* as those of all sequences, in struct spec */
     spec_rate      mean[SPEC_SOURCES];
+    spec_rate      yield[SPEC_SOURCES];
     kv_seq        *kv;                                /* of the draft; NULL: it holds nothing of the text */
     int            done;                              /* positions that the draft has read */
     float         *hidden;                            /* [D] what the draft head reads of position hidden_at; NULL: no head */
@@ -108,7 +109,8 @@ typedef struct spec {
     /* estimates, by which guesses are chosen */
     spec_costs       costs;                           /* seconds of steps */
     spec_rate        rate[SPEC_SOURCES][SPEC_KINDS];  /* chance of a guess, by its degree */
-    spec_rate        mean[SPEC_SOURCES];              /* chance of any guess of a source */
+    spec_rate        mean[SPEC_SOURCES];              /* chance of any guess of a source that had a row */
+    spec_rate        yield[SPEC_SOURCES];             /* chance that draft or head, once asked, makes a guess that gets a row */
     bool             warm;                            /* a step has been timed */
 
     /* finished texts */
@@ -144,6 +146,7 @@ static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {
      .6f, .8f, .95f, .9f, .9f, .9f, .9f},             /* the only token; the first of several; others */
 };
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .7f, .8f};
+#define SPEC_YIELD 0.9                                /* the same of a yield */
 
 /* Degree of a draft's guess, by its probability. */
 static int spec__kind(float sure) {
@@ -172,7 +175,11 @@ static double spec__mean(const spec *sp, const spec_seq *q, spec_source from) {
     return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from]);
 }
 
-/* hit: 1 right, 0 wrong, between them the chance of a guess that was not tried. */
+static double spec__yield(const spec *sp, const spec_seq *q, spec_source from) {
+    return spec__rate(&q->yield[from], &sp->yield[from], SPEC_YIELD);
+}
+
+/* hit: 1 or 0 */
 static void spec__learn(spec_rate *own, spec_rate *all, float hit) {
     *own = (spec_rate){own->hit * 0.9f + hit, own->tried * 0.9f + 1};
     *all = (spec_rate){all->hit * 0.98f + hit, all->tried * 0.98f + 1};
@@ -576,15 +583,17 @@ static void spec__draft(spec *sp, spec_source from, spec_seq **q, int n, int row
 /* --- how many --- */
 
 /* Tokens per second to expect of q with the best number of guesses: of those that it has, or, from SPEC_DRAFT or SPEC_HEAD,
- * of the guesses of that source, which are not made yet. share: seconds of its own row. */
+ * of the guesses of that source, which are not made yet; a first one that is unlikely costs its making and gets no row.
+ * share: seconds of its own row. */
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, spec_source from) {
     const bool   made = from != SPEC_DRAFT && from != SPEC_HEAD;
     const double base = spec_cost_at(&sp->costs.target, rows), mean = made ? 0 : spec__mean(sp, q, from);
-    const double each = made ? 0 : spec__step_s(sp, from, 1);
-    double       best = 1 / share, sum = 1, p = 1;
+    const double each = made ? 0 : spec__step_s(sp, from, 1), taken = made ? 1 : spec__yield(sp, q, from);
+    double       best = 1 / share, sum = 1, p = taken;
     for (int k = 0; k < (made ? q->n : spec__most(sp, q)); k++) {
         sum += made ? q->p[k] : (p *= mean);
-        const double rate = sum / (share + spec_cost_at(&sp->costs.target, rows + k + 1) - base + each * (k + 1));
+        const double more = taken * (spec_cost_at(&sp->costs.target, rows + k + 1) - base);
+        const double rate = sum / (share + more + each * (1 + taken * k));
         if (rate > best) best = rate;
     }
     return best;
@@ -616,10 +625,8 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     for (int i = 0; i < n; i++) {
         spec_seq *one = q[i];
         const int took = sp->taken[i];
-        if ((one->from == SPEC_DRAFT || one->from == SPEC_HEAD) && took < one->n) {
-            const double next = one->p[took] / (took ? one->p[took - 1] : 1);   /* counts for what drafting is worth */
-            spec__learn(&one->mean[one->from], &sp->mean[one->from], (float)next);
-        }
+        if (one->asks == SPEC_DRAFT || one->asks == SPEC_HEAD)
+            spec__learn(&one->yield[one->asks], &sp->yield[one->asks], took > 0);
         one->n = took;
         if (!took) spec_gain_none(&sp->gain);         /* those with guesses are counted by spec_record() */
     }
@@ -659,11 +666,13 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     spec_gain_begin(&sp->gain);
     spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
     spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
+    spec__fade(sp->yield, SPEC_SOURCES, 0.999f);
     for (int i = 0; i < n; i++) {
         q[i]->n = 0;
         spec__read(sp, q[i]);
         spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
         spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
+        spec__fade(q[i]->yield, SPEC_SOURCES, 0.98f);
     }
     const bool known = sp->o.least ? spec_cost_at(&sp->costs.target, n) > 0 : spec_cost_near(&sp->costs.target, n);
     if (n > 0 && known) {                             /* else a step without guesses, to measure its cost */

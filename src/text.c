@@ -60,19 +60,6 @@ static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
     return ok;
 }
 
-/* Bytes of the longest end of the text not yet certain that begins some stop string. */
-static size_t text__may_stop(const text_sink *s) {
-    const str *t = &s->a->text;
-    size_t     most = 0;
-    for (int i = 0; i < s->r->gen.n_stop; i++) {
-        const bytes stop = s->r->gen.stop[i];
-        size_t      n = stop.n ? stop.n - 1 : 0;
-        for (n = min_size(n, t->n - s->certain); n > most; n--)
-            if (memcmp(t->p + t->n - n, stop.p, n) == 0) most = n;
-    }
-    return most;
-}
-
 /* n token ids with blanks between them. */
 static bool text__write_ids(text_sink *s, const int32_t *id, size_t n) {
     bool ok = true;
@@ -110,7 +97,8 @@ static void text__show_thinking(text_sink *s, bool over) {
 /* The answer as far as it is certain. */
 static bytes text__answer(text_sink *s) {
     const gen_answer *a = s->a;
-    const size_t      to = a->finish ? a->text.n : a->text.n - text__may_stop(s);
+    const gen_opts   *go = &s->r->gen;
+    const size_t      to = a->finish ? a->text.n : a->text.n - gen_may_stop(&a->text, s->certain, go->stop, go->n_stop);
     const bytes       all = {(const uint8_t *)a->text.p, s->certain = max_size(to, s->certain)};
     if (!s->o->reader) return all;
     chat_reader_feed(s->o->reader, all, a->finish != GEN_RUNNING, text__take, s);

@@ -697,7 +697,7 @@ BAD = [  # a line, a word that its message holds
     ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"),
     ({"prompt": "a", "echo": True}, "echo"), ({"prompt": "a", "best_of": 2}, "best_of"),
     ({"prompt": "a", "suffix": ""}, "suffix"),
-    ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"),
+    ({"prompt": "a", "tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     ({"prompt": "a", "tool_choice": "required"}, "tool_choice"),
     ({"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
     ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"), ({"prompt": "a", "min_tokens": 3, "max_tokens": 2}, "min_tokens"),

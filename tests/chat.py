@@ -1104,6 +1104,7 @@ BAD_CHAT = [  # a line, what its error says
     ({"messages": ASK, "n": 129}, r"\bn\b"),
     ({"messages": ASK, "max_tokens": 2, "max_completion_tokens": 3}, "max_completion_tokens"),
     ({"messages": ASK, "tools": {}}, "tools"), ({"messages": ASK, "tools": ["x"]}, "tools"),
+    ({"messages": ASK, "tools": [{}]}, "number 0 has nothing"), ({"messages": ASK, "tools": [TOOL, {"name": 3}]}, "number 1 has a number"),
     ({"messages": ASK, "tool_choice": "required"}, "tool_choice"),
     ({"messages": ASK, "tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
     ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "'no'"),
@@ -1141,9 +1142,11 @@ def batch_errors():
             same(got[2 * i + 2].body["choices"], want, "the line behind %s" % short(line))
             error = got[2 * i + 1].error
             check(not word or (error and re.search(word, error["message"])), "%s: want %r in %r" % (short(line), word, error))
+            check(not error or os.path.dirname(model) not in error["message"], "a folder in %r" % error)
     plain = script.write(tmp("plain.gguf"), ANSWERS)
     got = lines_out(plain, [fine, {"prompt": "<|assistant|>", "max_tokens": 2, "seed": 1}], rc=1)
-    check(got[1].error and "template" in got[1].error["message"] and got[2].body, "a model without a template: %r" % got[1].error)
+    check(got[1].error and "plain.gguf: no tokenizer.chat_template" in got[1].error["message"] and
+          os.path.dirname(plain) not in got[1].error["message"] and got[2].body, "a model without a template: %r" % got[1].error)
     refused("template", "-m", plain, "--batch", tmp("text.txt", b"Hi\n"), "--chat", "-q")
 
 

@@ -2178,7 +2178,7 @@ def sandbox_outputs():
     for to in "-", "/dev/null":
         r = run("-m", SMALL, "--batch", requests, "-o", to, "-q", cwd=here)
         check(r.rc == 0 and bool(r.out) == (to == "-"), repr(r))
-    for act in ["-p", "Once", "-n", "2", "--raw"], ["--batch", requests]:
+    for act in ["-p", "Once", "-n", "2", "--raw"], ["--batch", requests], ["--batch", requests, "--format", "csv"]:
         for removed in False, True:
             with open(tmp("stdout"), "w+b") as f:
                 if removed:
@@ -2187,6 +2187,7 @@ def sandbox_outputs():
                                    stderr=subprocess.PIPE, env=ENV)
                 f.seek(0)
                 check(p.returncode == 0 and f.read(), "%s removed %s: %r" % (act, removed, p))
+                same([n for n in os.listdir("/dev") if n.startswith("stdout.")], [], "files beside /dev/stdout")
 
 
 @case

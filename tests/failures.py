@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every call for memory and for files is made to fail, one run each: a failure has its exit code and one line, and what is kept is whole.
 
-    python3 tests/failures.py ./llmrun build/test/disturb.so [--step N] [--from K] [WORD ...]     cases whose name holds a word, else all
+    python3 tests/failures.py ./llmrun build/test/disturb.so [--step N] [--first K] [WORD ...]     cases whose name holds a word, else all
 
 A case is a command, undisturbed at first; then with each N-th of its calls (20; 1: all, as make test-all has it), from the K-th on, disturbed as
 tests/disturb.c tells. What must hold:
@@ -11,52 +11,33 @@ tests/disturb.c tells. What must hold:
                  a file is the old or the new one, a file of results has whole records, and nothing else is left behind
 A batch whose run failed is resumed, and answers every line once; lines for which memory ended have an error that says so, and run again.
 """
-import argparse, os, shutil, subprocess, sys
-from kit import CASES, ENV, PASSING, begin, case, check, finish, jsonl, one_line, same, scratch, short, walk
+import os, sys
+from kit import PASSING, Place, arguments, case, check, jsonl, one_line, read, same, scratch, short
 import script
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
 FOLDER, tmp, put = scratch("failures")
-PLACE = tmp("place")                                     # the folder of a run
-SAY, COUNT = tmp("say"), tmp("count")
+PLACE = Place(FOLDER)
+SAY = tmp("say")
 CACHES = ("pc.gguf", "lc.gguf")                          # which may stay as they are where they cannot be read or replaced
 KINDS = ("memory", "file", "signal", "part", "page")
 TEXT = b"the quick brown fox jumps over the lazy dog. " * 4
 O = None
 
 
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
 def files():
     """{name: bytes} of the folder of a run, without what differs from run to run."""
-    return {name: PASSING.sub(rb"\g<1>0", read(os.path.join(PLACE, name))) for name in sorted(os.listdir(PLACE))}
-
-
-def prepare(has):
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.mkdir(PLACE)
-    for name, data in has.items():
-        with open(os.path.join(PLACE, name), "wb") as f:
-            f.write(data)
-
-
-def run(args, inp, **env):
-    p = begin([O.binary, "-q", "-t", "1", *args], cwd=PLACE, stdin=subprocess.PIPE if inp is not None else subprocess.DEVNULL,
-              env=dict(ENV, LD_PRELOAD=O.library, **env))
-    return finish(p, 60, inp)
+    return {name: PASSING.sub(rb"\g<1>0", data) for name, data in PLACE.files().items()}
 
 
 def disturbed(args, inp, fail=None, **more):
     """A run whose calls come by; (what it did, the name of the call that failed)."""
-    for path in SAY, COUNT:
+    for path in SAY, PLACE.count:
         if os.path.exists(path):
             os.unlink(path)
-    env = dict(DISTURB_SAY=SAY, DISTURB_COUNT=COUNT, **({"DISTURB_FAIL": fail} if fail else {}), **more)
-    r = run(args, inp, **env)
+    env = dict(DISTURB_SAY=SAY, DISTURB_COUNT=PLACE.count, **({"DISTURB_FAIL": fail} if fail else {}), **more)
+    r = PLACE.run(args, inp, **env)
     return r, read(SAY).decode() if os.path.exists(SAY) else ""
 
 
@@ -80,7 +61,7 @@ def kept(name, got, old, new, what):
 
 def usable(args, inp, want, what):
     """A cache that a failed run has left serves the same command."""
-    r = run(args, inp)
+    r = PLACE.run(args, inp)
     check((r.rc, r.out) == (want.rc, want.out), "%s: with what it left: %r" % (what, r))
 
 
@@ -121,27 +102,27 @@ def fail(args, has=None, inp=None, rc=0, resume=None, turns=0):
     """Disturbs a command in a folder with these files. resume: options with which a failed run goes on to the files of a whole one; turns: messages, each of which may
     have a line of its own. Returns the number of runs."""
     has = has or {}
-    prepare(has)
+    PLACE.prepare(has)
     had = files()
     want, _ = disturbed(args, inp)
     check(want.rc == rc and (not want.err or rc), "undisturbed: %r" % want)
-    after, counts = files(), dict(line.split() for line in read(COUNT).decode().splitlines())
+    after, counts = files(), dict(line.split() for line in read(PLACE.count).decode().splitlines())
     written = sum(len(after[name]) for name in after if after[name] != had.get(name))
     bad = []
     runs = [(kind, k, late) for kind in KINDS for late in (("", "+") if kind in ("memory", "file", "part") else ("",))
             for k in range(O.first, int(counts[kind]) + 1, step_of(kind) * (5 if late and O.step == 1 else 1))]
     runs += [("space", k, "") for k in range(0, written, 1 + written * min(O.step, 20) // 400)]
     for kind, k, late in runs:
-        prepare(has)
+        PLACE.prepare(has)
         if kind == "space":
-            r, call = disturbed(args, inp, None, DISTURB_UNDER=PLACE, DISTURB_SPACE=str(k))
+            r, call = disturbed(args, inp, None, DISTURB_UNDER=PLACE.path, DISTURB_SPACE=str(k))
         else:
             r, call = disturbed(args, inp, "%s:%d%s" % (kind, k, late))
         what = "%s:%d%s (%s)" % (kind, k, late, call)
         try:
             judge(kind, call, r, want, had, after, late, turns, lambda: usable(args, inp, want, what), what)
             if resume and files() != after:
-                again = run(resume, inp)
+                again = PLACE.run(resume, inp)
                 check(again.rc == rc, "%s, resumed: %r" % (what, again))
                 same(sorted(files()["out.jsonl"].splitlines()), sorted(after["out.jsonl"].splitlines()), what + ", resumed: records")
         except AssertionError as e:
@@ -170,10 +151,10 @@ GREEDY = ("--temp", "0", "-n", "6")
 
 def made(args, has, *names):
     """The files of these names that a run leaves."""
-    prepare(has)
-    r = run(args, None)
+    PLACE.prepare(has)
+    r = PLACE.run(args)
     check(r.rc == 0, "%r" % r)
-    return {name: read(os.path.join(PLACE, name)) for name in names}
+    return {name: read(os.path.join(PLACE.path, name)) for name in names}
 
 
 @action
@@ -285,24 +266,6 @@ def lookup():
     return fail(args, has)
 
 
-def main():
-    global O
-    p = argparse.ArgumentParser()
-    p.add_argument("binary")
-    p.add_argument("library")
-    p.add_argument("words", nargs="*")
-    p.add_argument("--step", type=int, default=20)
-    p.add_argument("--from", type=int, default=1, dest="first")
-    p.add_argument("--show", type=int, default=5, help="failures of a case that are printed")
-    O = p.parse_intermixed_args()
-    O.binary, O.library = map(os.path.abspath, (O.binary, O.library))
-    prepare({})
-    disturbed(("--version",), None)
-    if not os.path.exists(COUNT):
-        print("failures: 0 passed, 0 failed, %d skipped" % len(CASES))
-        return 0
-    return walk("failures", O.words, FOLDER, lambda: print("%d runs" % TOTAL[0]))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    O = arguments("binary", "library", step=20, first=1, show=5)
+    sys.exit(PLACE.walk("failures", O, lambda: print("%d runs" % TOTAL[0])))

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     call_list    calls;
     size_t       k = 0;
     val_env_init(&env, 0, 0, NULL);
-    calls_read(f, text, data[1] & 128 ? val_json_read(&env, bytes_of(fz_tools), 0) : val_undef(NULL), &content, &calls);
+    calls_read(f, text, data[1] & 128 ? val_json_read(&env, bytes_of(fz_tools), 0) : val_undef(NULL), 0, &content, &calls);
     fz_calls(&calls);
     for (size_t i = 0; i < text.n && k < content.n; i++) k += text.p[i] == (uint8_t)content.p[k];
     ASSERT(k == content.n && (calls.n || content.n == text.n));

@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (int k = 0; k < q.n_prompt; k++)
             for (size_t i = 0; i < q.prompt[k].ids.n; i++) ASSERT(q.prompt[k].ids.id[i] >= 0 && q.prompt[k].ids.id[i] < tok_count(v));
         if (q.chat && q.n <= REQ_N) fz_chat_line(&q, line, &origin, m, &out);
-        if (base.embeds) ASSERT(q.n == q.n_prompt && q.ask.embed.dims >= 0), fz_vectors(&q, &origin, v, &out);
+        if (base.embeds) ASSERT(q.n == q.n_prompt && q.dims >= 0), fz_vectors(&q, &origin, v, &out);
         else if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);
     }
     str_drop(&out);

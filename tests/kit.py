@@ -16,14 +16,15 @@ def case(f):
     return f
 
 
-def arguments(program, **numbers):
-    """The command line of a suite: a program, words of the names of cases, and options that take a number, with their defaults."""
+def arguments(*programs, **numbers):
+    """The command line of a suite: its programs, words of the names of cases, and options that take a number, with their defaults."""
     p = argparse.ArgumentParser()
-    p.add_argument(program)
+    for program in programs:
+        p.add_argument(program)
     p.add_argument("words", nargs="*")
     for name, default in numbers.items():
         p.add_argument("--" + name, type=int, default=default)
-    return p.parse_args()
+    return p.parse_intermixed_args()
 
 
 def walk(name, words, folder, after=None):
@@ -83,6 +84,11 @@ def some(items, step=5):
     """All of them, or under a sanitizer, which takes twenty times as long, every fifth."""
     items = list(items)
     return items[::step] if sanitized() else items
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
 
 
 # --- checks ---
@@ -196,6 +202,40 @@ def levels(binary):
     """The CPU levels of this machine."""
     listed = done(finish(begin([binary, "--list", "cpu"])), ["--list", "cpu"])
     return [line.split()[0] for line in listed.decode().splitlines() if "runs here" in line]
+
+
+class Place:
+    """A folder in which the command runs beside a library, build/test/disturb.so, whose settings are variables of the environment."""
+
+    def __init__(self, folder):
+        self.folder, self.path, self.count = folder, os.path.join(folder, "place"), os.path.join(folder, "count")
+
+    def prepare(self, has):
+        """These files, {name: bytes}, and no others."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.mkdir(self.path)
+        for name, data in has.items():
+            with open(os.path.join(self.path, name), "wb") as f:
+                f.write(data)
+
+    def files(self):
+        return {name: read(os.path.join(self.path, name)) for name in sorted(os.listdir(self.path))}
+
+    def run(self, args, inp=None, **env):
+        p = begin([self.binary, "-q", "-t", "1", *args], cwd=self.path, stdin=subprocess.DEVNULL if inp is None else subprocess.PIPE,
+                  env=dict(ENV, LD_PRELOAD=self.library, **env))
+        return finish(p, 60, inp)
+
+    def walk(self, name, options, after):
+        """As walk(), with the program and the library of the command line. Where the library is not loaded, no case runs."""
+        self.binary, self.library = map(os.path.abspath, (options.binary, options.library))
+        self.prepare({})
+        self.run(("--version",), DISTURB_COUNT=self.count)
+        if os.path.exists(self.count):
+            return walk(name, options.words, self.folder, after)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        print("%s: 0 passed, 0 failed, %d skipped" % (name, len(CASES)))
+        return 0
 
 
 def validator(schema):

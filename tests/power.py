@@ -9,13 +9,13 @@ the same; after each call of the record it loses power, N times (4), with anothe
   a folder    the names of a beginning of the calls, or of any of them: a file may be missing, a rename not done
 What a flush of the file (of the folder) was about is always there. At the end of a run that is all.
 """
-import argparse, os, random, shutil, subprocess, sys
-from kit import CASES, ENV, PASSING, begin, case, check, finish, jsonl, records, same, scratch, short, walk
+import os, random, sys
+from kit import PASSING, Place, arguments, case, check, jsonl, read, records, same, scratch, short
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
 FOLDER, tmp, put = scratch("power")
-PLACE, RECORD, COUNT = tmp("place"), tmp("record"), tmp("count")
+PLACE, RECORD = Place(FOLDER), tmp("record")
 SECTOR = 512
 O = None
 RNG = random.Random()
@@ -83,7 +83,7 @@ class Disk:
     def play(self, op, *a):
         if op == "open":
             fd, created, cut, path = a
-            name = None if path == os.path.realpath(PLACE) else os.path.basename(path)
+            name = None if path == os.path.realpath(PLACE.path) else os.path.basename(path)
             if name and created:
                 self.name({name: Inode()})
             self.open[fd] = self.names[name] if name else self
@@ -122,9 +122,7 @@ class Disk:
 
 def recorded():
     """The calls of the last run."""
-    with open(RECORD, "rb") as f:
-        data = f.read()
-    at, ops = 0, []
+    data, at, ops = read(RECORD), 0, []
     while at < len(data):
         end = data.index(b"\n", at)
         op, _, rest = data[at:end].decode().partition(" ")
@@ -145,33 +143,12 @@ def recorded():
 
 # --- runs ---
 
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
-def files():
-    return {name: read(os.path.join(PLACE, name)) for name in sorted(os.listdir(PLACE))}
-
-
-def prepare(has):
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.mkdir(PLACE)
-    for name, data in has.items():
-        with open(os.path.join(PLACE, name), "wb") as f:
-            f.write(data)
-
-
-def run(args, **env):
-    return finish(begin([O.binary, "-q", "-t", "1", *args], cwd=PLACE, env=dict(ENV, LD_PRELOAD=O.library, **env)))
-
-
 def record(args, has, rc=0, **env):
     """Runs a command in a folder with these files: (its calls, the files that it leaves)."""
-    prepare(has)
-    r = run(args, DISTURB_UNDER=PLACE, DISTURB_RECORD=RECORD, **env)
+    PLACE.prepare(has)
+    r = PLACE.run(args, DISTURB_UNDER=PLACE.path, DISTURB_RECORD=RECORD, **env)
     check(r.rc == rc, "undisturbed: %r" % r)
-    return recorded(), files()
+    return recorded(), PLACE.files()
 
 
 def losses(ops, has, trials):
@@ -207,11 +184,11 @@ def plain(data):
 
 def resumed(args, has, want, sure, what, more=()):
     """Goes on after a loss of power: every record once and the same, those on disk untouched, each file of results of whole lines."""
-    prepare(has)
-    r = run(args)
+    PLACE.prepare(has)
+    r = PLACE.run(args)
     left = {name: short(data) for name, data in has.items() if name != "in.jsonl"}
     check(r.rc == 0, "%s: %r, files %s" % (what, r, left))
-    now = files()
+    now = PLACE.files()
     for name in want:
         if name.endswith(".stale"):
             continue
@@ -288,14 +265,14 @@ def retried():
     """lines with an error run again"""
     bad = [LINES[0], dict(LINES[1], prompt=7), LINES[2], dict(LINES[3], max_tokens="x")]
     _, has = record(OUT, {"in.jsonl": jsonl(bad)}, rc=1)
-    prepare(has)
+    PLACE.prepare(has)
     args = (*OUT, "--resume", "--retry-errors")
     ops, want = record(args, has, rc=1)
     for k, state, disk in losses(ops, has, O.trials):
-        prepare(state)
-        r = run(args)
+        PLACE.prepare(state)
+        r = PLACE.run(args)
         check(r.rc == 1, "after call %d: %r" % (k, r))
-        same(plain(files()["out.jsonl"]), plain(want["out.jsonl"]), "after call %d" % k)
+        same(plain(PLACE.files()["out.jsonl"]), plain(want["out.jsonl"]), "after call %d" % k)
 
 
 @case
@@ -319,8 +296,8 @@ def full():
     for line in want["out.jsonl"].splitlines(keepends=True):
         sizes.append(sizes[-1] + len(line))
     for n in range(1, len(sizes)):
-        prepare(has)
-        r = run(OUT, DISTURB_UNDER=PLACE, DISTURB_RECORD=RECORD, DISTURB_SPACE=str(sizes[n] - 1))
+        PLACE.prepare(has)
+        r = PLACE.run(OUT, DISTURB_UNDER=PLACE.path, DISTURB_RECORD=RECORD, DISTURB_SPACE=str(sizes[n] - 1))
         check(r.rc == 3 and b"No space left on device; %d results are complete" % (n - 1) in r.err, "%r" % r)
         disk = Disk(has)
         for op in recorded():
@@ -346,11 +323,11 @@ def replaced(args, has, name, trials=None, usable=None):
         seen.add(got == want[name])
     same(seen, {False, True}, "both are seen")
     if usable:
-        prepare(want)
-        before = run(usable)
+        PLACE.prepare(want)
+        before = PLACE.run(usable)
         for data in (has.get(name), want[name]):
-            prepare({**want, name: data} if data else {n: d for n, d in want.items() if n != name})
-            r = run(usable)
+            PLACE.prepare({**want, name: data} if data else {n: d for n, d in want.items() if n != name})
+            r = PLACE.run(usable)
             same((r.rc, r.out), (before.rc, before.out), "with that file")
 
 
@@ -409,36 +386,19 @@ def damaged_caches():
     for option, name in (("--prompt-cache", "pc.gguf"), ("--lookup-cache", "lc.gguf")):
         args = (*GREEDY, "--lookup", option, name)
         _, has = record(args, {"text": TEXT})
-        prepare({"text": TEXT})
-        want = run((*GREEDY, "--lookup"))
+        PLACE.prepare({"text": TEXT})
+        want = PLACE.run((*GREEDY, "--lookup"))
         n = (len(has[name]) + SECTOR - 1) // SECTOR
         for _ in range(20 * O.trials):
             data, lost = bytearray(has[name]), RNG.sample(range(n), RNG.randint(1, min(n, 4)))
             for s in lost:
                 data[s * SECTOR:(s + 1) * SECTOR] = bytes(len(data[s * SECTOR:(s + 1) * SECTOR]))
-            prepare({"text": TEXT, name: bytes(data)})
-            r = run(args)
+            PLACE.prepare({"text": TEXT, name: bytes(data)})
+            r = PLACE.run(args)
             check((r.rc, r.out, r.err) == (0, want.out, b""), "%s without sectors %s: %r" % (name, lost, r))
 
 
-def main():
-    global O
-    p = argparse.ArgumentParser()
-    p.add_argument("binary")
-    p.add_argument("library")
-    p.add_argument("words", nargs="*")
-    p.add_argument("--trials", type=int, default=4)
-    p.add_argument("--seed", type=int, default=1)
-    O = p.parse_intermixed_args()
-    O.binary, O.library = map(os.path.abspath, (O.binary, O.library))
-    RNG.seed(O.seed)
-    prepare({})
-    run(("--version",), DISTURB_COUNT=COUNT)
-    if not os.path.exists(COUNT):
-        print("power: 0 passed, 0 failed, %d skipped" % len(CASES))
-        return 0
-    return walk("power", O.words, FOLDER, lambda: print("%d losses of power" % STATES[0]))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    O = arguments("binary", "library", trials=4, seed=1)
+    RNG.seed(O.seed)
+    sys.exit(PLACE.walk("power", O, lambda: print("%d losses of power" % STATES[0])))

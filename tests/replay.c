@@ -16,11 +16,17 @@
 #define LLVMFuzzerTestOneInput replay_eval
 #include "fuzz_eval.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_form
+#include "fuzz_form.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_gbnf
 #include "fuzz_gbnf.c"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_gguf
 #include "fuzz_gguf.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_http
+#include "fuzz_http.c"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_jinja
 #include "fuzz_jinja.c"
@@ -49,14 +55,18 @@
 #define LLVMFuzzerTestOneInput replay_tok
 #include "fuzz_tok.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_wire
+#include "fuzz_wire.c"
+#undef LLVMFuzzerTestOneInput
 
 static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
     int (*one)(const uint8_t *data, size_t size);
 } replay_entries[] = {
-    {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"gbnf", replay_gbnf},
-    {"gguf", replay_gguf},   {"jinja", replay_jinja}, {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
-    {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"table", replay_table}, {"tok", replay_tok},
+    {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"form", replay_form},
+    {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"jinja", replay_jinja}, {"lines", replay_lines},
+    {"regex", replay_regex}, {"req", replay_req}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
+    {"table", replay_table}, {"tok", replay_tok}, {"wire", replay_wire},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 

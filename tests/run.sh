@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh BINARY BUILD-FOLDER [STRESS-BINARY]: every suite, three at a time, then one line that counts them all; with a program built for
-# stress the suites that it is for. BUILD-FOLDER/log/NAME.txt (log-stress) keeps what each suite prints, NAME.cpu its CPU time.
+# stress the suites that it is for; with FUZZERS, a list of names, these and the suites that read hostile files.
+# BUILD-FOLDER/log/NAME.txt (log-stress) keeps what each suite prints, NAME.cpu its CPU time.
 bin=$1 build=$2 stress=${3:-} log=$2/log${3:+-stress} py=${PYTHON:-python3}
 rm -rf "$log"
 mkdir -p "$log"
@@ -42,6 +43,15 @@ suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
 END
 }
 
+attack_suites() {
+    cat << 'END'
+suite unit "$build/tests"
+python_suite hostile tests/hostile.py "$bin" --no-limit
+suite corpus "$build/replay"
+END
+    for f in $FUZZERS; do echo "suite fuzz-$f sh tests/fuzz.sh $build/$f"; done
+}
+
 suites() {
     cat << 'END'
 python_suite batch tests/batch.py "$bin"
@@ -56,6 +66,8 @@ python_suite chat tests/chat.py "$bin"
 python_suite structure tests/structure.py "$bin"
 python_suite hard tests/hard.py "$bin"
 python_suite talk tests/talk.py "$bin"
+python_suite serve tests/serve.py "$bin"
+python_suite serve_raw tests/serve_raw.py "$bin"
 python_suite embed tests/embed.py "$bin"
 python_suite rule tests/rule.py "$build/judge" --tokens 150000
 suite corpus "$build/replay"
@@ -83,7 +95,7 @@ lane() {
 
 # Some suites wait for programs more than they compute: three lanes keep two CPUs busy.
 todo=$log/todo
-if [ -n "$stress" ]; then stress_suites; else suites; fi > "$todo"
+if [ -n "$stress" ]; then stress_suites; elif [ -n "${FUZZERS:-}" ]; then attack_suites; else suites; fi > "$todo"
 lane & lane & lane &
 wait
 

@@ -17,7 +17,8 @@ cell.
 """
 import argparse, array, collections, functools, json, math, os, random, re, resource, struct, sys
 from chance import fit, softmax, survival
-from kit import (Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, scratch,
+from hostile import byte_chars
+from kit import (Skip, begin, case, check, done, equal, finish, jsonl, levels, read, records, refused, same, sanitized, scratch,
                  some, walk)
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -38,11 +39,6 @@ PLAIN = ("--no-lookup", "--no-head")   # a run without guesses
 SOURCES = ("draft", "lookup", "both")
 O = None                               # options of this script
 TABLE = []                             # rows of the table
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def run(*args, binary=None, timeout=120, **kw):
@@ -176,8 +172,12 @@ def tokenizer(model):
 
 
 def spelt(model):
-    """What each token is in an answer, for a vocabulary of pieces: bytes as bytes, a low line as a blank."""
+    """What each token is in an answer: of a vocabulary of pieces bytes as bytes, a low line as a blank; of one of bytes what its characters
+    stand for."""
     texts, types = vocab(model)
+    if inflate.File(model).keys["tokenizer.ggml.model"][1].endswith(b"gpt2"):
+        back = {c: i for i, c in enumerate(byte_chars())}
+        return [bytes(back[c] for c in t.decode()) if kind == 1 else t for t, kind in zip(texts, types)]
     return [bytes([int(t[3:5], 16)]) if kind == 6 else t.replace("\u2581".encode(), b" ") for t, kind in zip(texts, types)]
 
 
@@ -929,10 +929,10 @@ def logits_after(model, text):
 
 class Exact:
     """What the first two tokens after a prompt must be, n times: expectations by what they are in an answer.
-    Ends of a text are out."""
+    ends: tokens that are out, by --ignore-eos."""
 
-    def __init__(self, model, prompt, n, keep):
-        self.words, self.model, self.keep, self.n, self.known = spelt(model), model, keep, n, set()
+    def __init__(self, model, prompt, n, keep, ends=(2,)):
+        self.words, self.model, self.keep, self.n, self.ends, self.known = spelt(model), model, keep, n, ends, set()
         ids = text_of(model, "-p", prompt)
         first = self.after(prompt.encode())
         self.no = {}
@@ -955,7 +955,8 @@ class Exact:
 
     def after(self, text):
         logits = list(logits_after(self.model, text))
-        logits[2] = -math.inf                          # the end token, by --ignore-eos
+        for i in self.ends:
+            logits[i] = -math.inf
         return {i: p for i, p in softmax(logits, self.keep).items() if p > 0}
 
     def verdict(self, answers):
@@ -1025,6 +1026,42 @@ def chi_square():
 def chi_square_of_twenty():
     """the same with --top-k 20"""
     distribution(20, (1, 8) if O.all else (3,))
+
+
+def distribution_of_head(keep, lengths, model, ends, *args):
+    """Against the exact distribution: answers with guesses of a draft head, and, which must fail, those of a model that is a little
+    another one. args: options that add the head."""
+    n = 20000 if O.all else 2000
+    if stressed() or sanitized():
+        raise Skip("too few guesses, or too slow, for as many answers")
+    more, verdicts, shares = ("--top-k", str(keep)), {}, {}
+    exact = Exact(model, WORDS, n, keep, ends)
+    for k in lengths:
+        got, c = draw(model, [WORDS] * n, k + 3, *args, *more, *by("head"), *forced(k), "-np", str(32 // k))
+        guessed(c, "head", "k = %d" % k)
+        shares[k] = c.accepted["head"] / c.guessed["head"]
+        verdicts[k] = exact.verdict([two_of(r) for r in got.values()])
+        check(0.05 < shares[k] < 0.95, "k = %d: %.3f of the guesses accepted" % (k, shares[k]))
+        for what, p in verdicts[k].items():
+            check(p >= 1e-4, "k = %d: %s: p = %.2e" % (k, what, p))
+    other, _ = draw(patched(model, stem(model) + "-blurred.gguf", blur(0.25)), [WORDS] * n, 4, *more, *PLAIN)
+    control = exact.verdict([two_of(r) for r in other.values()])
+    for what, p in control.items():
+        check(p < 1e-4, "another model's %s in place of the model's: p = %.2e" % (what, p))
+    TABLE.append(("chi-square of heads, %s, %d seeds, %s: p" % (stem(model), n, "top-k %d" % keep if keep else "temperature 1"),
+                  {**{"k = %d (%.1f %% accepted)" % (k, 100 * shares[k]): v for k, v in verdicts.items()}, "another model": control}))
+
+
+@case
+def chi_square_of_heads():
+    """temperature 1, no other sampler: first and second tokens and pairs with guesses of a draft head are distributed as the model says"""
+    distribution_of_head(0, (1, 3, 8) if O.all else (3,), NEAR, (268, 270))
+
+
+@case
+def chi_square_of_heads_of_twenty():
+    """the same with --top-k 20"""
+    distribution_of_head(20, (1, 3, 8) if O.all else (3,), NEAR, (268, 270))
 
 
 @case

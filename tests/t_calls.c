@@ -17,7 +17,7 @@ static calls_form *tcall_form(const char *name) {
 static void tcall_tell(const calls_form *f, bytes text, val tools, str *out) {
     str       content = {0};
     call_list calls;
-    calls_read(f, text, tools, &content, &calls);
+    calls_read(f, text, tools, 0, &content, &calls);
     str_fmt(out, "(%.*s)", (int)content.n, content.n ? content.p : "");
     for (size_t i = 0; i < calls.n; i++) {
         const calls_call c = calls.at[i];
@@ -241,7 +241,7 @@ static void tcall_cut(const calls_form *f, bytes text, val tools) {
     size_t    safe = 0;
     str       whole = {0};
     call_list calls;
-    calls_read(f, text, tools, &whole, &calls);
+    calls_read(f, text, tools, 0, &whole, &calls);
     for (size_t n = 0; n <= text.n; n++) {
         uint8_t    *copy = mem_new(n, 1);                  /* exactly n bytes, so that a sanitizer sees a read behind them */
         const bytes cut = {memcpy(copy, text.p, n), n};
@@ -253,7 +253,7 @@ static void tcall_cut(const calls_form *f, bytes text, val tools) {
                from, all);
         CHECKF(safe <= whole.n && (!safe || memcmp(whole.p, text.p, safe) == 0),
                "%zu bytes: %zu are content, but a call begins before: %.*s", n, safe, (int)text.n, (const char *)text.p);
-        calls_read(f, cut, tools, &content, &some);
+        calls_read(f, cut, tools, 0, &content, &some);
         CHECKF(safe <= content.n && tcall_within(str_bytes(&content), cut), "%zu bytes: the content is no part of them", n);
         CHECKF(some.n > 0 || bytes_eq(str_bytes(&content), cut), "%zu bytes: lost without a call", n);
         call_list_drop(&some);
@@ -333,22 +333,24 @@ static void t_calls_types(void) {
     val_env_drop(&env);
 }
 
-/* Ids that an answer does not have are made from it: the same each time, different for each call. */
+/* Ids that an answer does not have are made: the same for the same salt, different for each call and each salt. */
 static void t_calls_ids(void) {
     static const char text[] = "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>";
     calls_form *f = tcall_form("tool_call"), *m = tcall_form("mistral");
     str         content = {0};
-    call_list   a, b, c;
+    call_list   a, b, c, d;
     if (!f || !m) return;
-    calls_read(f, bytes_of(text), val_undef(NULL), &content, &a);
-    calls_read(f, bytes_of(text), val_undef(NULL), &content, &b);
-    calls_read(m, bytes_of("[TOOL_CALLS]get[ARGS]{}"), val_undef(NULL), &content, &c);
+    calls_read(f, bytes_of(text), val_undef(NULL), 1, &content, &d);
+    calls_read(f, bytes_of(text), val_undef(NULL), 0, &content, &a);
+    calls_read(f, bytes_of(text), val_undef(NULL), 0, &content, &b);
+    calls_read(m, bytes_of("[TOOL_CALLS]get[ARGS]{}"), val_undef(NULL), 0, &content, &c);
     if (CHECK(a.n == 2 && b.n == 2 && c.n == 1)) {
         CHECK(bytes_eq(a.at[0].id, b.at[0].id) && bytes_eq(a.at[1].id, b.at[1].id) && !bytes_eq(a.at[0].id, a.at[1].id));
+        CHECK(d.n == 2 && !bytes_eq(a.at[0].id, d.at[0].id) && !bytes_eq(a.at[1].id, d.at[0].id));
         CHECK(a.at[0].id.n == 14 && memcmp(a.at[0].id.p, "call_", 5) == 0 && c.at[0].id.n == 9);
         for (size_t i = 0; i < 9; i++) CHECK(isalnum(c.at[0].id.p[i]));
     }
-    call_list_drop(&a), call_list_drop(&b), call_list_drop(&c);
+    call_list_drop(&a), call_list_drop(&b), call_list_drop(&c), call_list_drop(&d);
     str_drop(&content);
     calls_form_free(f), calls_form_free(m);
 }
@@ -369,7 +371,7 @@ static void t_calls_hostile(void) {
             str         text = {0}, content = {0};
             call_list   calls;
             while (text.n < 100000) str_put(&text, parts[k]);
-            calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
+            calls_read(f, str_bytes(&text), val_undef(NULL), 0, &content, &calls);
             CHECKF(calls.n == 0 && bytes_eq(str_bytes(&content), str_bytes(&text)), "%s: %s is no call",
                    calls_rows[i].name, parts[k]);
             calls_safe(f, str_bytes(&text), 0);
@@ -390,11 +392,11 @@ static void t_calls_newlines(void) {
     str_set(&f->lead, bytes_of("\n"));
     f->first['\n'] = true;
     while (text.n < 1000000) str_put(&text, "\n\n\n\n");
-    calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
+    calls_read(f, str_bytes(&text), val_undef(NULL), 0, &content, &calls);
     CHECK(calls.n == 0 && bytes_eq(str_bytes(&content), str_bytes(&text)));
     call_list_drop(&calls);
     str_put(&text, "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>");
-    calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
+    calls_read(f, str_bytes(&text), val_undef(NULL), 0, &content, &calls);
     CHECK(calls.n == 1);
     CHECKF(t_cpu() - from < 60, "%.1f s", t_cpu() - from);
     call_list_drop(&calls);
@@ -507,7 +509,7 @@ static bool tcall_round(jinja *t, const calls_form *f, const char *name, const c
     const size_t from = calls__differ(str_bytes(&text), str_bytes(&plain));
     const bytes  answer = bytes_slice(str_bytes(&text), from, text.n);
     ok = ok && bytes_find(answer, 0, bytes_of(n > 1 ? "put" : "get")) != SIZE_MAX;
-    if (ok) calls_read(f, answer, tools, &rest, &calls);
+    if (ok) calls_read(f, answer, tools, 0, &rest, &calls);
     bool same = calls.n == (size_t)n;
     for (int i = 0; ok && same && i < n; i++)
         same = bytes_is(calls.at[i].name, i ? "put" : "get") &&
@@ -736,7 +738,8 @@ static tcall_held tcall_hold(const calls_form *f, calls_want *w) {
     const int32_t rule = gram_rule(h.g, NULL);
     err_t         e = {0};
     pthread_mutex_init(&h.c->lock, NULL);
-    h.c->users = 1, h.c->g = h.g;
+    atomic_store(&h.c->users, 1);
+    h.c->g = h.g;
     const bool ok = calls_hold(f, w, h.c, h.g, gram_begin(h.g, rule), gram_end(h.g, rule), &e) && gram_seal(h.g, rule, &e);
     CHECKF(ok, "%s: %s", f->row->name, e.text);
     return h;
@@ -770,11 +773,44 @@ static bool tcall_wander(gram_track *t, uint64_t *seed, str *out) {
     return ends;
 }
 
+/* What is said of calls while they are written stays true: at each byte, whole ones and the one that is open are among the calls of
+ * the answer, in their order. Returns how often one was open. */
+static int tcall_watched(const calls_form *f, bytes text, val tools, const call_list *all) {
+    int    n_open = 0;
+    size_t safe = 0;
+    for (size_t n = 0; n <= text.n; n++) {
+        uint8_t    *copy = mem_new(n, 1);
+        const bytes cut = {memcpy(copy, text.p, n), n};
+        calls_live  now;
+        safe = calls_safe(f, cut, safe);
+        calls_watch(f, cut, safe, tools, 5, &now);
+        bool same = now.calls.n + now.open <= all->n;
+        for (size_t i = 0; same && i < now.calls.n; i++)
+            same = bytes_eq(now.calls.at[i].name, all->at[i].name) && bytes_eq(now.calls.at[i].id, all->at[i].id) &&
+                   bytes_eq(now.calls.at[i].arguments, all->at[i].arguments);
+        if (same && now.open) {
+            const calls_call *c = &all->at[now.calls.n];
+            same = bytes_eq(str_bytes(&now.name), c->name) && bytes_eq(str_bytes(&now.id), c->id) &&
+                   bytes_begins(bytes_slice(text, now.args_at, text.n), (bytes){c->arguments.p, c->arguments.n});
+            n_open++;
+        }
+        CHECKF(same, "%s: after %zu bytes of %.*s: %zu calls, open %d %s at %zu", f->row->name, n, (int)text.n, (const char *)text.p,
+               now.calls.n, now.open, now.open ? now.name.p : "", now.args_at);
+        calls_live_drop(&now);
+        mem_free(copy);
+    }
+    return n_open;
+}
+
 /* Whether the calls of an answer are of the tools and as their schemas have it. */
 static void tcall_check(const calls_form *f, bytes text, val tools, constrain *const *schema, bytes only, bool many) {
     str       content = {0};
     call_list calls;
-    calls_read(f, text, tools, &content, &calls);
+    calls_read(f, text, tools, 5, &content, &calls);
+    const int  n_open = tcall_watched(f, text, tools, &calls);
+    const bool json = strstr(f->row->call, "%o") || strstr(f->row->call, "%a");
+    if (json && strcmp(f->row->name, "mistral") != 0)
+        CHECKF(n_open > 0, "%s: no call was seen before its end: %.*s", f->row->name, (int)text.n, (const char *)text.p);
     CHECKF(calls.n && (many || calls.n == 1) && calls__blank(str_bytes(&content)), "%s: %zu calls in %.*s", f->row->name,
            calls.n, (int)text.n, (const char *)text.p);
     for (size_t i = 0; i < calls.n; i++) {

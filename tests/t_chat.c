@@ -448,7 +448,98 @@ static void t_chat_past(void) {
     }
 }
 
+/* What a reader that watches gives of an answer: content and thinking, each call as "N ID NAME ARGUMENTS", joined from its pieces. */
+typedef struct {
+    t_chat_parts parts;
+    str          id[4], name[4], args[4];
+    int          n_calls, n_pieces;
+} t_chat_stream;
+
+static void t_chat_pieces(chat_reader *r, t_chat_stream *s) {
+    for (chat_piece p; chat_reader_call(r, &p);) {
+        if (!CHECK(p.index < 4 && (p.name.n > 0) == (p.index == s->n_calls) && p.index >= s->n_calls - 1)) return;
+        s->n_calls = p.index + 1, s->n_pieces++;
+        str_cat(&s->id[p.index], p.id), str_cat(&s->name[p.index], p.name), str_cat(&s->args[p.index], p.arguments);
+    }
+}
+
+static void t_chat_stream_drop(t_chat_stream *s) {
+    t_chat_parts_drop(&s->parts);
+    for (int i = 0; i < 4; i++) str_drop_all(&s->id[i], &s->name[i], &s->args[i]);
+}
+
+static void t_chat_give(chat_reader *r, bytes raw, bool ended, t_chat_stream *s) {
+    chat_reader_feed(r, raw, ended, t_chat_take, &s->parts);
+    t_chat_pieces(r, s);
+}
+
+/* Calls while they are written: the pieces are the answer's calls whatever the cuts, JSON arguments come before their call ends, and an
+ * answer that ends inside a call has it, unfinished. */
+static void t_chat_watched(void) {
+    static const struct { const char *name, *raw, *content, *calls; bool pieces, cut; } rows[] = {
+        {"Qwen-Qwen2.5-7B-Instruct", "Well.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"h\\n{\u00e9\"}}\n</tool_call>",
+         "Well.", "look {\"where\": \"h\\n{\u00e9\"};", true, false},
+        {"Qwen-Qwen2.5-7B-Instruct", "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"look\", "
+         "\"arguments\": {\"where\": [1, \"}\"]}}\n</tool_call>", "", "look {\"where\": \"here\"};look {\"where\": [1, \"}\"]};", true, false},
+        {"Qwen-Qwen2.5-7B-Instruct", "A <b> <tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"the", "A <b> ",
+         "look {\"where\": \"the;", true, true},
+        {"Qwen-Qwen2.5-7B-Instruct", "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}", "", "look {\"where\": \"here\"};", true, true},
+        {"Qwen-Qwen2.5-7B-Instruct", "A <tool_call>\n{\"name\": \"lo", "A <tool_call>\n{\"name\": \"lo", "", false, true},
+        {"Qwen-Qwen2.5-7B-Instruct", "No <tool_call is one.", "No <tool_call is one.", "", false, false},
+        {"Qwen3-Coder", "I look.\n\n<tool_call>\n<function=look>\n<parameter=where>\nhere\n</parameter>\n</function>\n</tool_call>", "I look.",
+         "look {\"where\": \"here\"};", false, false},
+        {"openai-gpt-oss-120b", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.look "
+         "<|constrain|>json<|message|>{\"where\": \"here\"}", "", "look {\"where\": \"here\"};", true, false},
+        {"meta-llama-Llama-3.1-8B-Instruct", "{\"name\": \"look\", \"parameters\": {\"where\": \"here\"}}", "", "look {\"where\": \"here\"};", true, false},
+        {"mistralai-Mistral-Nemo-Instruct-2407", "[TOOL_CALLS][{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}, \"id\": \"abcdefgh1\"}]", "",
+         "look {\"where\": \"here\"};", false, false},
+        {"deepseek-ai-DeepSeek-V3.1", "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "begin\xef\xbd\x9c><\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "begin\xef\xbd\x9c>look"
+         "<\xef\xbd\x9ctool\xe2\x96\x81" "sep\xef\xbd\x9c>{\"where\": \"here\"}<\xef\xbd\x9ctool\xe2\x96\x81" "call\xe2\x96\x81" "end\xef\xbd\x9c>"
+         "<\xef\xbd\x9ctool\xe2\x96\x81" "calls\xe2\x96\x81" "end\xef\xbd\x9c>", "", "look {\"where\": \"here\"};", true, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        t_chat_open    x = {0};
+        chat_prompt    p;
+        constrain_spec hold = {0};
+        err_t          e = {0};
+        const size_t   n = strlen(rows[i].raw);
+        if (!t_chat_begin(&x, rows[i].name, "Where?")) continue;
+        CHECKF(chat_make_prompt(x.c, &x.in, &p, &e) && chat_hold(x.c, &x.in, &p, &hold, &e), "%s: %s", rows[i].name, e.text);
+        for (size_t cut = 0; cut <= n + 1; cut++) {   /* the last one: at each byte */
+            t_chat_stream s = {0};
+            chat_answer   a;
+            chat_reader  *r = chat_reader_new(&p, val_get(x.in.vars, "tools"));
+            str           calls = {0}, want = {0};
+            chat_reader_watch(r);
+            for (size_t k = cut > n ? 0 : cut; k < (cut > n ? n : cut + 1); k++) t_chat_give(r, (bytes){(const uint8_t *)rows[i].raw, k}, false, &s);
+            const int before = s.n_pieces;
+            t_chat_give(r, bytes_of(rows[i].raw), true, &s);
+            t_chat_give(r, bytes_of(rows[i].raw), true, &s);
+            chat_reader_finish(r, &a);
+            str_put(&calls, ""), str_put(&want, "");
+            for (int k = 0; k < s.n_calls; k++) str_fmt(&calls, "%s %s;", s.name[k].p, s.args[k].p);
+            for (size_t k = 0; k < a.calls.n; k++) {
+                const calls_call c = a.calls.at[k];
+                str_fmt(&want, "%.*s %.*s;", (int)c.name.n, (const char *)c.name.p, (int)c.arguments.n, (const char *)c.arguments.p);
+                if (k < (size_t)s.n_calls) EQ_MEM(s.id[k].p, c.id.p, c.id.n);
+            }
+            EQ_STR(calls.p, rows[i].calls);
+            EQ_STR(want.p, rows[i].calls);
+            CHECKF(bytes_is(str_bytes(&s.parts.part[CHAT_CONTENT]), rows[i].content) && !strcmp(a.content.p, rows[i].content),
+                   "%s, cut at %zu: content \"%s\", given \"%s\"", rows[i].raw, cut, a.content.p,
+                   s.parts.part[CHAT_CONTENT].n ? s.parts.part[CHAT_CONTENT].p : "");
+            if (cut > n) CHECKF((before > 1) == rows[i].pieces, "%s: %d pieces before the end", rows[i].raw, before);
+            str_drop_all(&calls, &want);
+            chat_answer_drop(&a);
+            t_chat_stream_drop(&s);
+        }
+        chat_prompt_drop(&p);
+        t_chat_end(&x);
+    }
+}
+
 static const t_case t_chat_cases[] = {
+    {"chat_watched", "calls are given while they are written, the same ones whatever the cuts", t_chat_watched},
     {"chat_required", "an answer that has to call begins with the call", t_chat_required},
     {"chat_channels", "parts of an answer in channels", t_chat_channels},
     {"chat_past", "an answer is rendered as it was written", t_chat_past},

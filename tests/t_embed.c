@@ -32,16 +32,6 @@ static void t_embed_pooling(void) {
     }
 }
 
-/* Each row is cut, moved to its place, and normalised as it then is. */
-static void t_embed_dims(void) {
-    int    n, width;
-    float *v = te__vector((embed_opts){.pooling = POOLING_NONE, .norm = 1, .dims = 2}, &n, &width);
-    EQ_INT(n, 3);
-    EQ_INT(width, 2);
-    EQ_MEM(v, ((const float[]){1 / 3.0f, -2 / 3.0f, 0.6f, 0.4f, -0.25f, 0.75f}), 6 * sizeof *v);
-    mem_free(v);
-}
-
 /* No value is too large or too small for its norm, and zeros stay zeros. */
 static void t_embed_norms(void) {
     static const int norms[] = {0, 1, 2, 3, 1000};
@@ -91,7 +81,6 @@ static void t_embed_npy(void) {
 
 static const t_case t_embed_cases[] = {
     {"embed pooling", "a text's rows become their mean, the first, the last, or stay apart; what came before a restart is forgotten", t_embed_pooling},
-    {"embed dims", "vectors are cut to their first values and normalised again", t_embed_dims},
     {"embed cut", "a text that is too long keeps its first tokens and its end token", t_embed_cut},
     {"embed npy", "the head of a NumPy file has 128 bytes, whatever the shape", t_embed_npy},
     {"embed norms", "norms of the largest and smallest values are exact, and zeros stay zeros", t_embed_norms},

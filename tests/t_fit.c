@@ -305,6 +305,33 @@ static void t_fit_importance(void) {
     }
 }
 
+/* One channel has nearly all importance, as in the input of ffn_down of public models, and its group is smaller than the others,
+ * as large, or larger. The error that counts is not above that of a fit without importances, and groups that have scales of
+ * their own keep their range. */
+static void t_fit_lonely(void) {
+    static const float size[] = {0.25f, 1, 3};
+    float              x[TF_N], w[TF_N], far[TF_N], y[TF_N], y1[TF_N];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        const bool groups = id >= K_Q2_K && id <= K_Q6_K;
+        double     sum = 0, plain_sum = 0;
+        for (int r = 0; r < 30 && tf_blocks(id); r++) {
+            int hot = 37 + 6 * r;
+            for (int i = 0; i < TF_N; i++) {
+                x[i] = (float)tf_normal() * (i / 16 == hot / 16 ? size[r % 3] : 1);
+                w[i] = i == hot ? 1e6f : (float)(0.5 + tf_unit());
+                far[i] = i / 32 != hot / 32;
+            }
+            sum += tf_fit(id, x, w, TF_N, y, NULL);
+            tf_fit(id, x, NULL, TF_N, y1, NULL);
+            plain_sum += tf_error(x, w, y1, TF_N);
+            double e = tf_error(x, far, y, TF_N), plain = tf_error(x, far, y1, TF_N);
+            CHECKF(!groups || e < 2.5 * plain, "%s, row %d: other groups have an error of %g, without importances %g",
+                   k_types[id].name, r, e, plain);
+        }
+        CHECKF(sum <= plain_sum, "%s: an error of %g with importances, %g without", k_types[id].name, sum, plain_sum);
+    }
+}
+
 static const t_case t_fit_cases[] = {
     {"fit_golden", "no error above that of ggml's quantiser, with importances and without", t_fit_golden},
     {"fit_grid_golden", "the same on the rows of another file", t_fit_grid_golden},
@@ -316,6 +343,7 @@ static const t_case t_fit_cases[] = {
                 "importances of zero are as good as none", t_fit_odd},
     {"fit_constant", "blocks and groups of one value keep it", t_fit_constant},
     {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
+    {"fit_lonely", "a channel with nearly all importance leaves other groups their range", t_fit_lonely},
     {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},
 };
 static const t_suite t_fit_suite = SUITE(t_fit_cases);

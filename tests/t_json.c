@@ -169,7 +169,8 @@ static int tn_generate(const char *schema, tn_doc *loose) {
         for (int i = 0; d.ok && i < 12; i++, n++) {
             str_clear(&text);
             str_add(&text, "", 0);
-            CHECKF(tn_text(&d, 4 + tn_draw(&d, 120), &text), "form %zu of %s: no end after %s", f, schema, text.p);
+            const bool ends = tn_text(&d, 4 + tn_draw(&d, 120), &text);
+            CHECKF(ends, "form %zu of %s: no end after %s", f, schema, text.p);
             CHECKF(tn_takes(loose, text.p), "form %zu of %s: generated %s", f, schema, text.p);
         }
         CHECKF(d.ok || d.e.code == EXIT_INPUT, "%s: %s", schema, d.e.text);

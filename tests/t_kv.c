@@ -209,7 +209,8 @@ static bool t_kv_verify_head(const kv_seq *s, int il, int h, const uint64_t *str
     const uint8_t *kb[512], *vb[512];
     const dev_kv  *l = &s->kv->layer[il];
     const int32_t *table;
-    ops__kv_views(l, table, kv_table(s, l->group, &table), h, kb, vb);
+    const int      n = kv_table(s, l->group, &table);
+    ops__kv_views(l, table, n, h, kb, vb);
     for (int p = from; p < s->n; p++) {
         if (!CHECKF(kb[p / l->block] != NULL, "position %d has no block", p)) return false;
         const float *k = (const float *)(const void *)(kb[p / l->block] + (size_t)(p % l->block) * l->k_stride);

@@ -77,17 +77,30 @@ static int t_sched_ask(sched *sc, const t_sched_line *l, int i, int last, gen_an
 }
 
 static long long t_sched_made, t_sched_right;         /* guesses of all runs */
+static bool      t_sched_live;                        /* runs are as a server's: requests are held back now and then */
+
+/* In step n of a run as a server's some lines are held back. */
+static void t_sched_hold_some(sched *sc, const t_sched_line *l, int n, int last, gen_answer *a) {
+    for (int i = 0; i <= last && t_sched_live; i++)
+        sched_pause(sc, a + i - l[i].r.index, l[i].r.index, rng_at(5, (uint64_t)n / 3, (uint64_t)i, 0) % 3 == 0);
+}
+
+/* All go on where all were held back. */
+static bool t_sched_release(sched *sc, const t_sched_line *l, int last, gen_answer *a) {
+    for (int i = 0; i <= last; i++) sched_pause(sc, a + i - l[i].r.index, l[i].r.index, false);
+    return t_sched_live;
+}
 
 static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_how *h, gen_answer *a, sched_stats *st) {
     err_t      e = {0};
     gguf_file  g;
     engine_opts   fo = engine_defaults;
     kv_opts    ko = kv_defaults;
-    sched_opts o = {h->n_seqs, h->fixed, h->stress};
+    sched_opts o = {.n_seqs = h->n_seqs, .fixed = h->fixed, .stress = h->stress, .live = t_sched_live};
     spec_opts  so = {.draft = h->draft, .lookup = h->guess && !h->draft && !h->head, .head = h->head, .most = h->guess,
                      .least = h->guess};
     spec      *guesser = NULL;
-    int        ended = 0;
+    int        ended = 0, step = 0;
     memset(a + h->first, 0, (size_t)(h->last - h->first + 1) * sizeof *a);
     k_init(h->cpu ? h->cpu : "auto");
     fo.n_batch = h->chunk;
@@ -107,7 +120,8 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     while (sc && ended <= h->last - h->first) {
         for (int n; next <= h->last && sched_has_room(sc); next += n)
             if (!(n = t_sched_ask(sc, l, next, h->last, a))) return false;
-        if (!CHECKF(sched_step(sc, -1, &e), "%s after %d of %d", e.text, ended, h->last - h->first + 1)) break;
+        t_sched_hold_some(sc, l, step++, h->last, a);
+        if (!CHECKF(sched_step(sc, -1, &e) || (!e.code && t_sched_release(sc, l, h->last, a)), "%s after %d of %d", e.text, ended, h->last - h->first + 1)) break;
         for (gen_answer got; sched_take(sc, &got); ended++) {
             gen_answer *to = (gen_answer *)got.owner + got.index;
             CHECKF(got.finish && gen_finish_names[got.finish] && !got.err.code, "%s", got.err.text);
@@ -130,7 +144,7 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
         const spec_source from = h->draft ? SPEC_DRAFT : h->head ? SPEC_HEAD : SPEC_LOOKUP;
         const long long   made = spec_guessed(guesser, from), right = spec_accepted(guesser, from);
         t_sched_made += made, t_sched_right += right;
-        CHECKF(made > (h->draft ? 10 : 0) && right <= made, "%lld guesses, %lld of them right", made, right);
+        CHECKF(made > (h->draft && !t_sched_live ? 10 : 0) && right <= made, "%lld guesses, %lld of them right", made, right);
         if (h->draft && strcmp(h->draft, path) == 0)
             CHECKF(right > made / 2, "its own draft: %lld of %lld guesses right", right, made);
     }
@@ -214,7 +228,10 @@ static void t_sched_model(const char *path, uint32_t type, bool brief) {
         if (h.draft) h.draft = path;
         h.type_k = h.type_v = type;
         h.last = T_SCHED_N - 1;
-        if (!t_sched_run(path, l, &h, a, &st)) return;
+        t_sched_live = k % 2 && !h.fixed;
+        const bool ran = t_sched_run(path, l, &h, a, &st);
+        t_sched_live = false;
+        if (!ran) return;
         for (int i = 0; i < T_SCHED_N; i++) t_sched_equal(&a[i], &alone[i], &l[i], i, how);
         if (h.stress && h.n_seqs > 1) CHECKF(st.preempted > 10, "%s: preempted %lld times", how, st.preempted);
         CHECKF(st.cached > 0, "%s: nothing was shared", how);
@@ -335,7 +352,7 @@ static void t_sched_full(void) {
     gguf_file   g;
     engine_opts    fo = engine_defaults;
     kv_opts     ko = kv_defaults;
-    sched_opts  o = {4, false, false};
+    sched_opts  o = {.n_seqs = 4};
     const gen_answer *q[4];
     tok_ids     ids[4] = {{0}};
     gen_request ask[4];
@@ -387,7 +404,7 @@ typedef struct {
 static bool t_sched_open(t_sched_one *x, int n_ctx, int n_seqs) {
     err_t            e = {0};
     engine_opts      fo = engine_defaults;
-    const sched_opts o = {n_seqs, false, false};
+    const sched_opts o = {.n_seqs = n_seqs};
     memset(x, 0, sizeof *x);
     fo.n_ctx = n_ctx;
     if (!CHECKF(gguf_open(&x->g, "tests/data/tiny/llama.gguf", &e), "%s", e.text)) return false;
@@ -425,10 +442,10 @@ static void t_sched_finishes(void) {
     for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
     gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
     CHECK(a.finish == GEN_LENGTH && a.n_tok == 4 && a.n_prompt == 30 && a.n_read == 30 && a.end_token == -1);
-    const bytes stop = {(const uint8_t *)a.text.p + a.tok[0].end, 1};
-    o.stop = &stop, o.n_stop = 1;
+    const bytes stop[] = {bytes_of("\x01 never"), {(const uint8_t *)a.text.p + a.tok[0].end, 1}};
+    o.stop = stop, o.n_stop = 2;
     gen_answer b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
-    CHECK(b.finish == GEN_STOP_TEXT && b.text.n <= a.tok[0].end && memcmp(a.text.p, b.text.p, b.text.n) == 0);
+    CHECK(b.finish == GEN_STOP_TEXT && b.stop == 1 && b.text.n <= a.tok[0].end && memcmp(a.text.p, b.text.p, b.text.n) == 0);
     gen_answer_drop(&b);
     o.n_stop = 0, o.n_predict = -1;
     b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
@@ -582,6 +599,165 @@ static void t_sched_cancels(void) {
     t_sched_shut(&x);
 }
 
+/* One of two requests leaves: the other one has the text that it has alone. */
+static void t_sched_leaves(void) {
+    t_sched_one     x;
+    tok_ids         ids = {0};
+    const samp_opts so = t_greedy();
+    err_t           e = {0};
+    gen_answer      a;
+    int             n = 0;
+    if (!t_sched_open(&x, 128, 2)) return;
+    for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
+    gen_request r = {.prompt = &ids, .gen = {.n_predict = 12, .ignore_eos = true}, .samp = so, .n = 1};
+    gen_answer  alone = t_sched_answer(&x, &r);
+    gen_request leaves = r;
+    leaves.owner = &leaves, leaves.n = 3;
+    const gen_answer *view = sched_add(x.sc, &leaves, &e);
+    r.owner = &r;
+    sched_add(x.sc, &r, &e);
+    while (view->n_tok < 4 && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) continue;
+    sched_cancel_of(x.sc, &leaves);
+    while (!sched_idle(x.sc) && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) continue;
+    for (; sched_take(x.sc, &a); n++) {
+        CHECKF(a.finish == (a.owner == &r ? GEN_LENGTH : GEN_CANCELLED), "ended by %d", a.finish);
+        if (a.owner == &r) EQ_STR(a.text.p, alone.text.p);
+        else CHECK(a.n_tok <= 4);
+        gen_answer_drop(&a);
+    }
+    EQ_INT(n, 4);
+    gen_answer_drop(&alone);
+    tok_ids_drop(&ids);
+    t_sched_shut(&x);
+}
+
+static void t_sched_note(void *ctx, const gen_answer *a) {
+    int *n = ctx;
+    n[a->index] = a->n_tok;
+}
+
+/* A request that is held back gets no token, makes place for one that waits, and goes on with the text that it has alone. */
+static void t_sched_holds(void) {
+    t_sched_one     x;
+    tok_ids         ids = {0}, other = {0};
+    const samp_opts so = t_greedy();
+    err_t           e = {0};
+    gen_answer      a;
+    int             seen[4] = {0}, n = 0;
+    if (t_stress()) SKIP("a stress build preempts sequences in every step");
+    if (!t_sched_open(&x, 128, 1)) return;
+    for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i), tok_ids_add(&other, 50 + i);
+    gen_request r = {.prompt = &ids, .gen = {.n_predict = 12, .ignore_eos = true}, .samp = so, .n = 1};
+    gen_answer  alone = t_sched_answer(&x, &r);
+    r.owner = &r;
+    const gen_answer *view = sched_add(x.sc, &r, &e);
+    while (view->n_tok < 3 && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) sched_each_new(x.sc, t_sched_note, seen);
+    EQ_INT(seen[0], 3);
+    sched_pause(x.sc, &r, 0, true);
+    CHECK(!sched_step(x.sc, -1, &e) && !e.code && !sched_idle(x.sc));
+    gen_request second = {.prompt = &other, .gen = {.n_predict = 5, .ignore_eos = true}, .samp = so, .n = 1, .index = 1,
+                          .owner = &second};
+    const gen_answer *added = sched_add(x.sc, &second, &e);
+    while (!added->finish && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) continue;
+    EQ_INT(view->n_tok, 3);
+    EQ_INT(x.sc->st.preempted, 1);
+    CHECK(!sched_step(x.sc, -1, &e) && !e.code);
+    sched_pause(x.sc, &r, 0, false);
+    while (!sched_idle(x.sc) && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) continue;
+    for (; sched_take(x.sc, &a); n++) {
+        if (a.owner == &r) EQ_STR(a.text.p, alone.text.p);
+        gen_answer_drop(&a);
+    }
+    EQ_INT(n, 2);
+    gen_answer_drop(&alone);
+    tok_ids_drop(&ids);
+    tok_ids_drop(&other);
+    t_sched_shut(&x);
+}
+
+/* A short prompt does not wait until a long one that came before is read, and answers get a token in each step meanwhile. */
+static void t_sched_fair(void) {
+    t_sched_one     x;
+    tok_ids         ids[3] = {{0}};
+    const samp_opts so = t_greedy();
+    const gen_answer *a[3] = {NULL};
+    gen_request     r[3];
+    err_t           e = {0};
+    if (t_stress()) SKIP("a stress build reads a token in each step");
+    if (!t_sched_open(&x, 4096, 4)) return;
+    x.sc->o.live = true;
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < (i == 1 ? 3000 : 30); k++) tok_ids_add(&ids[i], 5 + (k * (i + 3)) % 200);
+        r[i] = (gen_request){.prompt = &ids[i], .gen = {.n_predict = 200, .ignore_eos = true}, .samp = so, .n = 1};
+    }
+    a[0] = sched_add(x.sc, &r[0], &e);
+    while (a[0]->n_tok < 1 && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text)) continue;
+    a[1] = sched_add(x.sc, &r[1], &e);
+    CHECK(sched_step(x.sc, -1, &e));
+    a[2] = sched_add(x.sc, &r[2], &e);
+    const int had = a[0]->n_tok;
+    CHECK(sched_step(x.sc, -1, &e));
+    CHECKF(a[2]->n_tok == 1 && !a[1]->n_tok, "%d and %d tokens", a[2]->n_tok, a[1]->n_tok);
+    for (int i = 0; !a[1]->n_tok && CHECKF(sched_step(x.sc, -1, &e), "%s", e.text); i++) {
+        EQ_INT(a[0]->n_tok, had + 2 + i);
+        CHECKF(x.eng->f->batch.n <= 2 + SCHED_LIVE_ROWS, "a step of %d rows", x.eng->f->batch.n);
+    }
+    for (int i = 0; i < 3; i++) tok_ids_drop(&ids[i]);
+    t_sched_shut(&x);
+}
+
+/* Texts to embed among requests for answers: vectors and texts are those of runs of one kind. pooling: of all texts. */
+static void t_sched_mixed_with(int pooling) {
+    enum { TEXTS = 5 };
+    gguf_file   g;
+    err_t       e = {0};
+    engine_opts fo = engine_defaults;
+    tok_ids     ids[TEXTS] = {{0}};
+    float      *vec[TEXTS] = {NULL};
+    str         text[TEXTS] = {{0}};
+    gen_request r[2][TEXTS];
+    fo.n_ctx = 128;
+    fo.n_batch = 24;
+    if (!CHECKF(gguf_open(&g, "tests/data/tiny/llama.gguf", &e), "%s", e.text)) return;
+    tok_vocab *v = tok_load(&g, NULL, &e);
+    for (int i = 0; i < TEXTS; i++) {
+        for (int k = 0; k < 10 + 13 * i; k++) tok_ids_add(&ids[i], 5 + (k * (i + 1)) % 150);
+        r[0][i] = (gen_request){.prompt = &ids[i], .gen = {.n_predict = 20, .ignore_eos = true}, .samp = t_greedy(), .n = 1,
+                                .index = i};
+        r[1][i] = (gen_request){.prompt = &ids[i], .embeds = true, .embed = {.pooling = pooling, .norm = 2}, .samp = t_greedy(), .n = 1,
+                                .index = i};
+    }
+    for (int way = 0; way < 3; way++) {               /* vectors alone, answers alone, both */
+        engine_plan plan = sched_plan(&fo, 3, 0, NULL);
+        plan.hidden = way == 0, plan.vectors = way == 2;
+        engine *eng = engine_open(&g, v, &fo, &kv_defaults, plan, clock_now(), &e);
+        sched  *sc = eng ? sched_new(eng, NULL, &(sched_opts){.n_seqs = 3, .live = way == 2}, &e) : NULL;
+        if (!CHECKF(sc != NULL, "%s", e.text)) return;
+        for (int i = 0; i < TEXTS; i++)
+            for (int k = 1; k >= 0; k--)
+                if (way == 2 || way != k) CHECKF(sched_add(sc, &r[k][i], &e) != NULL, "%s", e.text);
+        while (!sched_idle(sc) && CHECKF(sched_step(sc, -1, &e), "%s", e.text)) continue;
+        for (gen_answer a; sched_take(sc, &a); gen_answer_drop(&a)) {
+            if (way == 0) vec[a.index] = a.vec, a.vec = NULL;
+            else if (way == 1) str_cat(&text[a.index], str_bytes(&a.text));
+            else if (a.finish != GEN_EMBEDDED) EQ_STR(a.text.p, text[a.index].p);
+            else
+                CHECKF(!memcmp(a.vec, vec[a.index], (size_t)a.n_vec * (size_t)a.width * sizeof *a.vec), "pooling %d, vector %d",
+                       pooling, a.index);
+        }
+        sched_free(sc);
+        engine_close(eng);
+    }
+    for (int i = 0; i < TEXTS; i++) tok_ids_drop(&ids[i]), mem_free(vec[i]), str_drop(&text[i]);
+    tok_free(v);
+    gguf_close(&g);
+}
+
+static void t_sched_mixed(void) {
+    static const int poolings[] = {POOLING_LAST, POOLING_MEAN, POOLING_CLS, POOLING_NONE};
+    for (int i = 0; i < 4; i++) t_sched_mixed_with(poolings[i]);
+}
+
 static void t_sched_change(int pair) {
     sched_seq q = {.state = (sched_state)(pair / SCHED_STATES)};
     sched__become(&q, (sched_state)(pair % SCHED_STATES));
@@ -605,11 +781,11 @@ static void t_sched_states(void) {
 static void t_sched_hist(void) {
     hist h = {{0}, 0};
     CHECK(hist_at(&h, 0.5) == 0);
-    for (int i = 1; i <= 1000; i++) hist__add(&h, i * 1e-3);
+    for (int i = 1; i <= 1000; i++) hist_add(&h, i * 1e-3);
     for (int p = 1; p < 100; p += 7)
         CHECKF(fabs(hist_at(&h, p / 100.0) / (p * 1e-2) - 1) < 0.023, "%d %%: %g s", p, hist_at(&h, p / 100.0));
-    hist__add(&h, 0);
-    hist__add(&h, 1e300);
+    hist_add(&h, 0);
+    hist_add(&h, 1e300);
     EQ_INT(h.all, 1002);
 }
 
@@ -625,6 +801,10 @@ static const t_case t_sched_cases[] = {
     {"sched_own_ends", "end tokens and shown tokens of a request", t_sched_own_ends},
     {"sched_refuses", "a request that cannot be answered is refused when it is added", t_sched_refuses},
     {"sched_cancels", "a cancelled answer keeps what it has", t_sched_cancels},
+    {"sched_leaves", "one request is cancelled, the others go on", t_sched_leaves},
+    {"sched_holds", "a request that is held back waits, and others have its place", t_sched_holds},
+    {"sched_fair", "a short prompt does not wait for a long one, nor do answers", t_sched_fair},
+    {"sched_mixed", "vectors and answers in one run", t_sched_mixed},
     {"sched_hist", "percentiles", t_sched_hist},
 };
 static const t_suite t_sched_suite = SUITE(t_sched_cases);

@@ -619,7 +619,7 @@ static char *t_store_batch(const t_store_how *h, const tok_ids *ids, int *cached
     err_t      e = {0};
     engine_opts   fo = h->fo;
     kv_opts    ko = h->ko;
-    sched_opts four = {4, false, false};
+    sched_opts four = {.n_seqs = 4};
     samp_opts  so = t_greedy();
     str        text = {0};
     fo.n_ctx = 256;

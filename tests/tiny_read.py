@@ -91,7 +91,7 @@ class Model:
             v = f.meta.get(self.arch + "." + k, default)
             assert v is not None, k
             return v
-        self.key, self.layers = key, key("block_count")
+        self.key, self.layers = key, key("block_count") - key("nextn_predict_layers", 0)
         self.eps = key("attention.layer_norm_rms_epsilon")
         self.used = key("expert_used_count", 0)
 
@@ -206,16 +206,63 @@ class Model:
             return v @ self.w[b + name + ".weight"][e].T
         return mul("ffn_down_exps", self.act(mul("ffn_gate_exps", x)) * mul("ffn_up_exps", x))
 
-    def logits(self, ids):
+    LAST_NORM = "output_norm"
+
+    def layer(self, b, x):
+        self.enter(int(b.split(".")[1]))
+        x = x + self.norm_if(b + "post_attention_norm", self.attend(b, self.norm_if(b + "attn_norm", x)))
+        if any(n.startswith(b + "ffn_") for n in self.w):
+            x = x + self.norm_if(b + "post_ffw_norm", self.feed(b, self.norm_if(b + "ffn_norm", x)))
+        return x
+
+    def hidden(self, ids):
+        """What the head reads, [n, D]."""
         x = self.w["token_embd.weight"][ids]
         for i in range(self.layers):
-            b = "blk.%d." % i
-            self.enter(i)
-            x = x + self.norm_if(b + "post_attention_norm", self.attend(b, self.norm_if(b + "attn_norm", x)))
-            if any(n.startswith(b + "ffn_") for n in self.w):
-                x = x + self.norm_if(b + "post_ffw_norm", self.feed(b, self.norm_if(b + "ffn_norm", x)))
-        x = self.norm("output_norm", x)
-        return self.mul("output" if "output.weight" in self.w else "token_embd", x)
+            x = self.layer("blk.%d." % i, x)
+        return self.norm(self.LAST_NORM, x)
+
+    def logits(self, ids):
+        return self.mul("output" if "output.weight" in self.w else "token_embd", self.hidden(ids))
+
+    # --- draft heads ---
+    GUESS_FAULTS = ["token and state swapped", "state of the same position", "state not normed", "token not normed",
+                    "token before the last", "own state not fed back", "state before the last norm fed back", "keys of the text left out",
+                    "no block"]
+
+    def head(self, ids, before):
+        """The draft head (NextN, as llama.cpp arranges it): row p reads token p and the state `before` it.
+        -> the stream behind the block, and the state that the next row may read [n, D]"""
+        b, fault = "blk.%d." % self.layers, self.fault
+        own = b + "nextn.embed_tokens.weight"
+        e = self.w[own if own in self.w else "token_embd.weight"][ids]
+        e = e if fault == "token not normed" else self.norm(b + "nextn.enorm", e)
+        h = before if fault == "state not normed" else self.norm(b + "nextn.hnorm", before)
+        x = self.mul(b + "nextn.eh_proj", np.concatenate([h, e] if fault == "token and state swapped" else [e, h], axis=1))
+        if fault == "keys of the text left out":
+            x = np.concatenate([self.layer(b, x[i:i + 1]) for i in range(len(x))])
+        elif fault != "no block":
+            x = self.layer(b, x)
+        last = b + "nextn.shared_head_norm"
+        return x, self.norm(last if last + ".weight" in self.w else self.LAST_NORM, x)
+
+    def guesses(self, ids, own):
+        """Logits [own, V] of the last `own` tokens of ids, each a guess of the token after it. The model has read those before them;
+        the first of them reads its state, each further one what the head has left of the one before."""
+        n, output = len(ids) - own, "blk.%d.nextn.shared_head_head" % self.layers
+        ids = np.array(ids)
+        if self.fault == "token before the last":
+            ids = np.concatenate([ids[:1], ids[:-1]])
+        h = self.hidden(ids[:n])
+        before = np.zeros((len(ids), h.shape[1]))
+        before[1:n + 1] = h
+        if self.fault == "state of the same position":
+            before[:n] = h
+        for i in range(own):
+            x, state = self.head(ids, before)
+            if i + 1 < own and self.fault != "own state not fed back":
+                before[n + i + 1] = (x if self.fault == "state before the last norm fed back" else state)[n + i]
+        return self.mul(output if output + ".weight" in self.w else "output" if "output.weight" in self.w else "token_embd", state[n:])
 
 
 def softmax(s):

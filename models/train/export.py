@@ -1,6 +1,8 @@
 """A checkpoint as GGUF: matrices in F16 (or F32), norms in F32, tokenizer and chat template inside; and a model from such a file.
+A checkpoint of head.py becomes a file with the draft head alone, without tokenizer: the model's with which it runs.
 
     python3 export.py run/target.pt ../pip-f16.gguf --name Pip
+    python3 export.py run/head.pt ../pip-head-f16.gguf --name "Pip's draft head"
 """
 import argparse
 import os
@@ -10,7 +12,7 @@ import numpy as np
 import torch
 
 from tokenizer import CONTROL, EOT, IM_END, PRE, Tokenizer
-from model import EPS, Model, load, n_params
+from model import EPS, Config, Model, load, n_params
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHAT_TEMPLATE = (
@@ -22,17 +24,29 @@ KINDS = {"f16": (np.float16, gguf.LlamaFileType.MOSTLY_F16), "f32": (np.float32,
 ARCH = "qwen3"
 
 
+def of_block(blk, i):
+    q, k, v = blk.qkv.split((blk.d_q, blk.d_kv, blk.d_kv))
+    gate, up = blk.gate_up.chunk(2)
+    for name, value in (("attn_norm", blk.attn_norm), ("attn_q", q), ("attn_k", k), ("attn_v", v),
+                        ("attn_q_norm", blk.q_norm), ("attn_k_norm", blk.k_norm), ("attn_output", blk.out),
+                        ("ffn_norm", blk.ffn_norm), ("ffn_gate", gate), ("ffn_up", up), ("ffn_down", blk.down)):
+        yield f"blk.{i}.{name}.weight", value, value.dim() == 2
+
+
 def tensors(model):
     """(name in the file, view of the parameter, is a matrix)"""
     yield "token_embd.weight", model.embd, True
     for i, blk in enumerate(model.blocks):
-        q, k, v = blk.qkv.split((blk.d_q, blk.d_kv, blk.d_kv))
-        gate, up = blk.gate_up.chunk(2)
-        for name, value in (("attn_norm", blk.attn_norm), ("attn_q", q), ("attn_k", k), ("attn_v", v),
-                            ("attn_q_norm", blk.q_norm), ("attn_k_norm", blk.k_norm), ("attn_output", blk.out),
-                            ("ffn_norm", blk.ffn_norm), ("ffn_gate", gate), ("ffn_up", up), ("ffn_down", blk.down)):
-            yield f"blk.{i}.{name}.weight", value, value.dim() == 2
+        yield from of_block(blk, i)
     yield "output_norm.weight", model.out_norm, False
+
+
+def head_tensors(head):
+    """The same of a draft head, the layer behind the last."""
+    i = head.cfg.n_layer
+    yield from of_block(head.block, i)
+    for name, value in ("eh_proj", head.proj), ("enorm", head.token_norm), ("hnorm", head.state_norm), ("shared_head_norm", head.out_norm):
+        yield f"blk.{i}.nextn.{name}.weight", value, value.dim() == 2
 
 
 def hparams(cfg):
@@ -59,28 +73,42 @@ def write_tokenizer(w, tok):
     w.add_chat_template(CHAT_TEMPLATE)
 
 
-def export(model, tok, path, name, kind="f16"):
+def write(model, keys, weights, path, name, about, kind, tok=None):
     dtype, file_type = KINDS[kind]
     w = gguf.GGUFWriter(path, ARCH)
     w.add_type(gguf.GGUFType.MODEL)
     w.add_name(name)
-    w.add_description("A small model of a small world: stories, questions, sums, lists and records. "
-                      "Trained from scratch on text that models/train/world.py writes.")
+    w.add_description(about)
     w.add_author("the llmrun project")
     w.add_license("mit")
     w.add_languages(["en"])
     w.add_size_label(f"{n_params(model) / 1e6:.2g}M")
     w.add_file_type(file_type)
     w.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    for key, value in hparams(model.cfg).items():
+    for key, value in keys.items():
         (w.add_float32 if isinstance(value, float) else w.add_uint32)(f"{ARCH}.{key}", value)
-    write_tokenizer(w, tok)
-    for key, value, is_matrix in tensors(model):
+    if tok:
+        write_tokenizer(w, tok)
+    for key, value, is_matrix in weights:
         w.add_tensor(key, value.detach().float().cpu().numpy().astype(dtype if is_matrix else np.float32))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+
+
+def export(model, tok, path, name, kind="f16"):
+    write(model, hparams(model.cfg), tensors(model), path, name, "A small model of a small world: stories, questions, sums, lists and "
+          "records. Trained from scratch on text that models/train/world.py writes.", kind, tok)
+
+
+def export_head(state, path, name, kind="f16"):
+    import head                                       # here, since that imports this
+    one = head.Head(Config(**state["cfg"]))
+    one.load_state_dict(state["head"])
+    keys = dict(hparams(one.cfg), block_count=one.cfg.n_layer + 1, nextn_predict_layers=1)
+    write(one, keys, head_tensors(one), path, name, "The draft head (NextN, multi-token prediction) of a small model of this author: "
+          "it guesses that model's next tokens.", kind)
 
 
 class Mismatch(ValueError):
@@ -132,6 +160,10 @@ def main():
     ap.add_argument("--blend", nargs=2, action="append", metavar=("GGUF", "SHARE"), default=[],
                     help="so much of the weights of this file in the mean; may be given several times")
     args = ap.parse_args()
+    state = torch.load(args.checkpoint, map_location="cpu", weights_only=False)
+    if "head" in state:
+        export_head(state, args.out + ".tmp", args.name, args.type)
+        return os.replace(args.out + ".tmp", args.out)
     model, tok = load(args.checkpoint), Tokenizer.load(args.tokenizer)
     blend(model, tok, [(path, float(share)) for path, share in args.blend])
     if args.out.endswith(".pt"):

@@ -13,6 +13,7 @@ try:
     import torch
 
     import export
+    import head
     import mend
     import train
     from model import SIZES, Config, Model
@@ -53,6 +54,26 @@ def test_round_trip(folder, tok):
         assert began.step == began.tokens == 0 and not any(v.any() for v in began.muon.state()) and not began.adam.state
         export.export(began.model, tok, again, "A name", kind)
         assert content(again) == content(first), kind
+
+
+def test_head(folder, tok):
+    """Guesses of a draft head, three in a row, are those that a float64 reading of its file makes."""
+    sys.path.append(os.path.join(train.HERE, "..", "..", "tests", "bench"))
+    import accepted
+    cfg, gen = SIZES["draft"], torch.Generator().manual_seed(6)
+    model, one, files = noisy(cfg, 5), head.Head(cfg), [os.path.join(folder, name) for name in ("model.gguf", "head.gguf")]
+    with torch.no_grad():
+        for p in one.parameters():
+            p.normal_(0, 1, generator=gen)
+    export.export(model, tok, files[0], "A name", "f32")
+    export.export_head({"cfg": vars(cfg), "head": one.state_dict()}, files[1], "A head", "f32")
+    ids = torch.randint(0, cfg.n_vocab, (1, 40), generator=gen)
+    first, state, rope = [], model.hidden(ids), (model.cos[:40], model.sin[:40])
+    want = accepted.read(*files).guesses(ids[0].tolist(), 3)
+    for depth in (1, 2, 3):
+        state = one.guess(torch.nn.functional.embedding(ids, model.embd), head.back(state, 1, 1), rope, first, head.masks(0 * ids, depth))
+        got = (state[0, 36 + depth] @ model.embd.T).detach().double().numpy()
+        assert abs(got - want[depth - 1]).max() < 1e-3 * abs(want).max(), depth
 
 
 def test_shipped(folder, tok):
@@ -124,7 +145,7 @@ def main():
     """Every test, with the count that tests/run.sh adds up."""
     torch.set_num_threads(1)
     tok, failed = Tokenizer.load(TOKENS), 0
-    todo = (test_round_trip, test_shipped, test_refused, test_blend, test_mend)
+    todo = (test_round_trip, test_head, test_shipped, test_refused, test_blend, test_mend)
     for test in todo:
         try:
             with tempfile.TemporaryDirectory() as folder:

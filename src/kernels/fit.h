@@ -145,18 +145,25 @@ static void k__scaled_rounds(const k__scaled *b, k__v8 *d) {
 
 /* --- one scale --- */
 
-/* Weights with an importance below this one may lie outside the range of the codes. */
+/* Weights with an importance above this one are in the range of the codes at first. Where others lie outside it, the search is
+ * made a second time with all in range: of many weights that matter little, each outside, the error can be the larger part. */
 static float k__fit_least(const float *w, int n) {
     float sum = 0;
     for (int j = 0; j < n; j++) sum += w[j];
     return sum * 1e-3f / (float)n;
 }
 
-static float k__fit_extreme(const float *x, const float *w, int n) {
-    float ext = 0, least = k__fit_least(w, n);
-    for (int j = 0; j < n; j++)
-        if (w[j] > least && fabsf(x[j]) > fabsf(ext)) ext = x[j];
-    return ext;
+/* The value of largest magnitude, of those that matter and of all. How many of the two a search has to try: 0 where all are
+ * zero, 1 where they are equal. */
+static int k__fit_extremes(const float *x, const float *w, int n, float ext[2]) {
+    float least = k__fit_least(w, n);
+    ext[0] = ext[1] = 0;
+    for (int j = 0; j < n; j++) {
+        if (fabsf(x[j]) > fabsf(ext[1])) ext[1] = x[j];
+        if (w[j] > least && fabsf(x[j]) > fabsf(ext[0])) ext[0] = x[j];
+    }
+    if (ext[0] == 0) ext[0] = ext[1];
+    return ext[1] == 0 ? 0 : ext[0] == ext[1] ? 1 : 2;
 }
 
 /* Eight trial scales, t in [0, 1): with six of them the extreme value gets about the code `far`, with two about `close`. */
@@ -191,41 +198,51 @@ static inline void k__rough_scales(const float *x, const float *w, int n, float 
 static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, int rounds,
                           const k__scaled *b) {
     static const k__v8 none = {.f = {0}};
-    float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
+    float              ext[2], best = 0, least = FLT_MAX;
     k__v8              scale, gain, inv, err;
-    k__code_sums            s;
-    if (ext == 0) return 0;
-    k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
-    for (int t = 0;; t++) {
-        if (b) k__scaled_rounds(b, &scale);
-        k__sum_errors(x, w, n, &scale, &none, lo, hi, &err);
-        for (int l = 0; l < 8; l++)
-            if (err.f[l] < least) least = err.f[l], best = scale.f[l];
-        if (t == 1) return best;
-        inv = k__fit_inverses(&scale);
-        k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
-        for (int h = 0; h < 2; h++) scale.v[h] = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY));
+    k__code_sums       s;
+    const int          ends = k__fit_extremes(x, w, n, ext);
+    for (int i = 0; i < ends; i++) {
+        k__rough_scales(x, w, n, lo, hi, ext[i], rounds, &scale, &gain);
+        for (int t = 0;; t++) {
+            if (b) k__scaled_rounds(b, &scale);
+            k__sum_errors(x, w, n, &scale, &none, lo, hi, &err);
+            for (int l = 0; l < 8; l++)
+                if (err.f[l] < least) least = err.f[l], best = scale.f[l];
+            if (t == 1) break;
+            inv = k__fit_inverses(&scale);
+            k__sum_codes(x, w, n, &inv, NULL, lo, hi, &s);
+            for (int h = 0; h < 2; h++) scale.v[h] = s.xq.v[h] / k__v4_max(s.qq.v[h], k__v4_all(K_FIT_TINY));
+        }
     }
+    return best;
 }
 
 /* --- one line: a scale and a minimum --- */
 
 typedef struct {
     float sw, sx;                                        /* sums of w and of w*x */
-    float lo, hi;                                        /* extremes of x, where weights matter */
+    float lo[2], hi[2];                                  /* extremes of the x that matter, and of all */
     float s, m;                                          /* the line s*q + m */
     float c;                                             /* the mean of the codes q */
 } k__group;
 
 static void k__group_load(k__group *u, const float *x, const float *w, int n) {
     float least = k__fit_least(w, n);
-    *u = (k__group){.lo = FLT_MAX, .hi = -FLT_MAX};
+    *u = (k__group){.lo = {FLT_MAX, FLT_MAX}, .hi = {-FLT_MAX, -FLT_MAX}};
     for (int j = 0; j < n; j++) {
         u->sw += w[j];
         u->sx += w[j] * x[j];
-        if (w[j] > least && x[j] < u->lo) u->lo = x[j];
-        if (w[j] > least && x[j] > u->hi) u->hi = x[j];
+        for (int i = w[j] > least ? 0 : 1; i < 2; i++) {
+            u->lo[i] = x[j] < u->lo[i] ? x[j] : u->lo[i];
+            u->hi[i] = x[j] > u->hi[i] ? x[j] : u->hi[i];
+        }
     }
+}
+
+/* How many of its two ranges a search has to try. */
+static int k__group_ranges(const k__group *u) {
+    return u->lo[0] == u->lo[1] && u->hi[0] == u->hi[1] ? 1 : 2;
 }
 
 typedef struct { k__v8 scale, min, gain; } k__lines;
@@ -247,12 +264,12 @@ static inline void k__solve_lines(const k__code_sums *s, float sw, float sx, flo
     }
 }
 
-/* The best line of each lane for codes 0..top. A trial puts the least weight at code a and the
+/* The best line of each lane for codes 0..top. A trial puts the least weight of a range at code a and the
  * largest at top + b, for a grid of `rows` values of a and eight of b; every line is solved twice. */
 static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
-                                  const k__group *u, k__lines *best) {
+                                  const k__group *u, int which, k__lines *best) {
     static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
-    float              lo = u->lo * sign > 0 ? 0 : u->lo, range = u->hi - lo;
+    float              lo = u->lo[which] * sign > 0 ? 0 : u->lo[which], range = u->hi[which] - lo;
     k__v8              inv;
     k__code_sums            s;
     k__lines           now;
@@ -303,19 +320,21 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
     h[0] = h[1] = 0;
     if (!k__scaled_load(&b, x, w, 32)) return;
     k__group_load(&u, b.x, b.w, 32);
-    k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, &line);
-    for (int l = 0; l < 8; l++)
-        if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
-    for (int t = 0;; t++) {
-        k__scaled_rounds(&b, &line.scale);
-        k__scaled_rounds(&b, &line.min);
-        k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
+    for (int i = 0; i < k__group_ranges(&u); i++) {
+        k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, i, &line);
         for (int l = 0; l < 8; l++)
-            if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
-        if (t == 1) break;
-        inv = k__fit_inverses(&line.scale);
-        k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
-        k__solve_lines(&s, u.sw, u.sx, 0, &line);
+            if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
+        for (int t = 0;; t++) {
+            k__scaled_rounds(&b, &line.scale);
+            k__scaled_rounds(&b, &line.min);
+            k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
+            for (int l = 0; l < 8; l++)
+                if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
+            if (t == 1) break;
+            inv = k__fit_inverses(&line.scale);
+            k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
+            k__solve_lines(&s, u.sw, u.sx, 0, &line);
+        }
     }
     h[0] = k__scaled_half(&b, d);
     h[1] = k__scaled_half(&b, m);
@@ -477,25 +496,39 @@ static void k__settle(const k__scaled *b, const k__super *p, float sign, float d
     if (p->min && s->next_d < 0) s->next_d = 0;
 }
 
-/* The best line of each group with any float as scale, and how much its error depends on the scale. */
-static void k__rough_groups(const k__scaled *b, const k__super *p, float sign, k__group u[16],
-                            float weight[16]) {
-    k__lines line;
-    for (int g = 0; g < 256 / p->group; g++) {
-        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
-        float        ext = k__fit_extreme(x, w, p->group);
-        int          l = 0;
+/* sum w*(x - s*q - m)^2 of a group. */
+static float k__line_error(const k__super *p, const float *x, const float *w, float s, float m) {
+    int8_t q[32];
+    float  e = 0;
+    k__fit_codes(x, p->group, s, m, p->lo, p->hi, q);
+    for (int j = 0; j < p->group; j++) {
+        float v = x[j] - m - s * (float)q[j];
+        e += v * v * w[j];
+    }
+    return e;
+}
+
+/* The best line of a group with any float as scale, and how much its error depends on the scale. */
+static void k__rough_group(const k__super *p, const float *x, const float *w, float sign, k__group *u, float *weight) {
+    k__lines  line;
+    float     ext[2], least = FLT_MAX;
+    const int ends = k__fit_extremes(x, w, p->group, ext);
+    k__group_load(u, x, w, p->group);
+    *weight = p->min ? u->sw : 0;
+    for (int i = 0; i < (p->min ? k__group_ranges(u) : ends); i++) {
+        int l = 0;
         memset(&line, 0, sizeof line);
-        k__group_load(&u[g], x, w, p->group);
-        if (p->min) k__rough_lines(x, w, p->group, p->hi, sign, 3, &u[g], &line);
-        else if (ext != 0) k__rough_scales(x, w, p->group, p->lo, p->hi, ext, 2, &line.scale, &line.gain);
-        for (int i = 1; i < 8; i++)
-            if (line.gain.f[i] > line.gain.f[l] * K_FIT_TIE) l = i;
-        float inv = k__fit_inverse(line.scale.f[l]);
-        u[g].s = line.scale.f[l];
-        u[g].m = line.min.f[l];
-        u[g].c = (u[g].sx / u[g].sw - u[g].m) * inv;
-        weight[g] = p->min ? u[g].sw : line.gain.f[l] * inv * inv;
+        if (p->min) k__rough_lines(x, w, p->group, p->hi, sign, 3, u, i, &line);
+        else k__rough_scales(x, w, p->group, p->lo, p->hi, ext[i], 2, &line.scale, &line.gain);
+        for (int k = 1; k < 8; k++)
+            if (line.gain.f[k] > line.gain.f[l] * K_FIT_TIE) l = k;
+        float error = k__line_error(p, x, w, line.scale.f[l], line.min.f[l]), inv = k__fit_inverse(line.scale.f[l]);
+        if (error >= least) continue;
+        least = error;
+        u->s = line.scale.f[l];
+        u->m = line.min.f[l];
+        u->c = (u->sx / u->sw - u->m) * inv;
+        if (!p->min) *weight = line.gain.f[l] * inv * inv;
     }
 }
 
@@ -524,18 +557,27 @@ static void k__start(const k__super *p, int t, float *d, float *dm) {
     for (int i = 0; !first && i < rung % 6; i++) *dm *= 0.65f;
 }
 
-/* The pair of f16 scales of which starts are multiples, and the pair with which no line is clipped. */
-static void k__super_scales(const k__super *p, const k__group *u, const float *weight, float fit[2],
-                            float top[2], bool *uneven) {
+/* What a search of f16 scales starts from: pairs d, dmin. */
+typedef struct {
+    float fit[2];                                        /* starts are multiples of this one */
+    float top[2];                                        /* no line of a group that matters is clipped */
+    float all[2];                                        /* no line is clipped */
+    int   starts;                                        /* how many are tried of k__start */
+} k__pairs;
+
+static void k__super_scales(const k__super *p, const k__group *u, const float *weight, k__pairs *o) {
     int   groups = 256 / p->group;
-    float v[16] = {0};
-    for (int g = 0; g < groups; g++) v[g] = u[g].s;
-    fit[0] = k__fit_scale(v, weight, groups, p->sc_lo, p->sc_hi, 4, NULL);
-    top[0] = k__fit_extreme(v, weight, groups) / (p->sc_lo < 0 ? p->sc_lo : p->sc_hi);
-    *uneven = k__scales_uneven(v, groups);
-    for (int g = 0; g < groups; g++) v[g] = -u[g].m;
-    fit[1] = p->min ? k__fit_scale(v, weight, groups, 0, p->sc_hi, 4, NULL) : 0;
-    top[1] = k__fit_extreme(v, weight, groups) / p->sc_hi;
+    float v[16] = {0}, ext[2];
+    *o = (k__pairs){.starts = p->starts};
+    for (int i = 0; i < 1 + p->min; i++) {
+        float end = !i && p->sc_lo < 0 ? p->sc_lo : p->sc_hi;
+        for (int g = 0; g < groups; g++) v[g] = i ? -u[g].m : u[g].s;
+        o->fit[i] = k__fit_scale(v, weight, groups, i ? 0 : p->sc_lo, p->sc_hi, 4, NULL);
+        k__fit_extremes(v, weight, groups, ext);
+        o->top[i] = ext[0] / end;
+        o->all[i] = ext[1] / end;
+        if (!i && k__scales_uneven(v, groups)) o->starts += K_FIT_LADDER;
+    }
 }
 
 #if defined(__clang__)
@@ -547,19 +589,21 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
 
 /* The best choice for a super-block and its gain over zeros. sign: see k__solve_lines. A copy for each p is no faster. */
 static K__ONE_COPY float k__fit_super(const k__scaled *b, const k__super *p, float sign, k__fitted *out) {
-    float      weight[16] = {0}, fit[2], top[2], at[2];
-    bool       uneven;
+    float      weight[16] = {0}, at[2];
+    k__pairs   pair;
     k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
-    k__rough_groups(b, p, sign, rough.u, weight);
-    k__super_scales(p, rough.u, weight, fit, top, &uneven);
-    for (int t = 0; t < p->starts + (uneven ? K_FIT_LADDER : 0); t++) {
+    for (int g = 0; g < 256 / p->group; g++)
+        k__rough_group(p, b->x + p->group * g, b->w + p->group * g, sign, &rough.u[g], &weight[g]);
+    k__super_scales(p, rough.u, weight, &pair);
+    bool other = pair.all[0] != pair.top[0] || pair.all[1] != pair.top[1];     /* one more start */
+    for (int t = 0; t < pair.starts + other; t++) {
         memcpy(now.u, rough.u, sizeof now.u);
         k__start(p, t, &at[0], &at[1]);
-        for (int i = 0; i < 2; i++) at[i] = at[i] > 0 ? fit[i] * at[i] : top[i];
+        for (int i = 0; i < 2; i++) at[i] = t == pair.starts ? pair.all[i] : at[i] > 0 ? pair.fit[i] * at[i] : pair.top[i];
         k__settle(b, p, sign, at[0], at[1], p->batches, 4, &now);
         if (now.gain > best.gain) best = now;
     }
-    for (int t = 0; t < p->rounds + (uneven ? 2 : 0); t++) {
+    for (int t = 0; t < p->rounds + (pair.starts > p->starts ? 2 : 0); t++) {
         memcpy(now.u, best.u, sizeof now.u);
         k__settle(b, p, sign, best.next_d, best.next_dm, t ? p->again : p->polish, t ? 4 : p->minima, &now);
         if (now.gain <= best.gain) break;

@@ -3,6 +3,7 @@
 
     python3 tests/gen/inflate.py models/pip-f16.gguf --like 1.1b -o big-f16.gguf && ./llmrun -m big-f16.gguf --quantize Q4_K_M -o big.gguf
     make bench-spec HEAD=qwen35-2b-head.gguf [PEERS=...]
+    make bench-spec HEAD=models/pip-head-q4_k_m.gguf MODEL=models/pip-q4_k_m.gguf
     make bench-spec MODEL=big.gguf [DRAFT=models/pip-draft-q8_0.gguf] [PEERS=path/to/llama.cpp/build/bin] [SPEC="--rounds 3"]
     python3 tests/bench/spec.py --model big.gguf --draft models/pip-draft-q8_0.gguf --only stories,copies,noise
 
@@ -13,7 +14,8 @@
   noise    the beginnings of stories at temperature 3 with every other sampler off, where nobody can guess.
   heads    the same at temperature 1, for a model with a draft head (--head): as many guesses as pay, one, two and three; beside
            llama.cpp's draft-mtp. tests/gen/shapes.py qwen35-2b-head makes a head that is right about as often as trained ones are,
-           qwen35-2b-never one that never is.
+           qwen35-2b-never one that never is. A head in a file of its own goes with --model, at temperature 0.5; how often it is right is
+           then counted in float64 too (accepted.py), and where llmrun's tokens a step are not within 2 % of it, the run ends with exit 1.
 
 Prompts are taken in turn, and each is run in every way before the next one, forwards and backwards by turns, so that what is compared
 lies within seconds. A round is all prompts; its rate is its tokens over its seconds, the first token of an answer left out: it
@@ -33,17 +35,18 @@ from peer import Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "models", "train"))
-import world
+sys.path[:0] = [os.path.join(ROOT, "models", "train"), os.path.join(ROOT, "tests", "gen")]
+import inflate, world
 
 med = statistics.median
 PLAIN = "plain"
 LEAD = 150                      # tokens of repetition in the prompts of copies and loops
-HIGH_BYTES = range(131, 259)    # Pip's tokens of the bytes from 0x80 on: the server answers 500 in place of text that is no UTF-8
+HIGH_BYTES = range(128, 259)    # Pip's tokens of the bytes from 0x80 on, or those of shapes.py: the server answers 500 in place of text that is
+                                # no UTF-8
 
 
 class Differs(Exception):
-    """llmrun's text is not what it was without guesses."""
+    """llmrun's text is not what it was without guesses, or its guesses are not as often right as a count says."""
 
 
 # --- loads ---
@@ -61,7 +64,7 @@ class Load:
 
     def body(self, i):
         told = {{"temp": "temperature"}.get(k, k): v for k, v in self.sampling.items()}
-        banned = [[token, False] for token in HIGH_BYTES if self.sampling["temp"] > 1]
+        banned = [[token, False] for token in HIGH_BYTES if self.sampling["temp"] >= 1]
         return {"prompt": self.prompts[i], "n_predict": self.new, "seed": i + 1, "ignore_eos": True, "cache_prompt": False,
                 "logit_bias": banned, "return_tokens": True, **told}
 
@@ -94,7 +97,11 @@ class Own:
         self.args = [o.llmrun, "-m", o.model, "--ids", "-v", "-c", str(o.context), *batch.threads(o), *shlex.split(o.own)]
         self.args += ["-md", o.draft] * (source in ("draft", "both")) + ["--no-lookup"] * (source not in ("both", "lookup"))
         head, _, n = (source or "").partition(" ")
-        self.args += ["--no-head"] * (head != "head") + (["--draft-max", n, "--draft-min", n] if n else [])
+        if o.beside and head == "head":
+            self.args += ["-md", o.beside]
+        else:
+            self.args += ["--no-head"] * (head != "head")
+        self.args += ["--draft-max", n, "--draft-min", n] if n else []
 
     def run(self, load, i):
         args = self.args + load.args(i)
@@ -237,8 +244,8 @@ def make_loads(o):
         "greedy": Load("stories, greedy", begun, o.new, ("draft", "both"), dict(drafts=o.draft_n, examples=True), temp=0),
         "copies": Load("copies, greedy", copied, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
         "loops": Load("loops, greedy", looped, o.new, ("lookup",), dict(ngrams=o.ngrams, examples=True), temp=0),
-        "heads": Load("temperature 1", begun, o.new, ("head", "head 1", "head 2", "head 3"), dict(heads=(1, 2, 3)), temp=1, top_k=0,
-                      top_p=1, min_p=0),
+        "heads": Load("temperature %g" % o.temp, begun, o.new, ("head", "head 1", "head 2", "head 3"), dict(heads=(1, 2, 3)), temp=o.temp,
+                      top_k=0, top_p=1, min_p=0),
         "noise": Load("temperature 3", begun, o.new, ("both", "lookup"), few, temp=3, top_k=0, top_p=1, min_p=0),
     }
 
@@ -376,12 +383,33 @@ def csv_rows(o, r):
         yield row
 
 
+def count(o, r):
+    """Tokens a step with one, two and three guesses of a head in a file of its own, beside those of a float64 reading of both files."""
+    import accepted                                   # here, since it needs numpy
+    ids = lambda text: [int(x) for x in peer.run(o.llmrun, "-m", o.model, "-q", "--tokenize", "--bos", "--special", "-p", text).split()]   # noqa: E731
+    model = accepted.read(o.model, o.beside)
+    ends = [ids(x)[-1] for x in ("<|endoftext|>", "<|im_end|>")]
+    texts = [accepted.Text(model, ids(prompt), r.first[i], i + 1, o.temp, ends) for i, prompt in enumerate(r.load.prompts)]
+    print("\nTokens a step, llmrun's and those of a count in float64 over the same texts\n\n| guesses | llmrun | float64 | ratio |\n|---|---|---|---|")
+    far = []
+    for w in r.ways:
+        n = int((w.args + ["0"])[w.args.index("--draft-max") + 1]) if "--draft-max" in w.args else 0
+        if n:
+            own, want = r.total(w, "n") / r.total(w, "steps"), sum(len(r.first[i]) - 1 for i in r.first) / sum(t.steps(n) for t in texts)
+            print("| %d | %.3f | %.3f | %.3f |" % (n, own, want, own / want), flush=True)
+            far += [n] * (abs(own / want - 1) > 0.02)
+    if far:
+        raise Differs("tokens a step with %s guesses are not within 2 %% of the count" % ", ".join(map(str, far)))
+
+
 def measure(o):
     loads, rows = make_loads(o), []
     head("guess")
     for name in o.only:
         rounds = measure_load(o, loads[name])
         print("\n".join(guess_rows(rounds)), flush=True)
+        if o.beside:
+            count(o, rounds)
         if o.csv:
             results.know(o.machine, o.csv)
             results.append("speculation", list(csv_rows(o, rounds)), o.csv)
@@ -398,7 +426,7 @@ def options():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
     ap.add_argument("--llmrun", default=os.path.join(ROOT, "llmrun"))
     ap.add_argument("--model", help="the target: inflated, see above")
-    ap.add_argument("--head", help="a model with a draft head, for the load heads alone")
+    ap.add_argument("--head", help="a model with a draft head, for the load heads alone; or a file with the head of --model")
     ap.add_argument("--draft", default=os.path.join(ROOT, "models", "pip-draft-q8_0.gguf"))
     ap.add_argument("--peers", default="", help="folder with llama-server and, where they were built, llama-speculative-simple and llama-lookup")
     ap.add_argument("--only", default="stories,greedy,copies,loops,noise", help="what to measure, with commas between (all)")
@@ -417,8 +445,13 @@ def options():
     ap.add_argument("--theirs-example", default="", help="further options for llama.cpp's examples")
     peer.csv_options(ap, "speculation")
     o = ap.parse_args()
+    o.temp, o.beside = 1, None
     if o.head:
-        o.model, o.only = o.head, "heads"
+        alone, o.only = not any(name.startswith("blk.0.") for name in inflate.File(o.head).tensors), "heads"
+        if alone:
+            o.temp, o.beside = 0.5, o.head
+        else:
+            o.model = o.head
     if not o.model:
         ap.error("expected --model or --head")
     try:

@@ -16,6 +16,7 @@ bytes come out for the same seed. tests/inflate.py holds the result to the origi
   of qwen3's queries and keys are as wide as they were but read the same epsilon; smaller there, it moves a row by less
   than epsilon / 2 over the row's mean square, which is of the order of the rounding of a float (Pip: below 2e-7).
 - Heads, feed-forward: rows and columns of zeros. Head h of a group stays the h-th of that group.
+- Draft heads (blk.N.nextn, in MODEL or alone in a file of their own) grow as its layers do and stay behind the last.
 - Layers: those of MODEL are spread evenly; between them stand layers of random weights whose attn_output and ffn_down
   are zero. They compute, and fill the cache, with ordinary numbers, and add nothing.
 
@@ -37,13 +38,14 @@ U32, F32, TEXT, ARRAY, U64 = 4, 6, 8, 9, 10                       # types of val
 WIDTH = {0: 1, 1: 1, 2: 2, 3: 2, U32: 4, 5: 4, F32: 4, 7: 1, U64: 8, 11: 8, 12: 8}
 FLOATS = {0: ("F32", 4, "<f"), 1: ("F16", 2, "<e"), 30: ("BF16", 2, "<f")}
 # name, rows, columns: of tensors outside the layers and in them. Axes: V vocabulary, D width, Q and K heads, F
-# feed-forward, H one head, R rotations; N is D too, of gains that make up for the zeros.
+# feed-forward, H one head, R rotations; N is D too, of gains that make up for the zeros; P is D twice.
 OUTER = {"token_embd.weight": "VD", "output.weight": "VD", "output_norm.weight": "N", "rope_freqs.weight": "R"}
 LAYER = {"attn_norm.weight": "N", "ffn_norm.weight": "N", "attn_q_norm.weight": "H", "attn_k_norm.weight": "H",
          "attn_q.weight": "QD", "attn_k.weight": "KD", "attn_v.weight": "KD", "attn_output.weight": "DQ",
          "ffn_gate.weight": "FD", "ffn_up.weight": "FD", "ffn_down.weight": "DF",
          "attn_q.bias": "Q", "attn_k.bias": "K", "attn_v.bias": "K", "attn_output.bias": "D",
-         "ffn_gate.bias": "F", "ffn_up.bias": "F", "ffn_down.bias": "D"}
+         "ffn_gate.bias": "F", "ffn_up.bias": "F", "ffn_down.bias": "D",
+         "nextn.eh_proj.weight": "DP", "nextn.enorm.weight": "N", "nextn.hnorm.weight": "N", "nextn.shared_head_norm.weight": "N"}
 
 
 def need(ok, why):
@@ -169,6 +171,8 @@ class Shape:
         old = {"embd": self.key("embedding_length"), "layers": self.key("block_count"), "ff": self.key("feed_forward_length"),
                "heads": self.key("attention.head_count")}
         old["kv_heads"] = self.key("attention.head_count_kv", old["heads"])
+        self.n_heads = self.key("nextn_predict_layers", 0)
+        old["layers"] -= self.n_heads
         self.old, self.group = old, old["heads"] // old["kv_heads"]
         self.hd = self.key("attention.key_length", old["embd"] // old["heads"])
         need(self.key("attention.value_length", self.hd) == self.hd, "heads of values are not as wide as those of keys")
@@ -188,7 +192,8 @@ class Shape:
         need(r2 >= r, f"{new['kv_heads']} key/value heads leave {r2} heads a group: the model has {r}")
         heads = [(g * r * hd, g * r2 * hd, r * hd) for g in range(old["kv_heads"])]
         width = Axis(old["embd"], new["embd"])
-        return {"D": width, "N": width, "F": Axis(old["ff"], new["ff"]), "H": Axis(hd),
+        pair = Axis(2 * old["embd"], 2 * new["embd"], [(0, 0, old["embd"]), (old["embd"], new["embd"], old["embd"])])
+        return {"D": width, "N": width, "P": pair, "F": Axis(old["ff"], new["ff"]), "H": Axis(hd),
                 "Q": Axis(old["heads"] * hd, new["heads"] * hd, heads),
                 "K": Axis(old["kv_heads"] * hd, new["kv_heads"] * hd)}
 
@@ -217,7 +222,7 @@ class Shape:
         f, new = self.src, self.new
         for name, k in (("embedding_length", "embd"), ("block_count", "layers"), ("feed_forward_length", "ff"),
                         ("attention.head_count", "heads"), ("attention.head_count_kv", "kv_heads")):
-            f.set_number(f"{self.arch}.{name}", new[k])
+            f.set_number(f"{self.arch}.{name}", new[k] + self.n_heads * (k == "layers"))
         eps = self.arch + ".attention.layer_norm_rms_epsilon"
         f.set_number(eps, f.number(eps) * self.shrink())
         if new["embd"] != new["heads"] * self.hd:
@@ -280,9 +285,21 @@ def idle(shape, name, like, seed):
     return noise(seed, name, n, kind, cols.old ** -0.5)
 
 
+def heads(shape, names):
+    """Tensors of draft heads, and what they are called in the new file."""
+    found = [(re.fullmatch(r"blk\.(\d+)\.(.*)", n), n) for n in names]
+    return {n: f"blk.{int(m[1]) - shape.old['layers'] + shape.new['layers']}.{m[2]}" for m, n in found if m and int(m[1]) >= shape.old["layers"]}
+
+
 def plan(shape, seed):
-    """Every tensor of the new file: those before the layers, the layers, those after."""
-    names = list(shape.src.tensors)
+    """Every tensor of the new file: those before the layers, the layers, those after, draft heads."""
+    behind = heads(shape, shape.src.tensors)
+    names = [n for n in shape.src.tensors if n not in behind]
+    return [entry(shape, name, source, seed) for name, source in (trunk(shape, names) if names else []) + [(behind[n], n) for n in behind]]
+
+
+def trunk(shape, names):
+    """(name, the tensor that it comes from or None) of all but draft heads."""
     layer = [bool(re.match(r"blk\.", n)) for n in names]
     first, last = layer.index(True), len(names) - layer[::-1].index(True)
     homes = {shape.home(i): i for i in range(shape.old["layers"])}
@@ -291,7 +308,7 @@ def plan(shape, seed):
     jobs += [(f"blk.{i}.{p}", f"blk.{homes[i]}.{p}" if i in homes else None) for i in range(shape.new["layers"]) for p in parts]
     jobs += [(n, n) for n in names[last:]]
     need({s for _, s in jobs} - {None} == set(names), "the layers do not hold the same tensors")
-    return [entry(shape, name, source, seed) for name, source in jobs]
+    return jobs
 
 
 def entry(shape, name, source, seed):

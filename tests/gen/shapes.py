@@ -5,7 +5,7 @@
     python3 tests/gen/shapes.py qwen35-2b gemma3-4b --out DIR [--layers N]
 
 The families of tiny_models.py write them: the same keys and tensors as in their tiny models, in true sizes. The vocabulary has 32,768 tokens, and
-big models have fewer layers, so that each file is under 6 GB. A matrix repeats 64 random rows, and experts are alike: a
+big models have fewer layers, so that each file is under 8 GB. A matrix repeats 64 random rows, and experts are alike: a
 step reads and multiplies as much as with a trained model, and its text means nothing. Models with a draft head have rows of their own
 for each token, and a head that knows most of them: it is right about as often as trained ones are, where tokens are drawn at
 temperature 1 from all. Needs gguf and numpy.
@@ -64,8 +64,9 @@ SHAPES = {                                                      # family, what t
     "qwen35-2b-head": (tiny_recurrent, dict(DELTA, **HEAD, embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
     "qwen35-2b-never": (tiny_recurrent, dict(DELTA, **HEAD | dict(wrong=1), embd=2048, layers=24, heads=8, kv=2, ff=6144, nv=16)),
     "qwen35-27b-head": (tiny_recurrent, dict(DELTA, **HEAD, embd=5120, layers=16, heads=24, kv=4, ff=17408, nv=48)),
-    "qwen35moe-35b-head": (tiny_recurrent, dict(DELTA, **HEAD, arch="qwen35moe", embd=2048, layers=8, heads=16, kv=2, ff=512, nv=32,
-                                                moe=dict(experts=256, used=8, ff=512, shared=512, norm=True))),
+    # half of its experts, so that more layers fit beside the one of the head: two rows share .5 of 8 experts in place of .25
+    "qwen35moe-35b-head": (tiny_recurrent, dict(DELTA, **HEAD, arch="qwen35moe", embd=2048, layers=24, heads=16, kv=2, ff=512, nv=32,
+                                                moe=dict(experts=128, used=8, ff=512, shared=512, norm=True))),
     "lfm2moe-8b": (tiny_recurrent, dict(tiny_recurrent.CONV, arch="lfm2moe", embd=2048, layers=24, heads=32, kv=8, hd=64, ff=7168, dense=2,
                                         attn=(2, 6, 10, 14, 18, 21), moe=dict(experts=32, used=4, ff=1792, shared=0, norm=True), type=q4_k_m)),
     "gpt-oss-20b": (tiny_decoders, dict(tiny_decoders.GPT_OSS, embd=2880, layers=8, heads=64, kv=8, hd=64, ff=2880,
@@ -108,6 +109,8 @@ class Weights:
         t = "F32" if plain else self.s["type"](name)
         if t.endswith("_K") and shape[-1] % 256:
             t = "Q8_0"
+        if self.s.get("near") and name.endswith(("ffn_up", "ffn_down")):      # half of what makes them quiet each: F16 has no smaller scales
+            gain *= self.s["near"] ** (0.5 if name.endswith("up") else -0.5)
         rows = shape[0] if self.s.get("wrong") and name in ("token_embd", "output") else POOL
         data, raw, _ = blocks.draw(t, self.rng, (rows, shape[-1]), gain / np.sqrt(shape[-1]))
         self.data[name + ".weight"] = (Repeated(data, shape[:-1] + data.shape[-1:]), raw)

@@ -41,6 +41,7 @@ MODELS = {
     "qwen2": dict(arch="qwen2", embd=48, hd=12, bias=QKV, eps=1e-6, theta=1000000.0, greedy=True),
     "qwen2_output_bias": dict(arch="qwen2", cls=None, layers=1, embd=16, heads=2, kv=1, hd=8, ff=24, bias=QKV + ("output",), eps=1e-6, tied=False),
     "qwen3": dict(arch="qwen3", hd=32, eps=1e-6, theta=1000000.0, greedy=True),
+    "qwen3_mtp": dict(arch="qwen3", layers=1, eps=1e-6, theta=1000000.0, mtp=True),
     "qwen3_yarn": dict(layers=1, arch="qwen3", eps=1e-6, rope=YARN),
     "qwen2moe": dict(layers=1, arch="qwen2moe", hd=8, bias=QKV, eps=1e-6, tied=False,
                      moe=dict(experts=6, used=3, ff=24, shared=40, norm=False)),
@@ -61,7 +62,9 @@ MODELS.update({"t_q1_0": dict(Q32, embd=128, hd=32, ff=384, type="Q1_0")})
 MIXES = [("Q2_K", "IQ2_XXS", "Q5_K"), ("Q3_K", "IQ1_M", "IQ4_XS"), ("TQ2_0", "IQ3_XXS", "IQ3_S"),
          ("IQ2_S", "TQ1_0", "IQ2_XS"), ("IQ1_S", "IQ1_S", "IQ1_S")]
 MODELS.update({"t_" + "_".join(dict.fromkeys(m)).lower(): dict(Q256, type=mix(*m)) for m in MIXES})
+# mtp: a draft head behind the last layer
 for row in MODELS.values():
+    row.setdefault("mtp", False)
     row["vocab"] = "spm" if row.get("arch", "llama") == "llama" else "bpe"
 
 
@@ -69,8 +72,10 @@ for row in MODELS.values():
 def draw(w, s):
     D, q, kv = s["embd"], s["heads"] * s["hd"], s["kv"] * s["hd"]
     w.matrix("token_embd", N_VOCAB, D, gain=s["out"] if s["tied"] else np.sqrt(D))
-    for i in range(s["layers"]):
+    for i in range(s["layers"] + s["mtp"]):
         draw_layer(w, s, "blk.%d." % i, D, q, kv)
+    if s["mtp"]:
+        draw_head(w, "blk.%d.nextn." % s["layers"], D)
     w.vector("output_norm.weight", D, 1.0, 0.2)
     if not s["tied"]:
         w.matrix("output", N_VOCAB, D, gain=s["out"])
@@ -109,6 +114,12 @@ def draw_layer(w, s, b, D, q, kv):
         w.matrix(b + "ffn_down_shexp", D, moe["shared"], gain=1.5)
 
 
+def draw_head(w, b, D):
+    w.matrix(b + "eh_proj", D, 2 * D)
+    for name in "enorm", "hnorm", "shared_head_norm":
+        w.vector(b + name + ".weight", D, 1.0, 0.2)
+
+
 def check(s, value, oracle):
     """The framework's frequencies are the plain ones over the file's factors."""
     if "rope_freqs.weight" in value:
@@ -144,7 +155,9 @@ def hf_state(s, value):
             state[HF_TOP[name]] = x
         if not name.startswith("blk."):
             continue
-        _, i, slot, kind = name.split(".")
+        _, i, slot, kind = (name.split(".") + [""])[:4]
+        if int(i) >= s["layers"]:
+            continue                                  # a draft head, which the framework has not
         layer = "model.layers.%s." % i
         if s["arch"] == "llama" and slot in ("attn_q", "attn_k"):
             x = pairs_to_halves(x, s["heads"] if slot == "attn_q" else s["kv"])
@@ -198,7 +211,9 @@ def hf_config(s):
 def write_keys(g, s):
     g.add_context_length(N_CTX)
     g.add_embedding_length(s["embd"])
-    g.add_block_count(s["layers"])
+    g.add_block_count(s["layers"] + s["mtp"])
+    if s["mtp"]:
+        g.add_uint32(s["arch"] + ".nextn_predict_layers", 1)
     g.add_head_count(s["heads"])
     g.add_head_count_kv(s["kv"])
     g.add_layer_norm_rms_eps(s["eps"])
