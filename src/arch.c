@@ -4,7 +4,8 @@
  * windows belong to a layer. The step reads kinds and numbers and never asks for an architecture by name.
  * To add an architecture:
  *   1. A row of arch_table. A choice that no other makes is a trait: a bit of its own below, read where a step is laid out
- *      (the hyper-parameters here, the list of operations in [fwd]).
+ *      (the hyper-parameters here, the list of operations in [fwd]). Files of one architecture that differ by a tensor, a key or
+ *      the number of layers have a row each. An optional key that llama.cpp reads for it: its name in arch_peers.
  *   2. For a key that no other has: a field of arch_hparams or arch_layer_hp and a row of arch_keys. For a tensor that no other
  *      has: an id and a row of arch_slots; for tensors that a file may have as one, model_joins of [model]. A norm (W_) is
  *      followed by its bias (B_) in the list of ids, whether files have it or not. A row for this architecture alone stands
@@ -14,9 +15,12 @@
  *      Operations are rows of ops_kinds in [ops].
  *   4. Its pre-tokenizer: the name in a row of tok_pres ([tok]), or a row. Its chat template comes with the file; marks of
  *      thinking that no other has are a row of chat__marks ([chat]).
- *   5. A tiny model and the logits of a float64 reading: tests/gen/tiny_models.py tells how, tests/data/README.md what they must
- *      show, tests/gen/invented.py does without a framework. A second reading: READERS in tests/tiny_read*.py. A model with keys
- *      of its own is named in t_model_keys() of tests/t_model.c. Then `build/test/tests fwd model tok` and tests/tiny_check.py.
+ *   5. A tiny model and the logits of a float64 reading: rows of ARCHS and MODELS in tests/gen/tiny_decoders.py (an encoder:
+ *      tests/gen/tiny_encoders.py), a row of ARCHS in tests/tiny_read_decoders.py, the second reading, which is the first where
+ *      transformers has no class. tests/gen/tiny_models.py tells how, tests/data/README.md what they must show, tests/gen/
+ *      tiny_convert.py whether names and layouts are those of llama.cpp's converter. New rows of data/tiny/pending.txt move to
+ *      manifest.txt. A model with keys of its own is named in t_model_keys() of tests/t_model.c, a broken file of it is a row of
+ *      tests/hostile.py. Then `build/test/tests fwd model tok`, tests/tiny_check.py and its --faults.
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
@@ -204,7 +208,8 @@ static const arch_desc arch_table[] = {
     {"dots1",           "dots.llm1",                              ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN},
     {"hy_v3",           "Hunyuan 3",                              ROPE_HALVES,
-     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_NEXTN | A_DENSE_SEEN},
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_NEXTN |
+               A_DENSE_SEEN},
     {"qwen2vl",         "Qwen 2 VL and 2.5 VL, their text",       ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_SECTIONS},
     {"qwen",            "Qwen 1",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_HALF_FF},
     {"internlm2",       "InternLM 2 and 2.5",                     ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
@@ -470,7 +475,11 @@ typedef struct {
 } arch_key;
 
 static double arch__n_head(arch_at a) { return a.l->n_head; }
-static double arch__hd_k(arch_at a) { return a.hp->hd_rot ? a.hp->hd_rot : a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head; }
+static double arch__hd_k(arch_at a) {
+    if (a.hp->hd_rot) return a.hp->hd_rot;
+    return a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head;
+}
+
 static double arch__same_hd(arch_at a) { return a.l->hd_k; }
 static double arch__n_ctx(arch_at a) { return a.hp->n_ctx_train; }
 static double arch__orig_ctx(arch_at a) { return a.hp->rope[0].n_ctx_orig; }
@@ -536,7 +545,8 @@ static const arch_key arch_keys[] = {
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
-    {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_HEAD_IS_ROT},
+    {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,
+     .traits = A_HEAD_IS_ROT},                        /* the row below reads it too, as n_rot */
     {"attention.key_length",                LAYER(hd_k),           H_INT,    0,      2, ARCH_MAX_HEAD,    .from = arch__hd_k},
     {"attention.value_length",              LAYER(hd_v),           H_INT,    0,      1, ARCH_MAX_HEAD,    .from = arch__same_hd},
     {"attention.scale",                     LAYER(attn_scale),     H_FLT,    0,      1e-6, 1e3, .from = arch__attn_scale},
@@ -588,7 +598,8 @@ static const arch_key arch_keys[] = {
     {"expert_feed_forward_length",          LAYER(n_ff_exp),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .from = arch__n_ff_exp},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      1, ARCH_MAX_WIDTH,
      .from = arch__n_ff, .traits = A_SHARED_EXPERT},
-    {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,  .traits = A_SHARED_PLAIN},
+    {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,
+     .traits = A_SHARED_PLAIN},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
      .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
     {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3},
@@ -846,8 +857,8 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
                          l->n_head, il, l->n_head_kv);
     if (hp->desc->traits & A_QKV_BY_HEAD && (l->n_head != l->n_head_kv || l->hd_k != l->hd_v))
-        return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads of %d values, expected %d as the queries have", l->n_head_kv,
-                         l->hd_v, l->n_head);
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads of %d values, expected %d as the queries have",
+                         l->n_head_kv, l->hd_v, l->n_head);
     if (!l->hd_k)
         return arch__bad(hp, g, "embedding_length", e, "an embedding length of %d, expected a multiple of %d heads", hp->n_embd,
                          l->n_head);
@@ -1127,8 +1138,8 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
 typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT,
     W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, B_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
-    W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS,
-    W_O, B_O,
+    W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM,
+    W_SINKS, W_O, B_O,
     W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM,
     W_FFN_SUM_NORM, B_FFN_SUM_NORM,
     W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,

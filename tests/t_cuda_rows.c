@@ -186,7 +186,7 @@ static const tr_kind tr_kinds[] = {
     {"rms norm, bare",  {.kind = OPS_NORM, .norm = {.kind = K_NORM_RMS}, .scale = 1e-5f}, 1, true, true, false, false},
     {"rms norm, heads", {.kind = OPS_NORM, .norm = {.kind = K_NORM_RMS}, .scale = 1e-6f}, 1, true, true, true, false},
     {"layer norm",      {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, false, true, true, true},
-    {"layer norm, bare", {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, false, false, false, false},
+    {"layer norm, bare",{.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, false, false, false, false},
     {"layer norm, w",   {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, true, false, true, false},
     {"layer norm, b",   {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, true, false, false, true},
     {"l2 norm",         {.kind = OPS_NORM, .norm = {.kind = K_NORM_L2}, .scale = 1e-6f}, 1, false, true, true, false},
