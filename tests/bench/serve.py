@@ -83,9 +83,11 @@ def main():
     for _ in range(a.rounds):
         for name in rows:
             server = begin(programs[name], a.port)
-            rows[name].append(one_round(a.port, texts, a.tokens))
-            server.send_signal(signal.SIGTERM)
-            server.wait()
+            try:
+                rows[name].append(one_round(a.port, texts, a.tokens))
+            finally:
+                server.send_signal(signal.SIGTERM)
+                server.wait()
     for name, got in rows.items():
         first, between = [x for r in got for x in r[1]], [x for r in got for x in r[2]]
         print("| %s | %.1f | %.2f s | %.2f s | %.3f s | %.3f s |" % (name, sorted(r[0] for r in got)[len(got) // 2], at(first, 0.5), at(first, 0.95), at(between, 0.5), at(between, 0.95)))
