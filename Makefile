@@ -133,8 +133,14 @@ real: llmrun                           ## public models of PyPI, kept in REAL (~
 serve-clients: llmrun                  ## --serve as openai, anthropic, litellm and langchain-openai of PyPI see it (installed into build/clients, else skipped); WORDS="messages responses"
 	@$(PYTHON) tests/serve_clients.py ./llmrun --install build/clients $(WORDS)
 
+soak: llmrun                           ## REQUESTS (10000) to a server, a tenth broken, of a tenth the client leaves: memory and descriptors stay level
+	@$(PYTHON) tests/serve_soak.py ./llmrun --requests $(or $(REQUESTS),10000)
+
 serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
 	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
+
+serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic" (python3: pytest requests openai aiohttp)
+	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS)
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -236,6 +242,7 @@ check: all build/test/llmrun_remote.c syntax sections ## no warnings; contents, 
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	@sh tests/hardened.sh ./llmrun
 	@$(PYTHON) tests/sections_test.py
+	@$(PYTHON) tests/page.py src/page.c
 	@$(PYTHON) tests/readme.py ./llmrun README.md
 	@$(PYTHON) tests/bench/results.py --check
 	@$(PYTHON) tests/bench/plots.py --check
@@ -597,4 +604,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer

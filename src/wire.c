@@ -154,13 +154,16 @@ static bool wire_is_messages(bytes path) {
     return bytes_begins(path, one) && (path.n == one.n || path.p[one.n] == '/' || path.p[one.n] == '?');
 }
 
-/* The key that an error of [req] or of wire_read() is about, "" where it names none: what is before its colon. */
+/* The key that an error of [req] or of wire_read() is about, empty where it names none: what is before its colon, or the unknown
+ * key that it names. */
 static bytes wire_param(const err_t *e) {
-    const char *end = strchr(e->text, ':');
-    size_t      n = 0;
+    static const char unknown[] = "unknown key '";
+    const char       *from = e->text, *end = strchr(e->text, ':');
+    if (strncmp(from, unknown, strlen(unknown)) == 0) from += strlen(unknown), end = strchr(from, '\'');
+    size_t n = 0;
     if (end)
-        while (e->text + n < end && (isalnum((uint8_t)e->text[n]) || strchr("_.[]", e->text[n]))) n++;
-    return end && e->text + n == end ? (bytes){(const uint8_t *)e->text, n} : (bytes){0};
+        while (from + n < end && (isalnum((uint8_t)from[n]) || strchr("_.[]", from[n]))) n++;
+    return end && from + n == end ? (bytes){(const uint8_t *)from, n} : (bytes){0};
 }
 
 static void wire__error_members(const struct wire_error *row, bytes param, const char *message, jw *j) {
@@ -252,7 +255,7 @@ typedef enum {
     WIRE_TAKEN,                                       /* read here */
     WIRE_RENAMED,                                     /* copied under the name in `as` */
     WIRE_IGNORED,                                     /* changes nothing here; the log says so */
-    WIRE_NEVER,                                       /* refused unless it is null, false, or what `as` says */
+    WIRE_NEVER,                                       /* refused unless it is null, false, 0 or `as`, which is what is expected */
 } wire__way;
 
 #define WIRE_IN(shape) (1u << (shape))
@@ -286,7 +289,10 @@ static const struct wire_key {
     {"safety_identifier", WIRE_OWN | WIRE_R, WIRE_IGNORED, NULL},
     {"client_metadata", WIRE_OWN | WIRE_R, WIRE_IGNORED, NULL},
     {"include", WIRE_OWN, WIRE_IGNORED, NULL},
-    {"cache_prompt", WIRE_OWN, WIRE_IGNORED, NULL},   /* llama.cpp's clients: the cache is always shared */
+    {"cache_prompt", WIRE_OWN, WIRE_IGNORED, NULL},   /* this and what follows: llama.cpp's, without a use here */
+    {"id_slot", WIRE_OWN, WIRE_IGNORED, NULL},
+    {"timings_per_token", WIRE_OWN | WIRE_R, WIRE_IGNORED, NULL},
+    {"return_progress", WIRE_OWN, WIRE_IGNORED, NULL},
     /* Responses */
     {"include", WIRE_R, WIRE_TAKEN, NULL},
     {"input", WIRE_R, WIRE_TAKEN, NULL},
@@ -298,15 +304,15 @@ static const struct wire_key {
     {"max_output_tokens", WIRE_R, WIRE_RENAMED, "max_completion_tokens"},
     {"max_tool_calls", WIRE_R, WIRE_IGNORED, NULL},
     {"truncation", WIRE_R, WIRE_NEVER, "disabled"},
-    {"store", WIRE_R, WIRE_NEVER, "the server keeps no responses"},
-    {"background", WIRE_R, WIRE_NEVER, "the server keeps no responses"},
-    {"previous_response_id", WIRE_R, WIRE_NEVER, "the server keeps no responses; send the whole conversation as input"},
-    {"conversation", WIRE_R, WIRE_NEVER, "the server keeps no conversations; send the whole conversation as input"},
-    {"prompt", WIRE_R, WIRE_NEVER, "the server keeps no prompt templates"},
-    {"top_logprobs", WIRE_R, WIRE_NEVER, "answers of this endpoint have no logprobs"},
-    {"n", WIRE_R | WIRE_M, WIRE_NEVER, "a request has one answer here"},
+    {"store", WIRE_R, WIRE_NEVER, "none: the server keeps no responses"},
+    {"background", WIRE_R, WIRE_NEVER, "none: the server keeps no responses"},
+    {"previous_response_id", WIRE_R, WIRE_NEVER, "none: the server keeps no responses, so input has the whole conversation"},
+    {"conversation", WIRE_R, WIRE_NEVER, "none: the server keeps no conversations, so input has all of it"},
+    {"prompt", WIRE_R, WIRE_NEVER, "none: the server keeps no prompt templates"},
+    {"top_logprobs", WIRE_R, WIRE_NEVER, "none: answers of this endpoint have no logprobs"},
+    {"n", WIRE_R | WIRE_M, WIRE_NEVER, "none: a request has one answer here"},
     /* Messages */
-    {"messages", WIRE_R, WIRE_NEVER, "the conversation is in input"},
+    {"messages", WIRE_R, WIRE_NEVER, "none: the conversation is in input"},
     {"messages", WIRE_M, WIRE_TAKEN, NULL},
     {"system", WIRE_M, WIRE_TAKEN, NULL},
     {"stop_sequences", WIRE_M, WIRE_RENAMED, "stop"},
@@ -379,13 +385,13 @@ static void wire__list_add(str *list, const char *name) {
 
 /* The row of a key, given with its quotes; NULL: the shape has none. */
 static const struct wire_key *wire__key(bytes key, wire_shape shape) {
-    str  name = {0};
-    int  i = 0;
-    bool known = key.n < 256 && str_unquote(&name, key, false);
-    while (known && i < WIRE_KEYS && !((wire_keys[i].shapes & WIRE_IN(shape)) && bytes_is(str_bytes(&name),
-                                                                                          wire_keys[i].name))) i++;
+    str                    name = {0};
+    const struct wire_key *found = NULL;
+    const bool             some = key.n < 256 && str_unquote(&name, key, false);
+    for (int i = 0; some && i < WIRE_KEYS && !found; i++)
+        if ((wire_keys[i].shapes & WIRE_IN(shape)) && bytes_is(str_bytes(&name), wire_keys[i].name)) found = &wire_keys[i];
     str_drop(&name);
-    return known && i < WIRE_KEYS ? &wire_keys[i] : NULL;
+    return found;
 }
 
 /* A member of the body that [req] reads. name: a JSON string. */
@@ -415,9 +421,8 @@ static bool wire__members(wire_in *in, bytes body) {
         else if (k->way == WIRE_RENAMED) wire__rest_as(in, k->as, value);
         else if (k->way == WIRE_IGNORED) wire__list_add(&in->ignored, k->name);
         else if (!bytes_is(value, "false") && !bytes_is(value, "0") && !wire__is(value, k->as))
-            return wire__bad(in, req_unsupported, "%s: found %s, expected none: %s", k->name, wire__is_string(value) ?
-                             wire__show(value).text : wire__kind(value), strcmp(k->as,
-                                                                                "disabled") ? k->as : "only disabled is known");
+            return wire__bad(in, req_unsupported, "%s: found %s, expected %s", k->name,
+                             wire__is_string(value) ? wire__show(value).text : wire__kind(value), k->as);
     }
     return true;
 }
@@ -517,37 +522,41 @@ static void wire__say_system(wire_in *in, bytes inside) {
     in->has_system = true;
 }
 
-/* The text of a content: a string, or a list of parts of these types, joined by newlines and appended as the inside of a string.
- * pictures: others are named in the text, else they are an error. where: the content, in messages. */
+/* The text of a part of a content; empty: the part has none. */
+static bytes wire__part_text(bytes part, bytes type) {
+    if (wire__is_string(part)) return part;
+    return wire__member(part, wire__is(type, "refusal") ? "refusal" : wire__is(type, "thinking") ? "thinking" : "text");
+}
+
+/* Says in the text that a part of this type is left out. */
+static void wire__leave_out(wire_in *in, bytes type, str *out) {
+    str note = {0}, json = {0};
+    str_fmt(&note, "[%s left out]", wire__show(type).text);
+    str_json(&json, str_bytes(&note));
+    wire__join(out, wire__inside(str_bytes(&json)), "\\n");
+    wire__list_add(&in->skipped, wire__show(type).text);
+    str_drop_all(&note, &json);
+}
+
+/* The text of a content: a string, or a list of parts of these types, joined by newlines and appended as the inside of a
+ * string. pictures: others are left out, else they are an error. where: the content, in messages. */
 static bool wire__content(wire_in *in, bytes v, const char *where, bool pictures, str *out) {
     static const char types[] = "text input_text output_text refusal reasoning_text summary_text thinking";
+    bytes             part;
     str_add(out, "", 0);
     if (!v.n) return true;
     if (wire__is_string(v)) return str_cat(out, wire__inside(v)), true;
-    if (!wire__is_list(v)) return wire__bad(in, req_invalid, "%s: found %s, expected a string or a list of parts", where,
-                                            wire__kind(v));
-    bytes part;
+    if (!wire__is_list(v))
+        return wire__bad(in, req_invalid, "%s: found %s, expected a string or a list of parts", where, wire__kind(v));
     for (size_t i = 0; wire__next(&v, &part); i++) {
-        const bytes type = wire__member(part, "type");
-        if (wire__is_string(part)) {
-            wire__join(out, wire__inside(part), "\\n");
-            continue;
-        }
-        const bytes text = wire__member(part, wire__is(type, "refusal") ? "refusal" : wire__is(type,
-                                                                                               "thinking") ? "thinking" : "text");
-        if (type.n && !bytes_among(wire__inside(type), types)) {
-            if (!pictures)
-                return wire__bad(in, req_unsupported, "%s[%zu]: found a part of type %s, expected text", where, i,
-                                 wire__show(type).text);
-            str note = {0};
-            str_fmt(&note, "[%s left out]", wire__show(type).text);
-            str json = {0};
-            str_json(&json, str_bytes(&note));
-            wire__join(out, wire__inside(str_bytes(&json)), "\\n");
-            wire__list_add(&in->skipped, wire__show(type).text);
-            str_drop_all(&note, &json);
-        } else if (!wire__is_string(text))
+        const bytes type = wire__member(part, "type"), text = wire__part_text(part, type);
+        const bool  other = type.n && !bytes_among(wire__inside(type), types);
+        if (other && !pictures)
+            return wire__bad(in, req_unsupported, "%s[%zu]: found a part of type %s, expected text", where, i,
+                             wire__show(type).text);
+        if (!other && !wire__is_string(text))
             return wire__bad(in, req_invalid, "%s[%zu]: found %s as text, expected a string", where, i, wire__kind(text));
+        if (other) wire__leave_out(in, type, out);
         else wire__join(out, wire__inside(text), "\\n");
     }
     return true;
@@ -581,21 +590,34 @@ static void wire__full_name(bytes space, bytes name, str *out) {
     str_cat(out, name);
 }
 
+/* Appends what the inside of a string stands for. */
+static void wire__unquote(bytes inside, str *out) {
+    str json = {0};
+    str_put(&json, "\""), str_cat(&json, inside), str_put(&json, "\"");
+    str_unquote(out, str_bytes(&json), false);
+    str_drop(&json);
+}
+
+/* What the answer has to know of a tool of a namespace. Both are insides of strings. */
+static void wire__note_tool(wire *w, bytes space, bytes full) {
+    str own = {0};
+    MEM_PUSH(w->tool, w->n_tool, (wire_tool){0});
+    wire_tool *t = &w->tool[w->n_tool - 1];
+    wire__unquote(space, &own);
+    wire__unquote(full, &t->full);
+    t->n_space = own.n;
+    t->n_join = bytes_ends(space, bytes_of("__")) ? 0 : 2;
+    str_drop(&own);
+}
+
 static bool wire__function(wire_in *in, bytes tool, size_t i, bytes space) {
-    wire     *w = in->w;
-    str       full = {0};
-    bytes     name;
+    str   full = {0};
+    bytes name;
     if (!wire__tool_name(in, tool, i, &name)) return false;
     wire__full_name(space, name, &full);
-    wire__tool(in, str_bytes(&full), wire__member(tool, "description"), wire__member(tool, "parameters"), wire__member(tool,
-                                                                                                                       "strict"));
-    if (space.n) {
-        str json = {0};
-        str_fmt(&json, "\"%s\"", full.p);
-        MEM_PUSH(w->tool, w->n_tool, (wire_tool){.n_space = space.n, .n_join = full.n - space.n - name.n});
-        str_unquote(&w->tool[w->n_tool - 1].full, str_bytes(&json), false);
-        str_drop(&json);
-    }
+    wire__tool(in, str_bytes(&full), wire__member(tool, "description"), wire__member(tool, "parameters"),
+               wire__member(tool, "strict"));
+    if (space.n) wire__note_tool(in->w, space, str_bytes(&full));
     str_drop(&full);
     return true;
 }
@@ -917,8 +939,8 @@ static bool wire__messages_tools(wire_in *in, bytes list) {
 static bool wire__messages_choice(wire_in *in, bytes v) {
     const bytes type = wire__member(v, "type");
     if (!v.n) return true;
-    if (bytes_is(wire__member(v, "disable_parallel_tool_use"), "true")) wire__rest_as(in, "parallel_tool_calls",
-                                                                                      bytes_of("false"));
+    if (bytes_is(wire__member(v, "disable_parallel_tool_use"), "true"))
+        wire__rest_as(in, "parallel_tool_calls", bytes_of("false"));
     if (wire__is(type, "auto")) return true;
     if (wire__is(type, "none")) return wire__rest_as(in, "tool_choice", bytes_of("\"none\"")), true;
     if (wire__is(type, "any")) return wire__rest_as(in, "tool_choice", bytes_of("\"required\"")), true;
@@ -1009,9 +1031,11 @@ static bool wire__body(wire_in *in, bytes body, str *out) {
     if (w->shape == WIRE_RESPONSES || w->shape == WIRE_MESSAGES) {
         wire__end_turn(in);
         str_put(out, "\"messages\":[");
-        if (in->has_system) str_fmt(out, "{\"role\":\"system\""), wire__put_string(out, "content",
-                                                                                   str_bytes(&in->system)), str_put(out, "}");
-        if (in->has_system && in->messages.n) str_put(out, ",");
+        if (in->has_system) {
+            str_put(out, "{\"role\":\"system\"");
+            wire__put_string(out, "content", str_bytes(&in->system));
+            str_put(out, in->messages.n ? "}," : "}");
+        }
         str_cat(out, str_bytes(&in->messages));
         str_put(out, "]");
         if (in->tools.n) str_put(out, ",\"tools\":["), str_cat(out, str_bytes(&in->tools)), str_put(out, "]");

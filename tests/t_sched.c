@@ -442,10 +442,10 @@ static void t_sched_finishes(void) {
     for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
     gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
     CHECK(a.finish == GEN_LENGTH && a.n_tok == 4 && a.n_prompt == 30 && a.n_read == 30 && a.end_token == -1);
-    const bytes stop = {(const uint8_t *)a.text.p + a.tok[0].end, 1};
-    o.stop = &stop, o.n_stop = 1;
+    const bytes stop[] = {bytes_of("\x01 never"), {(const uint8_t *)a.text.p + a.tok[0].end, 1}};
+    o.stop = stop, o.n_stop = 2;
     gen_answer b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
-    CHECK(b.finish == GEN_STOP_TEXT && b.text.n <= a.tok[0].end && memcmp(a.text.p, b.text.p, b.text.n) == 0);
+    CHECK(b.finish == GEN_STOP_TEXT && b.stop == 1 && b.text.n <= a.tok[0].end && memcmp(a.text.p, b.text.p, b.text.n) == 0);
     gen_answer_drop(&b);
     o.n_stop = 0, o.n_predict = -1;
     b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});

@@ -59,8 +59,8 @@ static void t_wire_bodies(void) {
          "{" TW_USER "} # ignored: service_tier"},
         {WIRE_RESPONSES, "{" TW_IN ",\"store\":true}", "! store: found true, expected none: the server keeps no responses"},
         {WIRE_RESPONSES, "{" TW_IN ",\"previous_response_id\":\"resp_1\"}",
-         "! previous_response_id: found resp_1, expected none: the server keeps no responses; send the whole conversation as input"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"truncation\":\"auto\"}", "! truncation: found auto, expected none: only disabled is known"},
+         "! previous_response_id: found resp_1, expected none: the server keeps no responses, so input has the whole conversation"},
+        {WIRE_RESPONSES, "{" TW_IN ",\"truncation\":\"auto\"}", "! truncation: found auto, expected disabled"},
         {WIRE_RESPONSES, "{" TW_IN ",\"messages\":[]}", "! messages: found a list, expected none: the conversation is in input"},
         {WIRE_RESPONSES, "{" TW_IN ",\"n\":2}", "! n: found a number, expected none: a request has one answer here"},
         {WIRE_RESPONSES, "{\"input\":7}", "! input: found a number, expected a text or a list of items"},
@@ -613,7 +613,7 @@ static void t_wire_errors(void) {
     EQ_INT(wire_status("out_of_room"), 503);
     static const struct { const char *text, *param; } params[] = {
         {"seed: found a string, expected a number", "seed"}, {"messages[3].content[1]: no", "messages[3].content[1]"}, {"the body has no prompt", ""},
-        {"unknown key 'x': no", ""}};
+        {"unknown key 'x_1' in the body (why: so)", "x_1"}, {"unknown key 'a b' in it", ""}, {"no: at all", "no"}, {"a b: c", ""}};
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         err_t e = {0};
         err_set(&e, EXIT_INPUT, "%s", params[i].text);
