@@ -104,6 +104,7 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
 	SHARED=$(SHARED) build/tsan/tests pool net fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
+	LLMRUN_SLOW=20 $(PYTHON) tests/serve.py build/tsan/llmrun same_text calls vectors leave drain batches
 
 # One object of the program serves all of it.
 attack: build/fuzz/tests build/fuzz/command build/fuzz/replay $(FUZZERS:%=build/fuzz/%) ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, then each fuzzer for 20 s
@@ -131,6 +132,9 @@ real: llmrun                           ## public models of PyPI, kept in REAL (~
 
 serve-clients: llmrun                  ## --serve as openai, anthropic, litellm and langchain-openai of PyPI see it (installed into build/clients, else skipped); WORDS="messages responses"
 	@$(PYTHON) tests/serve_clients.py ./llmrun --install build/clients $(WORDS)
+
+soak: llmrun                           ## REQUESTS (10000) to a server, a tenth broken, of a tenth the client leaves: memory and descriptors stay level
+	@$(PYTHON) tests/serve_soak.py ./llmrun --requests $(or $(REQUESTS),10000)
 
 serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
 	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
@@ -600,4 +604,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page serve-peer schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page serve-peer soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help

@@ -25,7 +25,7 @@ typedef struct {
     const char *folder;                               /* made if it is not there */
     uint64_t    most;                                 /* bytes of all files together */
     uint64_t    line_bytes;                           /* of the longest line of a batch */
-    bytes       settings;                             /* as for results_open(), without the seed: what answers depend on */
+    bytes       settings;                             /* as for results_open(): what answers depend on, but for the seed */
 } files_opts;
 
 /* A request, copied. */
@@ -90,6 +90,7 @@ typedef struct {
     results_line is;
     bytes        text;                                /* valid until the next files_next() */
     uint64_t     seed;                                /* if the line has none */
+    bool         embeds;                              /* the batch is one of vectors */
     const char  *fingerprint;                         /* of model and settings, as long as the line is asked for */
 } files_line;
 
@@ -420,8 +421,12 @@ static bool files__load(files_store *f, err_t *e) {
 /* Ends all batches where they are; the next files_open() of the folder goes on. NULL is none. */
 static void files_close(files_store *f) {
     if (!f) return;
+    for (size_t i = 0; i < f->n_batches; i++) {
+        err_t e = {0};
+        if (f->batch[i]->good && !files__save_batch(f, f->batch[i], &e)) log_warn("%s: %s", f->batch[i]->id, e.text);
+        files__batch_free(f->batch[i]);
+    }
     for (size_t i = 0; i < f->n_files; i++) files__file_free(f->file[i]);
-    for (size_t i = 0; i < f->n_batches; i++) files__batch_free(f->batch[i]);
     mem_free_all(f->file, f->batch);
     str_drop_all(&f->folder, &f->settings);
     if (f->held >= 0) close(f->held);
@@ -439,8 +444,9 @@ static files_store *files_open(const files_opts *o, err_t *e) {
     while (f->folder.n > 1 && f->folder.p[f->folder.n - 1] == '/') f->folder.p[--f->folder.n] = 0;
     str_put(&f->settings, "");
     str_cat(&f->settings, o->settings);
-    if (mkdir(f->folder.p, 0700) && errno != EEXIST) err_set(e, err_code_of(errno), "%s: %s", o->folder, strerror(errno));
-    f->held = e->code ? -1 : open(files__path(f, "lock", "", &path), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    files__path(f, "lock", "", &path);
+    const bool made = !mkdir(f->folder.p, 0700) || errno == EEXIST;
+    f->held = made ? open(path.p, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
     if (f->held < 0) err_set(e, err_code_of(errno), "%s: %s", o->folder, strerror(errno));
     else if (flock(f->held, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         err_set(e, EXIT_INPUT, "%s: another server uses it, expected a folder of this one alone", o->folder);
@@ -508,14 +514,15 @@ __attribute__((format(printf, 5, 6))) static bool files__error(files_answered *a
 /* A failed write or the like. */
 static bool files__broken(const files_store *f, files_answered *a, err_t *e) {
     files__hide(f, e);
-    return files__error(a, e->code == EXIT_RESOURCE ? 507 : 500, "server_error", NULL, "%s", e->text);
+    return files__error(a, e->code == EXIT_RESOURCE ? 507 : 500, e->code == EXIT_RESOURCE ? "quota" : "server_error", NULL, "%s",
+                        e->text);
 }
 
 /* Whether there is space for so many bytes. */
 static bool files__has_space(const files_store *f, files_answered *a, uint64_t n) {
     const uint64_t more = files__counts(n);
     return (more <= f->o.most && f->used <= f->o.most - more) ||
-           files__error(a, 507, "insufficient_storage", NULL, "no space for %llu bytes: %llu of %llu are used (--files-max)",
+           files__error(a, 507, "quota", NULL, "no space for %llu bytes: %llu of %llu are used (--files-max)",
                          (unsigned long long)n, (unsigned long long)f->used, (unsigned long long)f->o.most);
 }
 
@@ -650,7 +657,7 @@ static bool files__delete(files_store *f, files__file *x, files_answered *a) {
     size_t at = 0;
     for (size_t i = 0; i < f->n_batches; i++)
         if (!files__is_over(f->batch[i]) && !strcmp(f->batch[i]->input, x->id))
-            return files__error(a, 409, "file_in_use", NULL, "%s is read by %s, expected a file that no batch reads", x->id,
+            return files__error(a, 409, "conflict", NULL, "%s is read by %s, expected a file that no batch reads", x->id,
                                 f->batch[i]->id);
     for (int i = 0; i < 3; i++) unlink(files__path(f, x->id, ends[i], &path));
     f->used -= files__counts(x->bytes);
@@ -811,7 +818,7 @@ static void files__settle(files_store *f, files_batch *b) {
 static bool files__cancel(files_store *f, files_batch *b, files_answered *a) {
     jw    w = jw_tight(&a->body);
     err_t e = {0};
-    if (files__is_over(b)) return files__error(a, 409, "invalid_request", NULL, "the batch is %s", files__state_name[b->state]);
+    if (files__is_over(b)) return files__error(a, 409, "conflict", NULL, "the batch is %s", files__state_name[b->state]);
     if (b->state != FILES_CANCELLING) {
         b->state = FILES_CANCELLING;
         b->cancelled = (int64_t)time(NULL);
@@ -867,11 +874,15 @@ static void files_answer(files_store *f, const files_call *c, bytes body, files_
     const uint8_t *slash = name.n ? memchr(name.p, '/', name.n) : NULL;
     const size_t   n = slash ? (size_t)(slash - name.p) : name.n;
     const bytes    id = bytes_slice(name, 0, n), rest = bytes_slice(name, n, name.n);
+    const char    *type = batches ? "application/json" : "multipart/form-data";
     *a = (files_answered){.status = 200, .fd = -1};
     pthread_mutex_lock(&f->lock);
     if (name.n) (batches ? files__one_batch : files__one_file)(f, c, id, rest, a);
     else if (c->method == HTTP_GET || c->method == HTTP_HEAD) files__list(f, c, batches, a);
     else if (c->method != HTTP_POST) files__only(a, "GET, POST");
+    else if (!http_is_type(str_bytes(&c->type), type))
+        files__error(a, 415, "media_type", NULL, "Content-Type: found %.100s, expected %s", c->type.n ? c->type.p : "nothing",
+                     type);
     else if (batches) files__create(f, body, a);
     else files__upload(f, c, body, a);
     pthread_mutex_unlock(&f->lock);
@@ -907,8 +918,11 @@ static results *files__open_results(const files_store *f, const char *id, const 
 /* Opens what the batch reads and writes. False: it has failed, or a signal asks to stop. */
 static bool files__begin(files_store *f, files_batch *b) {
     str   path = {0}, settings = {0};
+    bytes rest = str_bytes(&f->settings), line;
     err_t e = {0};
-    str_fmt(&settings, "%sseed=%llu\n", f->settings.p, (unsigned long long)b->seed);
+    while (bytes_cut_line(&rest, &line))
+        if (!bytes_begins(line, bytes_of("seed="))) str_fmt(&settings, "%.*s\n", (int)line.n, (const char *)line.p);
+    str_fmt(&settings, "seed=%llu\n", (unsigned long long)b->seed);
     b->good = files__open_results(f, b->good_id, settings.p, &b->good_path, &e);
     b->bad = b->good ? files__open_results(f, b->bad_id, settings.p, &b->bad_path, &e) : NULL;
     b->in = b->bad ? lines_open(files__path(f, b->input, ".jsonl", &path), f->o.line_bytes, &e) : NULL;
@@ -957,7 +971,7 @@ static bool files__wants(files_store *f, files_line *l, bool is_long) {
         snprintf(why, sizeof why, "an earlier line has the same custom_id");
     } else if (is_long) {
         code = "line_too_long";
-        snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)f->o.line_bytes);
+        snprintf(why, sizeof why, "a line of more than %llu bytes", (unsigned long long)f->o.line_bytes);
     } else if (str_unquote(&named, url, true) && !bytes_is(str_bytes(&named), b->endpoint.p)) {
         code = req_invalid;
         snprintf(why, sizeof why, "url: found '%.*s', expected the batch's endpoint, %s", utf8_head(str_bytes(&named), 60),
@@ -987,6 +1001,7 @@ static files_got files__read(files_store *f, files_batch *b, files_line *l) {
         l->is = (results_line){bytes_digest((bytes){0}, l->text), bytes_hash(0, l->text)};
         if (files__wants(f, l, got == LINES_LONG)) {
             l->seed = rng_mix(b->seed ^ l->no) >> 1;
+            l->embeds = !strcmp(b->endpoint.p, req_embed_url);
             l->fingerprint = b->good->fingerprint.p;
             b->n_asked++;
             return FILES_LINE;

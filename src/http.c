@@ -7,8 +7,8 @@
  * HTTP_BAD the parser takes nothing more.
  *   Bodies of forms (multipart/form-data, RFC 7578) are read as strictly: nothing before the first part or after the last one, no
  * part without a name.
- * Public: http_init, http_drop, http_next, http_feed, http_value, http_query, http_reason, http_same, http_is_type,
- * http_host_is_address, http_parts_begin, http_parts_next, http_part_drop.
+ * Public: http_init, http_drop, http_next, http_feed, http_value, http_query, http_reason, http_same,
+ * http_is_type, http_host_is_address, http_parts_begin, http_parts_next, http_part_drop.
  * Opens: http_part, http_request, http_in.req, http_in.body, http_in.max_body, http_in.stage, http_in.begun, http_in.status,
  * http_in.why. */
 

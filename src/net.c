@@ -456,10 +456,13 @@ static void net__write(net *n, net__conn *c, double now) {
     }
 }
 
+/* Whether the handler still has the answer. */
+static bool net__may_pull(const net__conn *c) { return c->r && !atomic_load(&c->r->freed); }
+
 /* Has more of the answer made, if there is cause and space. */
 static void net__pull(net *n, net__conn *c) {
     net_reply *r = c->r;
-    if (!r || atomic_load(&r->freed)) return;
+    if (!net__may_pull(c)) return;
     const size_t waiting = atomic_load(&r->waiting);
     if (waiting > NET_WAITING) { c->waited = true; return; }
     const bool again = c->waited && waiting <= NET_WAITING / 2;
@@ -624,7 +627,7 @@ static int net__prepare(net *n, double now) {
         if (c->stage == NET_ANSWERS && !c->half) events |= POLLRDHUP;
         n->poll[2 + i] = (struct pollfd){.fd = c->fd, .events = events};
         if (c->stage == NET_READS && c->rest.n) most = 0;
-        if (c->waited && c->r && atomic_load(&c->r->waiting) <= NET_WAITING / 2) most = 0;
+        if (net__may_pull(c) && c->waited && atomic_load(&c->r->waiting) <= NET_WAITING / 2) most = 0;
         const double end = net__deadline(n, c);
         if (end < now + 1) most = min_int(most, net__until(end, now));
     }

@@ -407,6 +407,14 @@ static const char *serve__why_not(int state) {
     return state == SERVE_LOADING ? "the model is being loaded" : "the server is shutting down";
 }
 
+/* Whether a page of another server sends the request. A browser asks nobody before it sends a form. */
+static bool serve__is_foreign(const server *s, const http_request *h) {
+    const bytes    origin = http_value(h, "origin");
+    const uint8_t *slash = origin.n ? memrchr(origin.p, '/', origin.n) : NULL;
+    const bytes    host = slash ? bytes_slice(origin, (size_t)(slash - origin.p) + 1, origin.n) : (bytes){0};
+    return origin.p && !(s->o.cors && bytes_is(origin, s->o.cors)) && !(host.n && bytes_eq(host, h->host));
+}
+
 /* The fields are read: whether the request may come. */
 static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     server              *s = ctx;
@@ -432,6 +440,9 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     if (to->method == HTTP_POST && to->kind != SERVE_FILES && !http_is_type(type, "application/json"))
         return serve__deny(s, h, out, "media_type", "Content-Type: found %.*s, expected application/json",
                            type.n ? (int)min_size(type.n, 100) : 7, type.n ? (const char *)type.p : "nothing");
+    if (h->method == HTTP_POST && to->kind == SERVE_FILES && serve__is_foreign(s, h))
+        return serve__deny(s, h, out, "forbidden", "Origin: found %.*s, expected a page of this server (--cors)",
+                           (int)min_size(http_value(h, "origin").n, 100), (const char *)http_value(h, "origin").p);
     return true;
 }
 
@@ -655,11 +666,12 @@ static void serve__refuse(serve_req *q, const char *name, const err_t *e) {
 
 /* The side that computes has done its part. */
 static void serve__computed(serve_req *q) {
-    server *s = q->s;
-    if (q->r && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
-    if (q->r) serve__leave(q);
+    server    *s = q->s;
+    const bool line = !q->r;                          /* of a batch: the helper writes its record */
+    if (!line && serve__by_model(q)) atomic_fetch_sub(&s->live, 1);
+    if (!line) serve__leave(q);
     pthread_mutex_lock(&s->lock);
-    if (!q->r) serve__append(&s->over, &s->over_last, q);
+    if (line) serve__append(&s->over, &s->over_last, q);
     pthread_cond_signal(&s->more);                    /* there may be a place for a line of a batch */
     pthread_mutex_unlock(&s->lock);
 }

@@ -353,6 +353,25 @@ static void t_net_file(void) {
     mem_free(text);
 }
 
+/* An answer that has ended and is freed, and whose reader takes nothing, costs no time. */
+static void t_net_calm(void) {
+    NT_SERVER(s, nt_opts);
+    const int fd = nt_connect(&s);
+    nt_send(fd, "GET /a HTTP/1.1\r\n" H "\r\n");
+    NT_SOON(atomic_load(&s.n_q) == 1);
+    net_reply_begin(s.q[0].r, 200, NULL, NULL);
+    atomic_store(&s.q[0].want, (NET_WAITING / 1007 + 1) * 1000);      /* it is full when it ends */
+    net_reply_wake(s.q[0].r);
+    NT_SOON(atomic_load(&s.q[0].made) && !atomic_load(&s.q[0].want));
+    net_reply_free(s.q[0].r);
+    s.q[0].r = NULL;
+    const double before = t_cpu();
+    for (int i = 0; i < 1500; i++) nt_nap();          /* the kernel takes more of it when it looks again, after a second */
+    CHECKF(t_cpu() - before < 0.3, "%.2f s", t_cpu() - before);
+    close(fd);
+    nt_close(&s);
+}
+
 /* A client that goes, or closes its side, while it waits for its answer, or that takes nothing for stall_s. */
 static void t_net_gone(void) {
     net_opts o = nt_opts;
@@ -635,6 +654,7 @@ static const t_case t_net_cases[] = {
     {"net refused", "what the handler or the syntax refuses is answered, and what follows it is not read", t_net_refused},
     {"net expects", "100 before the body that waits for it", t_net_expects},
     {"net slow", "a reader that takes nothing has a bounded part of its stream waiting, and then all of it", t_net_slow},
+    {"net calm", "an answer that only its reader holds up costs no time", t_net_calm},
     {"net file", "files as bodies, and one that became shorter", t_net_file},
     {"net gone", "clients that leave, close their side or take nothing are seen once", t_net_gone},
     {"net freed", "a reply that is let go is an answer 500, or ends the connection", t_net_freed},
