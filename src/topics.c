@@ -113,6 +113,22 @@ static const topic topics_all[] = {
         "$ sbatch --array=1-8 job.sh\tSlurm array; srun -n 8 for tasks",
         "$ mpirun -n 8 llmrun ... --shard auto -o part-{shard}.jsonl\tOpen MPI, and PMI: MPICH, Intel MPI",
         "GNU parallel and indexed jobs of Kubernetes do not say how many parts there are: LLMRUN_SHARDS does."}},
+    {"serve", "A server", {
+        "$ llmrun -m model.gguf --serve\thttp://127.0.0.1:8080; a page to chat at /, /v1 is the base URL of clients",
+        "$ llmrun -m model.gguf --serve 0.0.0.0:8080 --api-key KEY\tother machines, with a key",
+        "$ llmrun -m model.gguf --serve unix:/run/llmrun.sock\tprograms of this user alone",
+        "Programs that speak OpenAI's API (chat completions, completions, responses, embeddings, files and batches) or "
+        "Anthropic's (messages) work with it, in streams and whole, with tool calls, thinking, logprobs and constraints. A "
+        "body is that of a batch line, and sampling options on the command line are the defaults of requests that do not "
+        "say. The text of a request is that of the same line of a batch with the same seed, whatever else runs.",
+        "-np requests run at a time and join and leave at every step; --queue bounds those that wait, further ones get 503. "
+        "A client that goes away frees its place; one that reads slowly waits alone. Vectors come beside answers, with the "
+        "pooling of the file, and from models that make no texts.",
+        "It listens on loopback unless it is told otherwise. Beyond that --api-key is needed (or --no-api-key). It speaks no "
+        "TLS: a reverse proxy does. GET /metrics has figures for Prometheus; -v prints a line for each request, never "
+        "contents.",
+        "SIGINT or SIGTERM: no request is taken any more, running answers may end within --drain seconds, exit 0. A second "
+        "signal ends at once."}},
     {"embeddings", "Embeddings: vectors of texts", {
         "$ llmrun -m bge-small.gguf --embed -p \"a text\"\tnumbers on a line, or --format json",
         "$ llmrun -m bge-small.gguf --embed --batch texts.txt -o vectors.jsonl\ta record for each line",

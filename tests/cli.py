@@ -134,7 +134,7 @@ def usage_errors():
         (["--match"], "no constraint given, expected --grammar, --grammar-file, --json-schema, --json-schema-file, --regex or --choice"),
         (["--mask", "-m", "x"], "no constraint given, expected --grammar"),
         (["--match", "--close", "--regex", "x"], "--close has no effect on --match"),
-        (["-m", "x", "--score", "-p", "a", "--temp", "0"], "--temp has no effect on --score, only on generation, --interactive and --batch"),
+        (["-m", "x", "--score", "-p", "a", "--temp", "0"], "--temp has no effect on --score, only on generation, --interactive, --batch and --serve"),
         (["-m", "x", "-p", "a", "--", "-n", "5"], "unexpected argument '-n'"),
         (["--temp"], "--temp: expected X after it"),
         (["--temp", "hot"], "--temp: expected a number, found 'hot'"),

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (!bytes_cut_line(&body, &type)) return 0;
     fform_read(&one, type, body);
     const bool inside = memmem(body.p, body.n, fform_line, strlen(fform_line)) != NULL;
-    const bool empty = memmem(one.text.p, one.text.n, " 1 0 ", 5) != NULL;          /* filename*= has no empty names */
+    const bool empty = one.text.n && memmem(one.text.p, one.text.n, " 1 0 ", 5);     /* filename*= has no empty names */
     if (!one.why && !inside && !empty) {
         char again[128];
         snprintf(again, sizeof again, "multipart/form-data; boundary=%s", fform_line + 4);

@@ -337,7 +337,7 @@ static void t_cli_help_topics(void) {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
         {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, structure, speculation, cache, rope, evaluation, quantize, "
-                  "batch, bench, output, models, types, templates, tool-calls, embeddings, gpu, guarantees, performance, limits"},
+                  "batch, serve, bench, output, models, types, templates, tool-calls, embeddings, gpu, guarantees, performance, limits"},
         {"templats", "--help: no topic templats (did you mean templates?)"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -486,7 +486,7 @@ static void t_cli_others(void) {
         {"-m|x|--gpu", "unknown option --gpu, expected -ngl N, with --device N to choose a GPU"},
         {"chat|-m|x", "unexpected argument 'chat': llmrun has options in place of commands, llmrun -m FILE talks with a model in a terminal, "
                       "llmrun -m FILE -p TEXT answers once"},
-        {"serve", "unexpected argument 'serve': llmrun has options in place of commands, there is no server, --batch FILE answers many requests"},
+        {"serve", "unexpected argument 'serve': llmrun has options in place of commands, llmrun -m FILE --serve PORT answers requests over HTTP"},
         {"-m|x|run", "unexpected argument 'run', expected an option (a prompt goes after -p)"},
         {"x.gguf", "unexpected argument 'x.gguf', expected an option (a model goes after -m)"},
     };
@@ -560,7 +560,7 @@ static void t_cli_lines(void) {
         {"-m|x|-i|-no-cnv", "--raw and --interactive disagree"},
         {"-m|x|-cnv|-i", NULL},
         {"-m|x|--score|-p|a|--raw", NULL},
-        {"-m|x|--score|-p|a|--jinja", "--jinja has no effect on --score, only on generation, --interactive and --batch"},
+        {"-m|x|--score|-p|a|--jinja", "--jinja has no effect on --score, only on generation, --interactive, --batch and --serve"},
         {"-m|x|--quantize|q8_0|-o|y|--keep-split", "--keep-split is an option of llama.cpp that llmrun does not have"},
         {"-m|x|--ppl|-f|a", "--ppl is an option of llama.cpp that llmrun does not have (--perplexity)"},
         {"-m|x|hello", "unexpected argument 'hello', expected an option (a prompt goes after -p)"},
@@ -593,10 +593,10 @@ static void t_cli_lines(void) {
         {"--bench|--score|-m|x", "--bench and --score are two actions, expected one"},
         {"-m|x|--score|-p|a|--format|csv", "--format: --score has no form csv"},
         {"-m|x|-p|a|--resume", "--resume has no effect on generation, only on --batch and --embed --batch"},
-        {"-m|x|--score|-p|a|--temp=0.5", "--temp has no effect on --score, only on generation, --interactive and --batch"},
+        {"-m|x|--score|-p|a|--temp=0.5", "--temp has no effect on --score, only on generation, --interactive, --batch and --serve"},
         {"-m|x|--batch|f|-p|a", "-p has no effect on --batch"},
-        {"-m|x|--bench|--top-k|4", "--top-k has no effect on --bench, only on generation, --interactive and --batch"},
-        {"--merge|a|-n5", "-n5 has no effect on --merge, only on generation, --interactive and --batch"},
+        {"-m|x|--bench|--top-k|4", "--top-k has no effect on --bench, only on generation, --interactive, --batch and --serve"},
+        {"--merge|a|-n5", "-n5 has no effect on --merge, only on generation, --interactive, --batch and --serve"},
         {"--help|--resume|-p|a|-d|5", NULL},          /* help is given whatever else stands there */
         {"-m|x|--version|-t|2|--cpu|scalar|-q", NULL},
         {"--merge|a|b|--|-c|--", NULL},               /* behind -- nothing is an option */

@@ -452,7 +452,7 @@ static void t_files_restart(void) {
                 files_give_up(f, &l);
                 CHECK(!files_has_work(f));
             }
-            str_put(&path, files__path(f, f->batch[0]->good_id, ".jsonl", &(str){0}));
+            files__path(f, f->batch[0]->good_id, ".jsonl", &path);
             files_close(f);
             const int fd = kind == 2 && n ? open(path.p, O_WRONLY | O_APPEND) : -1;
             if (fd >= 0 && write(fd, "{\"id\":\"batch_req_9_0", 20) != 20) abort();

@@ -300,6 +300,18 @@ static int t_sandbox_talks(const t_sandbox_place *p, long arg) {
     return 0;
 }
 
+/* SANDBOX_SERVE with a socket that listens, and a connection that waits there. */
+static int t_sandbox_serves(const t_sandbox_place *p, long listener) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int          fd = accept4((int)listener, NULL, NULL, SOCK_CLOEXEC);
+    (void)p;
+    HOLDS(fd >= 0 && send(fd, "x", 1, MSG_NOSIGNAL) == 1);
+    HOLDS(socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM && socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
+    HOLDS(connect(fd, (void *)&to, sizeof to) < 0 && errno == EPERM && bind(fd, (void *)&to, sizeof to) < 0 && errno == EPERM);
+    HOLDS(listen((int)listener, 1) < 0 && errno == EPERM && fork() < 0 && errno == EPERM);
+    return 0;
+}
+
 static int t_sandbox_drives(const t_sandbox_place *p, long arg) {
     (void)arg;
     HOLDS(socket(AF_UNIX, SOCK_STREAM, 0) >= 0 && socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM);
@@ -318,13 +330,20 @@ static int t_sandbox_free(const t_sandbox_place *p, long arg) {
 }
 
 static void t_sandbox_needs(void) {
-    t_sandbox_place p;
+    t_sandbox_place    p;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t          n = sizeof at;
+    const int          s = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
     if (!t_sandbox_has(0)) SKIP("no seccomp filters here");
     t_sandbox_make(&p);
     T_INSIDE(SANDBOX_FILES, &p, t_sandbox_any, 0);
     T_INSIDE(SANDBOX_EXEC | SANDBOX_FILES, &p, t_sandbox_starts, 0);
     T_INSIDE(SANDBOX_NETWORK, &p, t_sandbox_talks, 0);
     T_INSIDE(SANDBOX_DEVICES, &p, t_sandbox_drives, 0);
+    if (CHECK(bind(s, (void *)&at, n) == 0 && listen(s, 1) == 0 && getsockname(s, (void *)&at, &n) == 0 &&
+              connect(c, (void *)&at, n) == 0))
+        T_INSIDE(SANDBOX_SERVE, &p, t_sandbox_serves, s);
+    close(s), close(c);
     T_INSIDE(SANDBOX_ALL, &p, t_sandbox_free, 0);
     t_sandbox_remove(&p);
 }
