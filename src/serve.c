@@ -708,7 +708,7 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
     *body = (str){0};
     const uint64_t number = atomic_fetch_add(&s->n_ids, 1);
     snprintf(q->id, sizeof q->id, "%016llx%016llx", (unsigned long long)rng_mix(s->secret ^ number),
-             (unsigned long long)rng_mix(s->secret + 2 * number + 1));
+             (unsigned long long)rng_mix(~s->secret ^ number));
     pthread_mutex_init(&q->lock, NULL);
     atomic_store(&q->refs, 2);
     q->fd = -1;
@@ -1574,7 +1574,10 @@ static bool serve_run(server *s, engine *eng, spec *guesser, const serve_job *jo
     s->t_shown = clock_now();
     serve__of_signals = s;
     atomic_store(&s->state, SERVE_SERVING);
-    log_warn("listening on %s", net_name(s->n));
+    str line = {0};                                   /* with -q too: it tells the port */
+    str_fmt(&line, "llmrun: listening on %s\n", net_name(s->n));
+    log_text(str_bytes(&line));
+    str_drop(&line);
     serve__loop(s, e);
     serve__cut(s);
     serve__of_signals = NULL;
