@@ -226,7 +226,7 @@ SECTIONS = [
                                           "command", "note"])),
     ("batch", "Files of prompts", "Seconds from start to end; the ratio is to llmrun's seconds on the same file.", plain("batch", [
         "date", "machine", "commit", "model", "type", "load", "program", "slots", "prompt_tokens", "new_tokens", "shared_tokens", "seconds", "ratio", "rounds", "command", "note"])),
-    ("quality", "What quantisation costs", "Mean KL divergence (KLD) from the F16 model on held-out text, for a plain file, one made with an importance matrix and one calibrated; "
+    ("quality", "What quantisation costs", "Mean KL divergence (KLD) from the unquantised model on held-out text, for a plain file, one made with an importance matrix and one calibrated; "
      "PPL and answers (exact one-hop answers) are of the calibrated file. All files are judged by llmrun.", quality),
     ("other", "Start, memory, shared CPUs, OpenMP", "", plain("other", ["date", "machine", "commit", "model", "type", "what", "program", "value", "unit", "rounds", "command", "note"])),
 ]
