@@ -20,7 +20,7 @@ enum {
     NET_WAITING = 1 << 20,                            /* bytes of an answer that wait for its reader before pull() pauses */
     NET_BUFFER = 256 << 10,                           /* the kernel's buffer of what a connection sends */
     NET_BODIES = 4,
-    NET_BODY_RATE = 1 << 10,                          /* bytes a second that a body comes with at least, after header_s */
+    NET_BODY_RATE = 16 << 10,                         /* bytes a second that a body comes with at least, after header_s */
     NET_BACKLOG = 511,
     NET_LINGER = 2,                                   /* seconds in which the client may read the last answer */
     NET_PATIENCE = 2,                                 /* after so many a connection without a request makes space for another */
@@ -100,7 +100,7 @@ typedef struct {
     bool       used;                                  /* it has had an answer */
     bool       waited;                                /* the reply was full: pull() is due when there is space */
     double     since;                                 /* when the stage or the request began */
-    double     moved;                                 /* when the client last took bytes, or had taken all */
+    double     moved;                                 /* when the client last sent or took bytes, or it was not its turn */
 } net__conn;
 
 struct net {
@@ -371,7 +371,8 @@ static void net__take(net *n, net__conn *c, bytes b, double now) {
         else if (got == HTTP_WHOLE) net__request(n, c, now);
         else if (n->h.head && !n->h.head(n->ctx, &c->in.req, &f))
             net__refuse(n, c, &f, !c->in.req.chunked && !c->in.req.length, now);
-        else if (c->in.req.expects && !b.n) str_put(&c->out, "HTTP/1.1 100 Continue\r\n\r\n"), c->own = c->out.n;
+        else if (c->in.req.expects && !b.n && (c->in.req.chunked || c->in.req.length <= c->in.max_body))
+            str_put(&c->out, "HTTP/1.1 100 Continue\r\n\r\n"), c->own = c->out.n;
     }
     if (b.n && c->stage == NET_ANSWERS) str_cat(&c->rest, b);
 }
@@ -408,6 +409,7 @@ static void net__read(net *n, net__conn *c, double now) {
         net__die(n, c);
         return;
     }
+    c->moved = now;
     if (c->stage == NET_READS) net__take(n, c, (bytes){n->buf, (size_t)got}, now);
 }
 
@@ -479,6 +481,8 @@ static void net__answered(net *n, net__conn *c, double now) {
     c->used = true;
     net__leave(n, c);
     if (keep) {
+        str_drop(&c->out);                            /* its bytes are no longer those of an answer */
+        c->sent = c->own = 0;
         http_next(&c->in);
         net__stage_is(c, NET_READS, now);
     } else if (c->half) c->dead = true;
@@ -517,7 +521,8 @@ static double net__deadline(const net *n, const net__conn *c) {
     if (c->stage == NET_ANSWERS) return net__waits(c) ? c->moved + n->o.stall_s : HUGE_VAL;
     if (!c->in.begun) return c->since + (c->used ? n->o.idle_s : n->o.header_s);
     if (c->in.stage == HTTP_AT_HEAD) return c->since + n->o.header_s;
-    return c->since + n->o.header_s + (double)c->in.body.n / NET_BODY_RATE;
+    if (!net__may_read(n, c)) return HUGE_VAL;
+    return fmin(c->moved, c->since + (double)c->in.body.n / NET_BODY_RATE) + n->o.header_s;
 }
 
 static void net__expired(net *n, net__conn *c, double now) {
@@ -622,7 +627,8 @@ static int net__prepare(net *n, double now) {
     for (int i = 0; i < n->n_conn; i++) {
         net__conn *c = n->conn[i];
         short      events = 0;
-        if (c->stage == NET_LINGERS || (c->stage == NET_READS && net__may_read(n, c))) events |= POLLIN;
+        if (c->stage == NET_READS && !net__may_read(n, c)) c->moved = now;      /* held back */
+        else if (c->stage != NET_ANSWERS) events |= POLLIN;
         if (net__waits(c)) events |= POLLOUT;
         if (c->stage == NET_ANSWERS && !c->half) events |= POLLRDHUP;
         n->poll[2 + i] = (struct pollfd){.fd = c->fd, .events = events};

@@ -36,6 +36,7 @@ enum {
     SERVE_NEWS = 64 << 10,                            /* bytes of an answer that wait for the connection thread */
     SERVE_ALIVE = 5,                                  /* seconds without news after which a stream shows that it lives */
     SERVE_KEYS = 64,                                  /* keys at most */
+    SERVE_BODIES = 4,                                 /* bodies of the largest size that may wait for the helper, together */
     SERVE_NOTES = 64,                                 /* notes on bodies that are printed without -v */
     SERVE_BUCKETS = 24,                               /* of a histogram: powers of two from a millisecond on */
     SERVE_HEADER_S = 30,                              /* seconds for the head of a request */
@@ -231,7 +232,9 @@ struct server {
     serve_req       *ready, *ready_last;              /* for the main thread */
     serve_req       *over, *over_last;                /* lines of batches that are answered, for the helper */
     serve_req       *dead;                            /* without owners, to be freed */
-    bool             quits;
+    bool             quits;                           /* guarded by lock */
+    bool             news;                            /* the same: the helper looks for a line of a batch once more */
+    _Atomic uint64_t bodies;                          /* bytes of bodies that wait for the helper */
     pthread_t        helper;
     /* the main thread's */
     serve_req      **run;                             /* [n_run] whose answers are in the schedule */
@@ -673,7 +676,8 @@ static void serve__computed(serve_req *q) {
     if (!line) serve__leave(q);
     pthread_mutex_lock(&s->lock);
     if (line) serve__append(&s->over, &s->over_last, q);
-    pthread_cond_signal(&s->more);                    /* there may be a place for a line of a batch */
+    s->news = true;                                   /* there may be a place for a line of a batch */
+    pthread_cond_signal(&s->more);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -691,10 +695,13 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
         serve__quick(s, h, to->kind, r);
         return;
     }
-    if (to->kind >= SERVE_TEXTS && atomic_load(&s->live) >= s->job->n_parallel + s->o.queue) {
+    const bool full = to->kind >= SERVE_TEXTS && atomic_load(&s->live) >= s->job->n_parallel + s->o.queue;
+    const uint64_t bodies = atomic_load(&s->bodies);
+    if (full || (bodies && bodies + body->n > SERVE_BODIES * s->o.max_body)) {
         str out = {0};
         atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
-        wire_error(to->shape, "overloaded", 0, (bytes){0}, "too many requests wait (--queue)", &out);
+        wire_error(to->shape, "overloaded", 0, (bytes){0},
+                   full ? "too many requests wait (--queue)" : "too many bytes of requests wait", &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
         str_drop(&out);
         return;
@@ -706,6 +713,7 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
     q->created = (int64_t)time(NULL);
     q->body = *body;
     *body = (str){0};
+    atomic_fetch_add(&s->bodies, q->body.n);
     const uint64_t number = atomic_fetch_add(&s->n_ids, 1);
     snprintf(q->id, sizeof q->id, "%016llx%016llx", (unsigned long long)rng_mix(s->secret ^ number),
              (unsigned long long)rng_mix(~s->secret ^ number));
@@ -1070,10 +1078,12 @@ static void *serve__helper(void *arg) {
     pthread_mutex_lock(&s->lock);
     while (!s->quits) {
         serve_req *q = serve__pop(&s->todo), *w = q ? NULL : serve__pop(&s->over);
+        s->news = false;
         pthread_mutex_unlock(&s->lock);
+        if (q) atomic_fetch_sub(&s->bodies, q->body.n);
         const bool did = q ? (serve__prepare(q), true) : w ? (serve__write_line(w), true) : serve__take_line(s);
         pthread_mutex_lock(&s->lock);
-        if (!did && !s->todo && !s->over && !s->quits) pthread_cond_wait(&s->more, &s->lock);
+        while (!did && !s->todo && !s->over && !s->news && !s->quits) pthread_cond_wait(&s->more, &s->lock);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -1270,6 +1280,10 @@ static void serve__tick(void *ctx) {
         }
         str_drop(&out);
     }
+    pthread_mutex_lock(&s->lock);
+    s->news = true;                                   /* a batch may wait for space or descriptors */
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
     serve__sweep(s);
 }
 
@@ -1573,7 +1587,11 @@ static bool serve_run(server *s, engine *eng, spec *guesser, const serve_job *jo
     }
     s->t_shown = clock_now();
     serve__of_signals = s;
+    pthread_mutex_lock(&s->lock);
     atomic_store(&s->state, SERVE_SERVING);
+    s->news = true;
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
     str line = {0};                                   /* with -q too: it tells the port */
     str_fmt(&line, "llmrun: listening on %s\n", net_name(s->n));
     log_text(str_bytes(&line));
