@@ -114,7 +114,7 @@ static const topic topics_all[] = {
         "$ mpirun -n 8 llmrun ... --shard auto -o part-{shard}.jsonl\tOpen MPI, and PMI: MPICH, Intel MPI",
         "GNU parallel and indexed jobs of Kubernetes do not say how many parts there are: LLMRUN_SHARDS does."}},
     {"serve", "A server", {
-        "$ llmrun -m model.gguf --serve\thttp://127.0.0.1:8080; a page to chat at /, /v1 is the base URL of clients",
+        "$ llmrun -m model.gguf --serve\thttp://127.0.0.1:8080; OpenAI's clients add /v1",
         "$ llmrun -m model.gguf --serve 0.0.0.0:8080 --api-key KEY\tother machines, with a key",
         "$ llmrun -m model.gguf --serve unix:/run/llmrun.sock\tprograms of this user alone",
         "Programs that speak OpenAI's API (chat completions, completions, responses, embeddings, files and batches) or "

@@ -230,7 +230,7 @@ def slow_clients():
             at = 0
             while not stop.wait(0.01):
                 for c in idle[:10]:
-                    c.sendall(post()[at % 60:at % 60 + 1].encode())
+                    c.sendall((post()[:48] + "X" * 60000)[at:at + 1].encode())
                 at += 1
 
         thread = threading.Thread(target=dribble)

@@ -296,7 +296,7 @@ static void t_net_slow(void) {
         q->want = ALL;
         net_reply_begin(q->r, 200, NULL, NULL);
         net_reply_wake(q->r);
-        NT_SOON(atomic_load(&q->pulled));
+        NT_SOON(atomic_load(&q->r->waiting) > NET_WAITING / 2);
         for (int before = -1; before != atomic_load(&q->pulled);) {
             before = atomic_load(&q->pulled);
             for (int i = 0; i < 50; i++) nt_nap();
@@ -427,8 +427,7 @@ static void t_net_freed(void) {
 
 static void t_net_late(void) {
     net_opts o = nt_opts;
-    o.header_s = 0.2;
-    o.idle_s = 0.3;
+    o.header_s = o.idle_s = 1.5;
     NT_SERVER(s, o);
     int fd[4];
     for (int i = 0; i < 4; i++) fd[i] = nt_connect(&s);
@@ -478,6 +477,7 @@ static void t_net_descriptors(void) {
     getrlimit(RLIMIT_NOFILE, &was);
     few = (struct rlimit){.rlim_cur = (rlim_t)above, .rlim_max = was.rlim_max};
     close(above);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 20}, sizeof(struct timeval));
     bool holes = false;                               /* descriptors below it would be taken in place of the missing one */
     for (int i = 0; i < above && !holes; i++) holes = fcntl(i, F_GETFD) < 0;
     if (!holes && !setrlimit(RLIMIT_NOFILE, &few)) {

@@ -340,8 +340,8 @@ static void t_sandbox_needs(void) {
     T_INSIDE(SANDBOX_EXEC | SANDBOX_FILES, &p, t_sandbox_starts, 0);
     T_INSIDE(SANDBOX_NETWORK, &p, t_sandbox_talks, 0);
     T_INSIDE(SANDBOX_DEVICES, &p, t_sandbox_drives, 0);
-    if (CHECK(bind(s, (void *)&at, n) == 0 && listen(s, 1) == 0 && getsockname(s, (void *)&at, &n) == 0 &&
-              connect(c, (void *)&at, n) == 0))
+    if (bind(s, (void *)&at, n) == 0 && listen(s, 1) == 0 && getsockname(s, (void *)&at, &n) == 0 &&
+        connect(c, (void *)&at, n) == 0)              /* else there are no sockets here */
         T_INSIDE(SANDBOX_SERVE, &p, t_sandbox_serves, s);
     close(s), close(c);
     T_INSIDE(SANDBOX_ALL, &p, t_sandbox_free, 0);
