@@ -367,7 +367,7 @@ static bool bytes_begins(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcm
 static bool bytes_ends(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p + a.n - b.n, b.p, b.n) == 0); }
 
 /* The bytes from place `from` up to `to`, which is not before it. */
-static bytes bytes_slice(bytes b, size_t from, size_t to) { return (bytes){b.p + from, to - from}; }
+static bytes bytes_slice(bytes b, size_t from, size_t to) { return (bytes){from ? b.p + from : b.p, to - from}; }
 
 /* The first place from `at` on where `what` begins; SIZE_MAX: there is none, or `what` is empty. */
 static size_t bytes_find(bytes b, size_t at, bytes what) {

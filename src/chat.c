@@ -1578,7 +1578,7 @@ static chat__call *chat__call_new(chat_reader *r, bytes id, bytes name) {
 /* Inside the arguments of a call, which are a JSON object: reads up to its end. They become what calls_read() makes of them. */
 static void chat__read_arguments(chat_reader *r) {
     chat__watch *w = &r->watch;
-    str         *out = &w->call[w->n - 1].args;
+    str         *out = w->in ? &w->call[w->n - 1].args : NULL;
     while (w->in && w->at < r->body.n) {
         const uint8_t c = (uint8_t)r->body.p[w->at++];
         if (w->quoted && !w->escaped && c < 0x20) {
