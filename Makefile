@@ -47,7 +47,7 @@ FAKE     := libcuda.so.1 llmrun bare
 # Programs of the tests, by target; first what takes longest to compile.
 TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge disturb.so $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
-ATTACKED  = $(patsubst %,build/fuzz/%,command tests replay $(FUZZERS))
+ATTACKED  = $(patsubst %,build/fuzz/%,tests command replay $(FUZZERS)) build/test/fake/libcuda.so.1
 STRESSED := llmrun build/test/tests build/test/kernel_tests build/test/disturb.so build/stress/llmrun
 # The roots and their sections, as the roots include them.
 SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2

@@ -1261,7 +1261,7 @@ static bytes bytes_cut_json(bytes *b) {
     }
     if (n > b->n) n = b->n;
     const bytes value = {b->p, n};
-    *b = (bytes){b->p + n, b->n - n};
+    *b = bytes_slice(*b, n, b->n);
     return value;
 }
 

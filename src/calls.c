@@ -2096,7 +2096,7 @@ static int32_t calls__after_trigger(calls__builder *b, size_t t) {
 
 /* The place in `seen` of the last n places, sorted; they are dropped where it is known. */
 static size_t calls__seen_of(calls__search *s, size_t n) {
-    const bytes key = {(const uint8_t *)(s->places + s->n_places - n), n * sizeof *s->places};
+    const bytes key = {n ? (const uint8_t *)(s->places + s->n_places - n) : NULL, n * sizeof *s->places};
     hmap_entry *en = hmap_add(&s->index, bytes_hash(s->index.seed, key) | 1, bytes_hash(~s->index.seed, key));
     if ((uint32_t)en->b) return s->n_places -= n, (size_t)(uint32_t)en->b - 1;
     MEM_PUSH(s->seen, s->n_seen, (calls__seen){s->n_places - n, n, gram_state(s->b->g)});

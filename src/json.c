@@ -374,7 +374,7 @@ static bool json__distinct(bytes text, bool keys) {
             if (c != '}' && c != ']') continue;
             if (!--n_open) break;
             const size_t first = open[n_open] / 2;
-            hash = json__hash_all(seed, x + first, n - first, open[n_open] % 2);
+            hash = json__hash_all(seed, n > first ? x + first : NULL, n - first, open[n_open] % 2);
             n = first;
         }
         x = mem_reserve(x, n, UINT64_MAX, sizeof *x);

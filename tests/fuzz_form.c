@@ -40,8 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     bytes body = {data, n}, type;
     if (!bytes_cut_line(&body, &type)) return 0;
     fform_read(&one, type, body);
-    const bool inside = memmem(body.p, body.n, fform_line, strlen(fform_line)) != NULL;
-    const bool empty = one.text.n && memmem(one.text.p, one.text.n, " 1 0 ", 5);     /* filename*= has no empty names */
+    const bool inside = bytes_find(body, 0, bytes_of(fform_line)) != SIZE_MAX;
+    const bool empty = bytes_find(str_bytes(&one.text), 0, bytes_of(" 1 0 ")) != SIZE_MAX;          /* filename*= has no empty names */
     if (!one.why && !inside && !empty) {
         char again[128];
         snprintf(again, sizeof again, "multipart/form-data; boundary=%s", fform_line + 4);
