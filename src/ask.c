@@ -110,7 +110,7 @@ static bool ask__encode_pair(const ask_env *env, const ask_ready *a, bytes docum
     const engine    *eng = env->eng;
     const tok_vocab *v = eng->v;
     const bytes      marks[2] = {bytes_of("{query}"), bytes_of("{document}")}, texts[2] = {a->query, document};
-    bytes            form;
+    bytes            form = {0};
     str              text = {0};
     tok_span         span[2];
     size_t           at = 0, n = 0;

@@ -466,6 +466,7 @@ static void sched__preempt(sched *sc, int i) {
     if (sched__is_over(q)) return;
     sched__leave(sc, i);
     sched__become(q, SCHED_WAITING);
+    q->tried = false;
     sc->st.preempted++;
     q->next = sc->first;
     sc->first = q;
@@ -753,7 +754,13 @@ static void sched__admit(sched *sc, int budget) {
         if (!sc->o.live && ahead >= budget - sched__n_rows(sc)) break;
         if (!q->ids.n) (q->r.embeds ? sched__start_text : sched__start)(sc, q);
         sched__add_lack(sc, q);
-        if (sc->n_run && !kv_meets(sc->eng->kv, sc->lack)) break;
+        if (sc->n_run && !kv_meets(sc->eng->kv, sc->lack)) {
+            const int i = sched__youngest(sc);
+            if (i < 0 || !sched__rests(sc->run[i])) break;
+            sched__preempt(sc, i);                    /* what is held back gives its blocks */
+            sched__admit(sc, budget);
+            return;
+        }
         sched__begin(sc, q);
         sched__take_waiting(sc, q);
         sched__become(q, SCHED_READY);
@@ -806,7 +813,8 @@ static void sched__read_some(sched *sc, int budget) {
         else sched__try_read(sc, sc->run[i], budget);
     }
     if (!oldest) return;
-    const int own = min_int((int)oldest->ids.n - oldest->done, (budget - sched__n_rows(sc) + 1) / 2);
+    const int left = budget - sched__n_rows(sc);
+    const int own = min_int((int)oldest->ids.n - oldest->done, sc->eng->m.hp.causal ? (left + 1) / 2 : left);  /* whole or not */
     for (sched_seq *q; sched__n_rows(sc) < budget - own && (q = sched__shortest(sc, oldest));)
         sched__try_read(sc, q, budget - own);
     sched__try_read(sc, oldest, budget);

@@ -114,17 +114,17 @@ static bytes serve__short(bytes path) {
     return bytes_begins(path, bytes_of("/v1/")) ? bytes_slice(path, 3, path.n) : path;
 }
 
-/* The row of a path and a method; NULL: there is none. *known: there is one of another method. */
-static const serve_endpoint *serve__find(const http_request *h, bool *known) {
+/* The row of a path and a method; NULL: there is none. *known: a row of the path; NULL: there is none. */
+static const serve_endpoint *serve__find(const http_request *h, const serve_endpoint **known) {
     const bytes path = serve__short(str_bytes(&h->path));
-    *known = false;
+    *known = NULL;
     for (int i = 0; i < SERVE_ENDPOINTS; i++) {
         const serve_endpoint *to = &serve_endpoints[i];
         const bytes           own = bytes_of(to->path);
         const bool            more = own.n > 1 && own.p[own.n - 1] == '/';
-        if (to->kind == SERVE_FILES && files_takes(h->path.p)) return *known = true, to;      /* it knows its own methods */
+        if (to->kind == SERVE_FILES && files_takes(h->path.p)) return *known = to;      /* it knows its own methods */
         if (more ? !bytes_begins(path, own) || path.n == own.n : !bytes_eq(path, own)) continue;
-        *known = true;
+        *known = to;
         if (to->method == h->method || (to->method == HTTP_GET && h->method == HTTP_HEAD)) return to;
     }
     return NULL;
@@ -422,8 +422,7 @@ static bool serve__is_foreign(const server *s, const http_request *h) {
 /* The fields are read: whether the request may come. */
 static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     server              *s = ctx;
-    bool                 known;
-    const serve_endpoint *to = serve__find(h, &known);
+    const serve_endpoint *known, *to = serve__find(h, &known);
     const int            state = atomic_load(&s->state);
     const bytes          type = http_value(h, "content-type");
     if (!s->n_keys && net_port(s->n) && h->host.p && !http_host_is_address(h->host))
@@ -435,9 +434,10 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     if (!known)
         return serve__deny(s, h, out, "not_found", "%.*s: no such path", (int)min_size(h->path.n, 200), h->path.p);
     if (!to) {
-        str_fmt(&out->fields, "Allow: %s\r\n", h->method == HTTP_POST ? "GET, HEAD" : "POST");
+        const bool gets = known->method == HTTP_GET;
+        str_fmt(&out->fields, "Allow: %s\r\n", gets ? "GET, HEAD" : "POST");
         return serve__deny(s, h, out, "method_not_allowed", "%s: not for this path, expected %s", serve__method(h),
-                           h->method == HTTP_POST ? "GET" : "POST");
+                           gets ? "GET" : "POST");
     }
     if (!to->open && state != SERVE_SERVING)
         return serve__deny(s, h, out, "overloaded", "%s", serve__why_not(state));
@@ -598,8 +598,9 @@ static void serve__preflight(server *s, const http_request *h, net_reply *r) {
     str fields = {0};
     serve__fields(s, NULL, &fields);
     str_put(&fields, "Access-Control-Allow-Methods: GET, POST, DELETE, OPTIONS\r\n"
-                     "Access-Control-Allow-Headers: authorization, content-type, x-api-key, anthropic-version, anthropic-beta\r\n"
                      "Access-Control-Max-Age: 600\r\n");
+    const bytes asks = http_value(h, "access-control-request-headers");     /* the origin is allowed, so are its fields */
+    if (asks.n) str_fmt(&fields, "Access-Control-Allow-Headers: %.*s\r\n", (int)min_size(asks.n, 2000), (const char *)asks.p);
     net_reply_whole(r, 204, NULL, fields.p, (bytes){0});
     str_drop(&fields);
     serve__log(h, 204);
@@ -684,8 +685,7 @@ static void serve__computed(serve_req *q) {
 /* The connection thread has a whole request. */
 static void serve__request(void *ctx, const http_request *h, str *body, net_reply *r) {
     server               *s = ctx;
-    bool                  known;
-    const serve_endpoint *to = serve__find(h, &known);
+    const serve_endpoint *known, *to = serve__find(h, &known);
     serve__sweep(s);
     if (h->method == HTTP_OPTIONS) {
         serve__preflight(s, h, r);
@@ -1017,8 +1017,8 @@ static const char *serve__read_line(serve_req *q, err_t *e) {
 static bool serve__take_line(server *s) {
     files_line line;
     err_t      e = {0};
-    if (!s->files || s->n_lines >= s->job->n_parallel || atomic_load(&s->state) != SERVE_SERVING ||
-        atomic_load(&s->live) >= s->job->n_parallel || !files_has_work(s->files)) return false;
+    if (!s->files || s->n_lines + atomic_load(&s->live) >= s->job->n_parallel || atomic_load(&s->state) != SERVE_SERVING ||
+        !files_has_work(s->files)) return false;
     const files_got got = files_next(s->files, &line);
     if (got != FILES_LINE) return got == FILES_AGAIN;
     serve_req *q = mem_new(1, sizeof *q);
@@ -1223,7 +1223,7 @@ static void serve__pull(void *ctx, net_reply *r) {
     serve_req  *q = net_reply_data(r);
     const char *failed = NULL;
     err_t       e = {0};
-    if (!q || atomic_load(&q->gone)) return;
+    if (!q || atomic_load(&q->gone) || q->at >= s->n_open || s->open[q->at] != q) return;     /* let go: its answer is whole */
     pthread_mutex_lock(&q->lock);
     const bool direct = q->has_direct;
     pthread_mutex_unlock(&q->lock);
@@ -1272,7 +1272,8 @@ static void serve__tick(void *ctx) {
             serve__put_error(q, "overloaded", (bytes){0}, why, SERVE_LATE);
             atomic_store(&q->gone, true);
             serve__poke(s);
-        } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.stream && now - q->t_put >= SERVE_ALIVE) {
+        } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.stream && now - q->t_put >= SERVE_ALIVE &&
+                   !net_reply_full(q->r)) {
             serve__begin_stream(q, &out);
             wire_alive(&q->w, &out);
             net_reply_put(q->r, str_bytes(&out));
@@ -1364,7 +1365,7 @@ static void serve__join(server *s, serve_req *q) {
         }
         return;
     }
-    for (int i = 0; i < q->a.q.n_prompt; i++) {
+    for (int i = 0, n = q->a.q.n_prompt; i < n; i++) {
         const gen_request r = ask_request(&q->a, i, q);
         if (sched_add(s->sc, &r, &e)) continue;
         for (int k = 0; k < r.n; k++) {
@@ -1372,6 +1373,15 @@ static void serve__join(server *s, serve_req *q) {
             serve__ended(s, &a);
         }
     }
+}
+
+/* Whether its reader has fallen behind. */
+static bool serve__is_full(serve_req *q) {
+    bool full = net_reply_full(q->r);
+    pthread_mutex_lock(&q->lock);
+    for (int k = 0; k < q->a.q.n; k++) full = full || q->box[k].text.n >= SERVE_NEWS;
+    pthread_mutex_unlock(&q->lock);
+    return full;
 }
 
 /* Ends the answers of requests that nobody wants, and holds back those whose reader is slow. */
@@ -1384,12 +1394,13 @@ static void serve__look_at_readers(server *s) {
             sched_cancel_of(s->sc, q);
         }
         if (q->cancelled || !q->w.stream) continue;
-        bool full = net_reply_full(q->r);
-        pthread_mutex_lock(&q->lock);
-        for (int k = 0; k < q->a.q.n; k++) full = full || q->box[k].text.n >= SERVE_NEWS;
-        pthread_mutex_unlock(&q->lock);
+        const bool full = serve__is_full(q);
         if (full == atomic_load(&q->waits)) continue;
-        atomic_store(&q->waits, full);
+        atomic_store(&q->waits, full);                /* a reader that takes something pokes from here on */
+        if (full && !serve__is_full(q)) {
+            atomic_store(&q->waits, false);
+            continue;
+        }
         for (int k = 0; k < q->a.q.n; k++) sched_pause(s->sc, q, k, full);
     }
 }

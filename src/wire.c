@@ -1677,15 +1677,10 @@ static int wire__by_score(const void *pa, const void *pb) {
     return a->index - b->index;
 }
 
-/* Document `index` of the body. */
-static bytes wire__document(const wire *w, int index) {
-    bytes rest = str_bytes(&w->documents), one = {0};
-    for (int i = 0; i <= index && wire__next(&rest, &one); i++) {}
-    return one;
-}
-
 static void wire__put_ranks(const wire *w, const req *q, const gen_answer *a, const req_origin *o, jw *j) {
     wire__scored *best = mem_new((size_t)q->n, sizeof *best);
+    bytes        *document = mem_new((size_t)q->n, sizeof *document), rest = str_bytes(&w->documents);
+    for (int i = 0; i < q->n && wire__next(&rest, &document[i]); i++) {}
     for (int i = 0; i < q->n; i++) best[i] = (wire__scored){a[i].n_vec ? (double)a[i].vec[0] : 0, i};
     qsort(best, (size_t)q->n, sizeof *best, wire__by_score);
     jw_open(j, NULL, '{');
@@ -1702,7 +1697,7 @@ static void wire__put_ranks(const wire *w, const req *q, const gen_answer *a, co
         jw_fmt(j, "index", "%d", best[i].index);
         jw_number(j, "relevance_score", 9, best[i].score);
         if (w->documents.n) {
-            const bytes d = wire__document(w, best[i].index);
+            const bytes d = document[best[i].index];
             jw_open(j, "document", '{');
             jw_key(j, "text");
             str_json_copy(j->to, wire__is_object(d) ? wire__member(d, "text") : d, false);
@@ -1712,7 +1707,7 @@ static void wire__put_ranks(const wire *w, const req *q, const gen_answer *a, co
     }
     jw_close(j, ']');
     jw_close(j, '}');
-    mem_free(best);
+    mem_free_all(best, document);
 }
 
 /* The parts of an answer become items or blocks. */

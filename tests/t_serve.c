@@ -28,7 +28,7 @@ static void t_serve_paths(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         http_in in;
         str     head = {0};
-        bool    known;
+        const serve_endpoint *known;
         str_fmt(&head, "%s HTTP/1.1\r\nHost: a\r\n%s\r\n", rows[i].line, strncmp(rows[i].line, "POST", 4) ? "" : "Content-Length: 0\r\n");
         if (t_serve_head(&in, head.p)) {
             const serve_endpoint *to = serve__find(&in.req, &known);
