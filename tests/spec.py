@@ -73,10 +73,11 @@ def patched(model, name, patch):
 
 
 def gains(f):
-    """Offset and number of the last norm's gains, float32."""
-    dims, kind, at = f.tensors.get("output_norm.weight") or f.tensors["token_embd_norm.weight"]
+    """Offset and number of the last norm's gains, float32; where norms have none, of the last weights before it."""
+    last = [f.tensors[name] for name in f.tensors if name.endswith("ffn_down.weight")][-1:]
+    dims, kind, at = f.tensors.get("output_norm.weight") or f.tensors.get("token_embd_norm.weight") or last[0]
     check(kind == 0, "gains of another type")
-    return f.base + at, dims[0]
+    return f.base + at, math.prod(dims)
 
 
 def turn_signs(f, b):

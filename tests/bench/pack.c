@@ -81,7 +81,7 @@ static void pb_task(pb *b, int r, int nr, pb_worker *me) {
                          ldy, w + (size_t)(i + K__STRIP) * b->row_bytes, i + K__STRIP < nr ? K__STRIP * b->row_bytes : 0);
         }
         break;
-    case PB_FEW: k__packed_few(pack, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel); break;
+    case PB_FEW: k__packed_few(pack, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel, NULL); break;
     case PB_BLOCK: k__packed_blocks(pack, pack->tiles, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel); break;
     default:
         for (int i = 0; i < nr; i += K__STRIP, packed += 2 * strip) {
