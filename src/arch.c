@@ -25,7 +25,7 @@
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
- * last norm leaves what a head reads, whose heads have a full view, and whose layers add to one stream.
+ * last norm leaves what a head reads and whose layers add to one stream. A head has the window that its layer has in the file.
  * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
  * arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
@@ -87,6 +87,7 @@ enum {                                /* traits: choices inside a step */
     A_OUTPUT_EMBD = 1ll << 51,        /* a file may have the output matrix alone, which then holds the embeddings too */
     A_QKV_BY_HEAD = 1ll << 52,        /* attn_qkv holds query, key and value of one head after the other */
     A_ENC_NAME = 1ll << 53,           /* the last norm is named enc.output_norm */
+    A_WHOLE = 1ll << 54,              /* all of a head rotates and all positions are seen, whatever the file says */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
@@ -221,8 +222,8 @@ static const arch_desc arch_table[] = {
     {"arcee",           "AFM 4.5B",                               ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_UNGATED,
      .act = ACT_RELU2},
     {"deepseek",        "DeepSeek MoE 16B",                       ROPE_PAIRS,  .traits = A_PRE_NORM | A_MOE | A_SHARED_PLAIN},
-    {"deepseek2-ocr",   "DeepSeek OCR, its text",                 ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_MOE | A_MAY_CHOICE | A_SHARED_PLAIN},
+    {"deepseek2-ocr",   "DeepSeek OCR, its text",                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_MAY_CHOICE | A_SHARED_PLAIN | A_WHOLE},
     {"bailingmoe",      "Ling and Ring of 2024, Lite and Plus",   ROPE_PAIRS,
      .traits = A_PRE_NORM | A_MOE | A_SHARED_PLAIN | A_HEAD_IS_ROT},
     {"chatglm",         "ChatGLM 2 and 3, GLM-4 9B of 2024",      ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_GATE_UP},
@@ -485,6 +486,7 @@ static double arch__n_ctx(arch_at a) { return a.hp->n_ctx_train; }
 static double arch__orig_ctx(arch_at a) { return a.hp->rope[0].n_ctx_orig; }
 static double arch__n_ff(arch_at a) { return a.l->n_ff; }
 static double arch__topk_norm(arch_at a) { return (a.hp->desc->traits & A_TOPK_NORM) != 0; }
+static double arch__gate(arch_at a) { return a.hp->desc->traits & A_SIGMOID ? GATE_SIGMOID : GATE_SOFTMAX; }
 static double arch__window(arch_at a) { return a.hp->desc->window; }
 static double arch__cap(arch_at a) { return (double)a.hp->desc->cap; }
 static double arch__final_cap(arch_at a) { return (double)a.hp->desc->final_cap; }
@@ -531,8 +533,9 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 #define LAYER(f) .of = OF_LAYER, .at = offsetof(arch_layer_hp, f)
 #define ONLY(a, b) .of = OF_MODEL, .at = 0, H_ONLY, 0, a, b
 
-/* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours; the first row whose traits
- * match reads it. A key that changes the text but that no step supports has a row too: a model that uses it is refused. */
+/* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours, of which the first
+ * whose traits match reads it; rows of one key that stand apart each read it, into a field of their own. A key that changes the
+ * text but that no step supports has a row too: a model that uses it is refused. */
 static const arch_key arch_keys[] = {
     /* name                                 field                  type      flags   from, to             the rest by name */
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
@@ -568,6 +571,8 @@ static const arch_key arch_keys[] = {
     {"embedding_scale",                     MODEL(embd_scale),     H_FLT,    0,      0, 1e6, .from = arch__embd_scale},
     {"residual_scale",                      MODEL(residual_scale), H_FLT,    0,      0, 1e6, .from = arch__residual_scale},
     {"logit_scale",                         MODEL(logit_scale),    H_FLT,    0,      0, 1e6, .from = arch__logit_scale},
+    {"rope.dimension_count",                LAYER(n_rot),          H_INT,    0,      0, ARCH_MAX_HEAD,
+     .from = arch__same_hd, .traits = A_WHOLE},
     {"rope.dimension_count",                LAYER(n_rot),          H_INT,    H_ZERO, 2, ARCH_MAX_HEAD,    .from = arch__same_hd},
     {"rope.freq_base",                      ROPE(base),            H_FLT,    0,      1, 1e12,             .preset = 10000},
     {"rope.freq_base_swa",                  MODEL(base_local),     H_FLT,    0,      1, 1e12,             .from = arch__base},
@@ -602,7 +607,7 @@ static const arch_key arch_keys[] = {
      .traits = A_SHARED_PLAIN},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
      .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
-    {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3},
+    {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3,                   .from = arch__gate},
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
@@ -642,7 +647,8 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
  * and one line on stderr names a key that changes the text there. */
 static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
-    {"attention.sliding_window",            "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum"},
+    {"attention.sliding_window",
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum deepseek2-ocr"}, /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
     {"attn_logit_softcapping",              "gemma2"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
@@ -660,7 +666,7 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe"},
     {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe"},
     {"hidden_activation",                   "modern-bert"},
-    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next"},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
@@ -951,6 +957,7 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (desc->traits & A_HALF_FF) l->n_ff /= 2;
     if (!l->windowed) l->window = 0;
+    if (desc->traits & A_WHOLE) l->n_rot = l->hd_k, l->window = 0;
     if (l->window && hp->hd_k_local) l->hd_k = l->hd_v = l->n_rot = hp->hd_k_local;
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
@@ -1220,6 +1227,7 @@ static const arch_slot arch_slots[] = {
     {W_QKV_HEADS,      "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_QKV,            "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
+    {B_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {B_QKV,            "blk.%d.attn_qkv.bias",             D_1,         D_QKV,       S_OPT_VEC, ON_ATTN,    D_1, 0},
     {W_Q,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_PROJ,    D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},

@@ -179,7 +179,7 @@ static double spec__yield(const spec *sp, const spec_seq *q, spec_source from) {
     return spec__rate(&q->yield[from], &sp->yield[from], SPEC_YIELD);
 }
 
-/* hit: 1 or 0 */
+/* hit: 1, the guess was right or got a row; else 0. */
 static void spec__learn(spec_rate *own, spec_rate *all, float hit) {
     *own = (spec_rate){own->hit * 0.9f + hit, own->tried * 0.9f + 1};
     *all = (spec_rate){all->hit * 0.98f + hit, all->tried * 0.98f + 1};

@@ -590,7 +590,7 @@ def more_families():
         yield "67 %s: no %s, which a file may lack" % (m, t), GOOD, without_tensor(m, t)
     for m, t, dims, what in (("qwen2vl", "output.bias", [272], GOOD), ("qwen2vl", "output.bias", [271], BAD), ("olmo", "output_norm.weight", [16], BAD),
                              ("olmo", "blk.0.attn_norm.weight", [16], BAD), ("codeshell", "token_embd.weight", [16, 272], GOOD),
-                             ("minimax-m2", "blk.0.exp_probs_b", [6], BAD)):
+                             ("minimax-m2", "blk.0.exp_probs_b", [6], BAD), ("../encoders/neo-bert", "blk.0.attn_qkv.bias", [48], BAD)):
         yield "67 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
     yield "67 neo-bert with fewer key heads", BAD, family("../encoders/neo-bert", "attention.head_count_kv", U32, 1).bytes()
 

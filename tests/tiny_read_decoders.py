@@ -31,8 +31,9 @@ def gelu(x):
 # fine: YaRN's ramp begins and ends between pairs; normed: the weights of the chosen experts add up to 1; clip: of the activations
 # sigmoid: scores of experts are sigmoids if no key says what they are; alibi: scores fall with the distance, in files of so many layers or (True)
 # all; square: scores are divided by the size of a head; turned: heads have as many values as rotate; mup: scales where no key tells them
+# whole: all of a head rotates and there is no window, whatever keys tell
 PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0,
-             sigmoid=False, alibi=False, square=False, turned=False, mup=False)
+             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False)
 ARCHS = {
     "gemma": dict(act=gelu, root=True),
     "gemma2": dict(act=gelu, root=True, every=2, wide=46),
@@ -54,7 +55,7 @@ ARCHS = {
     "internlm2": dict(pairs=True), "xverse": dict(pairs=True), "baichuan": dict(pairs=True, alibi=40),
     "minicpm": dict(pairs=True, mup=True),
     "nemotron": dict(act=relu2), "jais2": dict(act=relu2), "arcee": dict(act=relu2, pairs=True),
-    "deepseek": dict(pairs=True, normed=False), "deepseek2-ocr": dict(pairs=True, normed=False),
+    "deepseek": dict(pairs=True, normed=False), "deepseek2-ocr": dict(normed=False, whole=True),
     "bailingmoe": dict(pairs=True, normed=False, turned=True),
     "olmo": dict(pairs=True),
     "starcoder": dict(act=gelu), "codeshell": dict(act=gelu), "bloom": dict(act=gelu, alibi=True),
@@ -114,7 +115,7 @@ class Decoder(Model):
         self.hd = key("rope.dimension_count") if self.has["turned"] else self.hd
         self.alibi = self.has["alibi"] in (True, self.layers) and self.fault != "no slopes"
         local = self.windowed(il)
-        self.window = key("attention.sliding_window", 0)
+        self.window = 0 if self.has["whole"] else key("attention.sliding_window", 0)
         if self.window:
             seen = {"window everywhere": True, "no window": False, "window on the wrong layers": not local}.get(self.fault, local)
             self.window = (self.window + {"window one longer": 1, "window one shorter": -1}.get(self.fault, 0)) * seen
@@ -129,7 +130,7 @@ class Decoder(Model):
 
     def rope_init(self, local):
         key, fault = self.key, self.fault
-        self.rot = self.or_else("whole rope for partial", key("rope.dimension_count", self.hd), self.hd)
+        self.rot = self.hd if self.has["whole"] else self.or_else("whole rope for partial", key("rope.dimension_count", self.hd), self.hd)
         base = key("rope.freq_base", 10000.0)
         if local:
             base = key("rope.freq_base_swa", self.has["base"] or base)
