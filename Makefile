@@ -109,7 +109,7 @@ tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser,
 
 attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 20 s; the last line counts
 	+@$(PARALLEL) $(ATTACKED)
-	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 FUZZERS="$(FUZZERS)" FUZZ_SECONDS=20 sh tests/run.sh build/fuzz/command build/fuzz
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 FUZZERS="$(FUZZERS)" FUZZ_SECONDS=20 FUZZ_SEED=1 sh tests/run.sh build/fuzz/command build/fuzz
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses; of calls for memory and files each FAILURES-th (7) fails
 	+@$(PARALLEL) $(STRESSED)

@@ -678,8 +678,9 @@ static void tl_full(int cut) {
     struct rlimit bound = {(rlim_t)cut, (rlim_t)cut};
     str           s = {0};
     err_t         e;
+    static results *r;                                /* not lost where the process ends */
     signal(SIGXFSZ, SIG_IGN);
-    results *r = tl_open(path, false, &e);
+    r = tl_open(path, false, &e);
     if (!r || setrlimit(RLIMIT_FSIZE, &bound)) _exit(90);
     for (int i = 1; i <= 10; i++) {
         str_clear(&s);
