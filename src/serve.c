@@ -1063,6 +1063,15 @@ static void serve__write_line(serve_req *q) {
     serve__free(q);
 }
 
+/* Waits for something to do, or until a batch that could not go on is tried again. */
+static void serve__rest(server *s) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FILES_PAUSE;
+    if (s->files) pthread_cond_timedwait(&s->more, &s->lock, &until);
+    else pthread_cond_wait(&s->more, &s->lock);
+}
+
 /* What there is to do: requests first, then records, then lines. */
 static void *serve__helper(void *arg) {
     server *s = arg;
@@ -1073,7 +1082,7 @@ static void *serve__helper(void *arg) {
         pthread_mutex_unlock(&s->lock);
         const bool did = q ? (serve__prepare(q), true) : w ? (serve__write_line(w), true) : serve__take_line(s);
         pthread_mutex_lock(&s->lock);
-        if (!did && !s->todo && !s->over && !s->quits) pthread_cond_wait(&s->more, &s->lock);
+        if (!did && !s->todo && !s->over && !s->quits) serve__rest(s);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
