@@ -702,6 +702,28 @@ static void t_files_half(void) {
     tfi_clean();
 }
 
+/* A batch fails while another line of it is being answered: what that line points to stays, and its record is dropped. */
+static void t_files_in_flight(void) {
+    files_store *f = tfi_new();
+    char         in[FILES_ID], id[FILES_ID];
+    files_line   l[2];
+    req          q = {0};
+    if (!f) return;
+    tfi_upload(f, "in", "batch", "1\n2\n3\n", in);
+    EQ_INT(tfi_create(f, in, "", id), 200);
+    EQ_INT(files_next(f, &l[0]), FILES_LINE);
+    EQ_INT(files_next(f, &l[1]), FILES_LINE);
+    f->o.most = 0;
+    files_refuse(f, &l[0], &q, "out_of_room", "none");
+    CHECK(!strncmp(l[1].fingerprint, "llmrun-m-", 9));
+    files_refuse(f, &l[1], &q, "out_of_room", "none");
+    tfi_expect(f, id, "", "", "{\"total\":3,\"completed\":0,\"failed\":0}", "\"failed\"");
+    CHECK(!files_has_work(f));
+    EQ_INT(f->used, tfi_used(f));
+    files_close(f);
+    tfi_clean();
+}
+
 /* A batch that a killed server had begun is cancelled before its turn: half a record is no part of its results. */
 static void t_files_cancel_torn(void) {
     files_store *f = tfi_new();
@@ -742,6 +764,7 @@ static const t_case t_files_cases[] = {
     {"files end", "a batch whose end cannot be written ends later and loses nothing", t_files_end},
     {"files damaged", "what is damaged or too long is left out and kept", t_files_damaged},
     {"files half", "uploads and deletions that fail halfway", t_files_half},
+    {"files in flight", "a batch that fails while a line is being answered", t_files_in_flight},
     {"files cancel torn", "a batch with half a record is cancelled without it", t_files_cancel_torn},
 };
 static const t_suite t_files_suite = SUITE(t_files_cases);
