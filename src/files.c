@@ -7,10 +7,12 @@
  * when it ends: answers in one, errors in another one. So a server that was killed at any moment goes on where it was.
  *   Invariants: an ID.json is replaced as a whole, after what it names is on disk; a line is answered once; the files of the
  * folder together have files_opts.most bytes at most, where each counts for at least 4 KiB; one process uses the folder; no
- * message names it. Any thread may call, and waits while another one's file is written.
+ * answer names it. Any thread may call, and waits while another one's file is written.
+ *   What cannot be read at a start is left out, and its bytes are kept. A batch that cannot begin or end, because the system has
+ * no space or no descriptors, stays as it is and is tried again after FILES_PAUSE seconds.
  * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_answer, files_answer_drop,
  * files_has_work, files_next, files_put, files_refuse, files_give_up.
- * Opens: files_answered, files_call, files_line, files_opts. */
+ * Opens: files_answered, files_call, files_line, files_opts, FILES_PAUSE. */
 
 enum {
     FILES_LEAST = 4096,                               /* bytes that a file or a batch counts for at least */
@@ -19,6 +21,9 @@ enum {
     FILES_SLICE = 256,                                /* lines that one call of files_next() passes over at most */
     FILES_META = 1 << 20,                             /* bytes of an ID.json */
     FILES_PAIRS = 16,                                 /* members of a batch's metadata */
+    FILES_PAIRS_BYTES = 64 << 10,                     /* bytes of all of it, as the request has it */
+    FILES_WINDOW = 16,                                /* bytes of a completion_window */
+    FILES_PAUSE = 10,                                 /* seconds until a batch that could not begin or end is tried again */
 };
 
 typedef struct {
@@ -75,12 +80,15 @@ typedef struct files_batch {
     uint64_t    seed;                                 /* of lines that name none */
     long long   total, completed, failed;             /* lines */
     str         why;                                  /* of FILES_FAILED */
-    str         good_path, bad_path;
+    str         in_path, good_path, bad_path;         /* in and the results keep pointers to them */
+    str         fingerprint;                          /* of its answers; lines point to it; set when it begins */
     lines_in   *in;                                   /* while it runs, as good and bad */
     results    *good, *bad;
     int         n_asked;                              /* lines that are being answered */
     bool        read;                                 /* all lines were given */
-    bool        torn;                                 /* some were given back: the next run answers them */
+    bool        torn;                                 /* this run does no more for it: the next one goes on */
+    double      again;                                /* clock_now() before which it is not tried again; 0: it has not failed */
+    uint64_t    counted;                              /* bytes of files_store.used that are its results' */
 } files_batch;
 
 /* A line of a batch that is to be answered. */
@@ -91,7 +99,7 @@ typedef struct {
     bytes        text;                                /* valid until the next files_next() */
     uint64_t     seed;                                /* if the line has none */
     bool         embeds;                              /* the batch is one of vectors */
-    const char  *fingerprint;                         /* of model and settings, as long as the line is asked for */
+    const char  *fingerprint;                         /* of model and settings; valid until files_close() */
 } files_line;
 
 typedef enum { FILES_LINE, FILES_NONE, FILES_AGAIN } files_got;
@@ -99,11 +107,12 @@ typedef enum { FILES_LINE, FILES_NONE, FILES_AGAIN } files_got;
 typedef struct {
     pthread_mutex_t lock;
     files_opts      o;
-    str             folder, settings;
+    str             folder;                           /* its links resolved, as errors of [results] name it; empty: it is / */
+    str             settings;
     int             held;                             /* the descriptor of the folder's lock */
-    files__file   **file;                             /* [n_files] in the order of creation */
-    size_t          n_files;
-    files_batch   **batch;                            /* [n_batches] */
+    files__file   **file;                             /* [n_files] in the order of creation; what an earlier run made in one */
+    size_t          n_files;                          /* second is in the order of ids */
+    files_batch   **batch;                            /* [n_batches], likewise */
     size_t          n_batches;
     uint64_t        used;                             /* bytes that count */
 } files_store;
@@ -134,18 +143,17 @@ static const char *files__path(const files_store *f, const char *id, const char 
 
 /* Takes the folder out of a message. */
 static void files__hide(const files_store *f, err_t *e) {
-    const size_t n = f->folder.n;
-    for (char *at; n && (at = strstr(e->text, f->folder.p));) {
-        const size_t more = at[n] == '/' ? n + 1 : n;
-        memmove(at, at + more, strlen(at + more) + 1);
-    }
+    str folder = {0};
+    files__path(f, "", "", &folder);
+    for (char *at = e->text; f->folder.n && (at = strstr(at, folder.p));) memmove(at, at + folder.n, strlen(at + folder.n) + 1);
+    str_drop(&folder);
 }
 
 static uint64_t files__counts(uint64_t n) { return max_u64(n, FILES_LEAST); }
 
 /* --- what is kept --- */
 
-/* Writes ID.END: under another name first, and on disk before it gets this one. */
+/* Writes ID.END: under another name first, and on disk before it gets this one. False: e is set, and errno. */
 static bool files__write(const files_store *f, const char *id, const char *end, bytes b, err_t *e) {
     str         tmp = {0}, path = {0};
     size_t      done = 0;
@@ -159,12 +167,26 @@ static bool files__write(const files_store *f, const char *id, const char *end, 
         else ok = got < 0 && errno == EINTR;
     }
     ok = ok && out_replace(fd, tmp.p, path.p);
+    const int why = errno;
     if (!ok) {
-        err_set(e, EXIT_RESOURCE, "%s%s: cannot write: %s", id, end, strerror(errno));
+        err_set(e, err_code_of(why), "%s%s: cannot write: %s", id, end, strerror(why));
         unlink(tmp.p);
     }
     if (fd >= 0) close(fd);
     str_drop_all(&tmp, &path);
+    errno = why;
+    return ok;
+}
+
+/* Writes an ID.json that files__load() takes, and frees its text. False: e is set, and errno. */
+static bool files__write_meta(const files_store *f, const char *id, str *text, err_t *e) {
+    str_put(text, "\n");
+    const bool fits = text->n <= FILES_META;
+    if (!fits) err_set(e, EXIT_INPUT, "%s.json: would have %zu bytes, expected at most %d", id, text->n, FILES_META);
+    const bool ok = fits && files__write(f, id, ".json", str_bytes(text), e);
+    const int  why = fits ? errno : EINVAL;
+    str_drop(text);
+    errno = why;
     return ok;
 }
 
@@ -247,20 +269,14 @@ static bool files__save_batch(const files_store *f, const files_batch *b, err_t 
     str text = {0};
     jw  w = jw_tight(&text);
     files__put_batch(f, b, true, &w);
-    str_put(&text, "\n");
-    const bool ok = files__write(f, b->id, ".json", str_bytes(&text), e);
-    str_drop(&text);
-    return ok;
+    return files__write_meta(f, b->id, &text, e);
 }
 
 static bool files__save_file(const files_store *f, const files__file *x, err_t *e) {
     str text = {0};
     jw  w = jw_tight(&text);
     files__put_file(x, true, &w);
-    str_put(&text, "\n");
-    const bool ok = files__write(f, x->id, ".json", str_bytes(&text), e);
-    str_drop(&text);
-    return ok;
+    return files__write_meta(f, x->id, &text, e);
 }
 
 static void files__file_free(files__file *x) {
@@ -280,13 +296,27 @@ static bool files__stop(files_batch *b, err_t *e) {
 static void files__batch_free(files_batch *b) {
     err_t e = {0};
     if (!files__stop(b, &e)) log_warn("%s: %s", b->id, e.text);
-    str_drop_all(&b->endpoint, &b->window, &b->metadata, &b->why, &b->good_path, &b->bad_path);
+    str_drop_all(&b->endpoint, &b->window, &b->metadata, &b->why, &b->in_path, &b->good_path, &b->bad_path, &b->fingerprint);
     mem_free(b);
+}
+
+/* Counts a batch's results as they are on disk; those that are files of the API count as such. */
+static void files__count(files_store *f, files_batch *b) {
+    const char *const id[] = {b->good_id, b->bad_id};
+    str         path = {0};
+    struct stat st;
+    f->used -= b->counted;
+    b->counted = 0;
+    for (int i = 0; i < 2; i++)
+        if (!files__find(f, bytes_of(id[i])) && !stat(files__path(f, id[i], ".jsonl", &path), &st))
+            b->counted += (uint64_t)st.st_size;
+    f->used += b->counted;
+    str_drop(&path);
 }
 
 /* --- reading it again --- */
 
-/* A member that is a string, at most `most` bytes; false: it is something else. */
+/* A member that is a string; false: it is something else. */
 static bool files__text(bytes object, const char *name, str *out) {
     str_clear(out);
     str_put(out, "");
@@ -375,47 +405,61 @@ static int files__batch_order(const void *pa, const void *pb) {
     return a->created != b->created ? (a->created > b->created) - (a->created < b->created) : strcmp(a->id, b->id);
 }
 
-/* Whether the results of a batch that has not ended are in this file. */
-static bool files__is_written(const files_store *f, bytes id) {
+/* The batch that has not ended and whose results are in this file; NULL: none. */
+static const files_batch *files__writer(const files_store *f, bytes id) {
     for (size_t i = 0; i < f->n_batches; i++)
         if (!files__is_over(f->batch[i]) && (bytes_is(id, f->batch[i]->good_id) || bytes_is(id, f->batch[i]->bad_id)))
-            return true;
-    return false;
+            return f->batch[i];
+    return NULL;
 }
 
-/* Removes what a killed server has left: the data of files that no ID.json names, and files that were not complete. */
+/* Removes what a killed server has left: files that were not complete, and data that no ID.json names. To be called if all
+ * batches were read: one that was left out names its results. */
 static void files__tidy(const files_store *f, const char *name) {
     const bytes b = bytes_of(name), id = bytes_slice(b, 0, min_size(b.n, 37)), end = bytes_slice(b, id.n, b.n);
     const bool  file = files__is_id(id, "file-"), data = file && bytes_among(end, ".jsonl .jsonl.llmrun");
-    str         path = {0};
+    str         path = {0}, word = {0};
+    struct stat st;
     if (!file && !files__is_id(bytes_slice(b, 0, min_size(b.n, 38)), "batch_")) return;
-    if (bytes_ends(b, bytes_of(".tmp")) || (data && !files__find(f, id) && !files__is_written(f, id)))
-        unlink(files__path(f, name, "", &path));
-    str_drop(&path);
+    str_add(&word, id.p, id.n);
+    const bool named = !data || files__writer(f, id) || !lstat(files__path(f, word.p, ".json", &path), &st) || errno != ENOENT;
+    if (!named || bytes_ends(b, bytes_of(".tmp"))) unlink(files__path(f, name, "", &path));
+    str_drop_all(&path, &word);
 }
 
 static bool files__load(files_store *f, err_t *e) {
-    DIR *d = opendir(f->folder.p);
     str  path = {0}, text = {0};
-    if (!d) return err_set(e, err_code_of(errno), "%s: %s", f->folder.p, strerror(errno));
-    for (struct dirent *at; (at = readdir(d)) && !e->code;) {
+    DIR *d = opendir(files__path(f, "", "", &path));
+    bool all = true;                                  /* no batch was left out */
+    if (!d) {
+        err_set(e, err_code_of(errno), "%s: %s", path.p, strerror(errno));
+        str_drop(&path);
+        return false;
+    }
+    for (struct dirent *at; (at = readdir(d));) {
         const bytes b = bytes_of(at->d_name);
         const bool  file = b.n == 42 && files__is_id(bytes_slice(b, 0, 37), "file-");
         const bool  batch = b.n == 43 && files__is_id(bytes_slice(b, 0, 38), "batch_");
         if (!bytes_ends(b, bytes_of(".json")) || (!file && !batch)) continue;
         str_clear(&text);
         files__path(f, at->d_name, "", &path);
-        const bool ok = str_read_file(&text, path.p, O_NOFOLLOW, FILES_META, "what a file is", e) &&
+        err_t      why = {0};
+        const bool ok = str_read_file(&text, path.p, O_NOFOLLOW, FILES_META, "what a file is", &why) &&
                         bytes_is_json(str_bytes(&text)) && (file ? files__load_file : files__load_batch)(f, str_bytes(&text));
-        if (!ok && !e->code) log_warn("%s: is damaged, or its file is not there; it is left out", path.p);
+        if (!ok && why.code) log_warn("%s; it is left out", why.text);
+        else if (!ok)
+            log_warn("%s: is damaged%s; it is left out", path.p, file ? ", or its file is not there or has another size" : "");
+        all = all && (ok || file);
     }
     if (f->n_files) qsort(f->file, f->n_files, sizeof *f->file, files__file_order);
     if (f->n_batches) qsort(f->batch, f->n_batches, sizeof *f->batch, files__batch_order);
+    for (size_t i = 0; i < f->n_batches; i++)
+        if (!files__is_over(f->batch[i])) files__count(f, f->batch[i]);
     rewinddir(d);
-    for (struct dirent *at; (at = readdir(d)) && !e->code;) files__tidy(f, at->d_name);
+    for (struct dirent *at; all && (at = readdir(d));) files__tidy(f, at->d_name);
     closedir(d);
     str_drop_all(&path, &text);
-    return !e->code;
+    return true;
 }
 
 /* Ends all batches where they are; the next files_open() of the folder goes on. NULL is none. */
@@ -440,13 +484,14 @@ static files_store *files_open(const files_opts *o, err_t *e) {
     str    path = {0};
     f->o = *o;
     pthread_mutex_init(&f->lock, NULL);
-    str_put(&f->folder, o->folder);
-    while (f->folder.n > 1 && f->folder.p[f->folder.n - 1] == '/') f->folder.p[--f->folder.n] = 0;
+    f->held = -1;
     str_put(&f->settings, "");
     str_cat(&f->settings, o->settings);
-    files__path(f, "lock", "", &path);
-    const bool made = !mkdir(f->folder.p, 0700) || errno == EEXIST;
-    f->held = made ? open(path.p, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+    const bool made = !mkdir(o->folder, 0700) || errno == EEXIST;
+    if (made && str_real(&f->folder, o->folder, e)) {
+        if (!strcmp(f->folder.p, "/")) str_clear(&f->folder);
+        f->held = open(files__path(f, "lock", "", &path), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    }
     if (f->held < 0) err_set(e, err_code_of(errno), "%s: %s", o->folder, strerror(errno));
     else if (flock(f->held, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         err_set(e, EXIT_INPUT, "%s: another server uses it, expected a folder of this one alone", o->folder);
@@ -511,11 +556,11 @@ __attribute__((format(printf, 5, 6))) static bool files__error(files_answered *a
     return false;
 }
 
-/* A failed write or the like. */
-static bool files__broken(const files_store *f, files_answered *a, err_t *e) {
+/* A failed write or the like; no: its errno. */
+static bool files__broken(const files_store *f, files_answered *a, int no, err_t *e) {
+    const bool full = no == ENOSPC || no == EDQUOT || no == EFBIG;
     files__hide(f, e);
-    return files__error(a, e->code == EXIT_RESOURCE ? 507 : 500, e->code == EXIT_RESOURCE ? "quota" : "server_error", NULL, "%s",
-                        e->text);
+    return files__error(a, full ? 507 : 500, full ? "quota" : "server_error", NULL, "%s", e->text);
 }
 
 /* Whether there is space for so many bytes. */
@@ -566,7 +611,21 @@ static void files__name(bytes path, str *out) {
     if (!ok) str_set(out, bytes_of("file"));
 }
 
-/* POST /files_store */
+/* Removes what there is of a file or a batch, its data last. False: e is set, and errno. */
+static bool files__remove(const files_store *f, const char *id, err_t *e) {
+    static const char *const ends[] = {".json", ".jsonl", ".jsonl.llmrun"};
+    str  path = {0};
+    bool ok = true;
+    for (int i = 0; ok && i < 3; i++) ok = !unlink(files__path(f, id, ends[i], &path)) || errno == ENOENT;
+    ok = ok && out_sync_folder(path.p);
+    const int why = errno;
+    if (!ok) err_set(e, err_code_of(why), "%s: cannot remove: %s", id, strerror(why));
+    str_drop(&path);
+    errno = why;
+    return ok;
+}
+
+/* POST /files */
 static bool files__upload(files_store *f, const files_call *c, bytes body, files_answered *a) {
     http_part    purpose = {0}, file = {0};
     files__file *x = mem_new(1, sizeof *x);
@@ -581,7 +640,11 @@ static bool files__upload(files_store *f, const files_call *c, bytes body, files
         memcpy(x->purpose, purpose.body.p, purpose.body.n);
         x->bytes = file.body.n;
         x->created = (int64_t)time(NULL);
-        ok = (files__write(f, x->id, ".jsonl", file.body, &e) && files__save_file(f, x, &e)) || files__broken(f, a, &e);
+        ok = files__write(f, x->id, ".jsonl", file.body, &e) && files__save_file(f, x, &e);
+        if (!ok) {
+            files__broken(f, a, errno, &e);
+            files__remove(f, x->id, &e);
+        }
     }
     if (ok) {
         f->used += files__counts(x->bytes);
@@ -651,15 +714,17 @@ static bool files__list(const files_store *f, const files_call *c, bool batches,
 
 /* DELETE /files/ID */
 static bool files__delete(files_store *f, files__file *x, files_answered *a) {
-    static const char *const ends[] = {".json", ".jsonl", ".jsonl.llmrun"};
-    str    path = {0};
+    const files_batch *by = files__writer(f, bytes_of(x->id));
+    err_t  e = {0};
     jw     w = jw_tight(&a->body);
     size_t at = 0;
+    if (by)
+        return files__error(a, 409, "conflict", NULL, "%s is written by %s, expected a file that no batch writes", x->id, by->id);
     for (size_t i = 0; i < f->n_batches; i++)
         if (!files__is_over(f->batch[i]) && !strcmp(f->batch[i]->input, x->id))
             return files__error(a, 409, "conflict", NULL, "%s is read by %s, expected a file that no batch reads", x->id,
                                 f->batch[i]->id);
-    for (int i = 0; i < 3; i++) unlink(files__path(f, x->id, ends[i], &path));
+    if (!files__remove(f, x->id, &e)) return files__broken(f, a, errno, &e);
     f->used -= files__counts(x->bytes);
     jw_open(&w, NULL, '{');
     jw_str(&w, "id", x->id);
@@ -670,7 +735,6 @@ static bool files__delete(files_store *f, files__file *x, files_answered *a) {
     memmove(&f->file[at], &f->file[at + 1], (f->n_files - at - 1) * sizeof *f->file);
     f->n_files--;
     files__file_free(x);
-    str_drop(&path);
     return true;
 }
 
@@ -700,7 +764,7 @@ static bool files__metadata(bytes body, str *out, files_answered *a) {
     const bytes v = bytes_trim(bytes_member(body, "metadata"));
     bytes       rest = v, key = {0}, value;
     int         n = 0;
-    bool        ok = !v.n || v.p[0] == '{' || bytes_is(v, "null");
+    bool        ok = !v.n || (v.p[0] == '{' && v.n <= FILES_PAIRS_BYTES) || bytes_is(v, "null");
     while (ok && v.n && v.p[0] == '{' && bytes_cut_member(&rest, &key, &value))
         ok = value.n && value.p[0] == '"' && value.n < 4096 && key.n < 512 && ++n <= FILES_PAIRS;
     if (ok && v.n && v.p[0] == '{') str_json_copy(out, v, false);
@@ -708,7 +772,7 @@ static bool files__metadata(bytes body, str *out, files_answered *a) {
                               FILES_PAIRS);
 }
 
-/* What a body says of a batch. */
+/* What a body says of a batch. output_expires_after has no effect: nothing expires, and the batch has no expires_at. */
 static bool files__read_batch(const files_store *f, bytes body, files_batch *b, files_answered *a) {
     static const char keys[] = "input_file_id endpoint completion_window metadata output_expires_after";
     str   input = {0};
@@ -725,6 +789,9 @@ static bool files__read_batch(const files_store *f, bytes body, files_batch *b, 
     if (ok && strcmp(x->purpose, "batch"))
         ok = files__error(a, 400, "invalid_request", "input_file_id", "the file was sent for %s, expected the purpose batch",
                           x->purpose);
+    if (ok && b->window.n > FILES_WINDOW)
+        ok = files__error(a, 400, "invalid_request", "completion_window", "completion_window: %zu bytes, expected at most %d",
+                          b->window.n, FILES_WINDOW);
     if (ok && !b->window.n) str_put(&b->window, "24h");
     if (ok && strcmp(b->endpoint.p, req_url) && strcmp(b->endpoint.p, req_chat_url) && strcmp(b->endpoint.p, req_embed_url))
         ok = files__error(a, 400, "invalid_request", "endpoint", "endpoint: found '%.*s', expected %s, %s or %s",
@@ -751,7 +818,11 @@ static bool files__create(files_store *f, bytes body, files_answered *a) {
             b->ended = b->created;
             str_put(&b->why, "the file has no lines, expected a request on each");
         }
-        ok = files__save_batch(f, b, &e) || files__broken(f, a, &e);
+        ok = files__save_batch(f, b, &e);
+        if (!ok) {
+            files__broken(f, a, errno, &e);
+            files__remove(f, b->id, &e);
+        }
     }
     if (ok) {
         f->used += FILES_LEAST;
@@ -761,43 +832,70 @@ static bool files__create(files_store *f, bytes body, files_answered *a) {
     return ok;
 }
 
-/* Makes a file of results one of the API, if it holds anything. */
+/* Makes a file of results one of the API, if it holds anything; if it is one already, its size is that on disk. */
 static bool files__publish(files_store *f, const char *id, const char *of, const char *what, err_t *e) {
-    str          path = {0};
-    struct stat  st;
-    files__file *x = mem_new(1, sizeof *x);
-    bool         ok = !stat(files__path(f, id, ".jsonl", &path), &st) && st.st_size > 0;
-    if (ok && !files__find(f, bytes_of(id))) {
+    str            path = {0};
+    struct stat    st = {0};
+    const bool     there = !stat(files__path(f, id, ".jsonl", &path), &st), ok = there || errno == ENOENT;
+    files__file   *x = files__find(f, bytes_of(id)), *fresh = NULL;
+    const uint64_t was = x ? x->bytes : 0, size = there ? (uint64_t)st.st_size : 0;
+    str_drop(&path);
+    if (!ok) return err_set(e, err_code_of(errno), "%s: %s", id, strerror(errno));
+    if (size == was) return true;
+    if (!x) {
+        x = fresh = mem_new(1, sizeof *x);
         memcpy(x->id, id, sizeof x->id);
         strcpy(x->purpose, "batch_output");
         str_fmt(&x->name, "%s_%s.jsonl", of, what);
-        x->bytes = (uint64_t)st.st_size;
         x->created = (int64_t)time(NULL);
-        ok = files__save_file(f, x, e);
-        if (ok) {
-            f->used += x->bytes < FILES_LEAST ? FILES_LEAST - x->bytes : 0;   /* its records were counted as they came */
-            MEM_PUSH(f->file, f->n_files, x);
-            x = NULL;
-        }
     }
-    if (x) files__file_free(x);
-    str_drop(&path);
-    return !e->code;
+    x->bytes = size;
+    if (!files__save_file(f, x, e)) {
+        x->bytes = was;
+        if (fresh) files__file_free(fresh);
+        return false;
+    }
+    if (fresh) MEM_PUSH(f->file, f->n_files, fresh);
+    else f->used -= files__counts(was);
+    f->used += files__counts(size);
+    return true;
 }
 
-/* The batch has ended. */
+/* The batch stays as it is, for this reason, and is begun again later. */
+static void files__later(const files_store *f, files_batch *b, err_t *why) {
+    files__hide(f, why);
+    if (!b->again) log_warn("%s: %s; tried again every %d seconds", b->id, why->text, FILES_PAUSE);
+    b->again = clock_now() + FILES_PAUSE;
+    b->read = false;
+}
+
+/* The batch has ended. Where that cannot be put on disk it has not: it is tried again, after a failure by the next run. */
 static void files__end(files_store *f, files_batch *b, files_state state, const char *why) {
-    err_t e = {0};
-    files__stop(b, &e);
-    files__publish(f, b->good_id, b->id, "output", &e);
-    files__publish(f, b->bad_id, b->id, "error", &e);
-    if (e.code) state = FILES_FAILED, why = e.text;
+    const files_state was = b->state;
+    err_t             lost = {0}, e = {0};
+    if (!files__stop(b, &lost)) {
+        files__hide(f, &lost);
+        state = FILES_FAILED, why = lost.text;
+    }
+    bool ok = files__publish(f, b->good_id, b->id, "output", &e) && files__publish(f, b->bad_id, b->id, "error", &e);
+    files__count(f, b);
+    if (ok) {
+        b->state = state;
+        b->ended = (int64_t)time(NULL);
+        if (why) str_set(&b->why, bytes_of(why));
+        ok = files__save_batch(f, b, &e);
+    }
+    if (ok) return;
+    b->state = was;
+    b->ended = 0;
+    str_clear(&b->why);
+    if (state != FILES_FAILED) {
+        files__later(f, b, &e);
+        return;
+    }
+    b->torn = true;
     files__hide(f, &e);
-    b->state = state;
-    b->ended = (int64_t)time(NULL);
-    if (why) str_set(&b->why, bytes_of(why));
-    e.code = 0;
-    if (!files__save_batch(f, b, &e)) log_warn("%s: %s", b->id, e.text);
+    log_warn("%s: %s; the next run goes on", b->id, e.text);
 }
 
 /* Ends a batch for this reason. */
@@ -807,11 +905,53 @@ static void files__fail(files_store *f, files_batch *b, err_t *why) {
     files__end(f, b, FILES_FAILED, why->text);
 }
 
-/* Ends a batch of which nothing is left to do. */
+/* A file of results, made by this server or by the one before it. */
+static results *files__open_results(const files_store *f, const char *id, const char *settings, str *path, err_t *e) {
+    const int fd = open(files__path(f, id, ".jsonl", path), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", id, strerror(errno)), NULL;
+    close(fd);
+    return results_open(path->p, true, bytes_of(settings), e);
+}
+
+/* Opens what the batch reads and writes. False: it has failed, it is tried again later, or a signal asks to stop. */
+static bool files__begin(files_store *f, files_batch *b) {
+    str   settings = {0};
+    bytes rest = str_bytes(&f->settings), line;
+    err_t e = {0}, lost = {0};
+    while (bytes_cut_line(&rest, &line))
+        if (!bytes_begins(line, bytes_of("seed="))) str_fmt(&settings, "%.*s\n", (int)line.n, (const char *)line.p);
+    str_fmt(&settings, "seed=%llu\n", (unsigned long long)b->seed);
+    b->good = files__open_results(f, b->good_id, settings.p, &b->good_path, &e);
+    b->bad = b->good ? files__open_results(f, b->bad_id, settings.p, &b->bad_path, &e) : NULL;
+    b->in = b->bad ? lines_open(files__path(f, b->input, ".jsonl", &b->in_path), f->o.line_bytes, &e) : NULL;
+    const bool ok = b->in != NULL;
+    str_drop(&settings);
+    if (ok) {
+        b->completed = (long long)b->good->n_old, b->failed = (long long)b->bad->n_old;
+        if (!b->fingerprint.n) str_cat(&b->fingerprint, str_bytes(&b->good->fingerprint));
+        files__count(f, b);                           /* an incomplete last record is gone */
+    }
+    if (ok && b->state == FILES_WAITING) {
+        b->state = FILES_RUNNING, b->begun = (int64_t)time(NULL);
+        if (!files__save_batch(f, b, &e)) b->state = FILES_WAITING, b->begun = 0;
+    }
+    if (ok && !e.code) return true;
+    if (e.code && e.code != EXIT_RESOURCE) files__fail(f, b, &e);
+    else {
+        files__stop(b, &lost);                        /* it has written nothing */
+        if (e.code) files__later(f, b, &e);
+        else b->torn = true;
+    }
+    return false;
+}
+
+/* Ends a batch of which nothing is left to do. One that an earlier run has begun is begun first: its last record may be
+ * incomplete. */
 static void files__settle(files_store *f, files_batch *b) {
     if (files__is_over(b) || b->n_asked || b->torn) return;
-    if (b->state == FILES_CANCELLING) files__end(f, b, FILES_CANCELLED, NULL);
-    else if (b->read) files__end(f, b, FILES_COMPLETED, NULL);
+    if (b->state == FILES_CANCELLING) {
+        if (!b->begun || b->in || files__begin(f, b)) files__end(f, b, FILES_CANCELLED, NULL);
+    } else if (b->read) files__end(f, b, FILES_COMPLETED, NULL);
 }
 
 /* POST /batches/ID/cancel */
@@ -820,9 +960,15 @@ static bool files__cancel(files_store *f, files_batch *b, files_answered *a) {
     err_t e = {0};
     if (files__is_over(b)) return files__error(a, 409, "conflict", NULL, "the batch is %s", files__state_name[b->state]);
     if (b->state != FILES_CANCELLING) {
+        const files_state was = b->state;
         b->state = FILES_CANCELLING;
         b->cancelled = (int64_t)time(NULL);
-        if (!files__save_batch(f, b, &e)) return files__broken(f, a, &e);
+        if (!files__save_batch(f, b, &e)) {
+            const int no = errno;
+            b->state = was;
+            b->cancelled = 0;
+            return files__broken(f, a, no, &e);
+        }
         files__settle(f, b);
     }
     files__put_batch(f, b, false, &w);
@@ -892,9 +1038,11 @@ static void files_answer(files_store *f, const files_call *c, bytes body, files_
 
 /* The first batch that has not ended and may give lines. */
 static files_batch *files__current(const files_store *f) {
+    const double now = clock_now();
     for (size_t i = 0; i < f->n_batches; i++) {
         files_batch *b = f->batch[i];
-        if (!files__is_over(b) && !b->torn && !(b->read && b->n_asked) && !(b->state == FILES_CANCELLING && b->n_asked)) return b;
+        const bool   waits = b->n_asked && (!b->in || b->read || b->state == FILES_CANCELLING);
+        if (!files__is_over(b) && !b->torn && !waits && b->again <= now) return b;
     }
     return NULL;
 }
@@ -907,45 +1055,18 @@ static bool files_has_work(files_store *f) {
     return has;
 }
 
-/* A file of results, made by this server or by the one before it. */
-static results *files__open_results(const files_store *f, const char *id, const char *settings, str *path, err_t *e) {
-    const int fd = open(files__path(f, id, ".jsonl", path), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", id, strerror(errno)), NULL;
-    close(fd);
-    return results_open(path->p, true, bytes_of(settings), e);
-}
-
-/* Opens what the batch reads and writes. False: it has failed, or a signal asks to stop. */
-static bool files__begin(files_store *f, files_batch *b) {
-    str   path = {0}, settings = {0};
-    bytes rest = str_bytes(&f->settings), line;
-    err_t e = {0};
-    while (bytes_cut_line(&rest, &line))
-        if (!bytes_begins(line, bytes_of("seed="))) str_fmt(&settings, "%.*s\n", (int)line.n, (const char *)line.p);
-    str_fmt(&settings, "seed=%llu\n", (unsigned long long)b->seed);
-    b->good = files__open_results(f, b->good_id, settings.p, &b->good_path, &e);
-    b->bad = b->good ? files__open_results(f, b->bad_id, settings.p, &b->bad_path, &e) : NULL;
-    b->in = b->bad ? lines_open(files__path(f, b->input, ".jsonl", &path), f->o.line_bytes, &e) : NULL;
-    const bool ok = b->in != NULL;
-    if (ok) b->completed = (long long)b->good->n_old, b->failed = (long long)b->bad->n_old;
-    if (ok && b->state == FILES_WAITING) b->state = FILES_RUNNING, b->begun = (int64_t)time(NULL), files__save_batch(f, b, &e);
-    if (e.code) files__fail(f, b, &e);
-    else if (!ok) b->torn = true, files__stop(b, &e);
-    str_drop_all(&path, &settings);
-    return ok && !e.code;
-}
-
 /* Writes a record. */
 static void files__record(files_store *f, files_batch *b, bytes record, bool failed) {
     err_t e = {0};
     if (!b->good) return;                             /* the batch has failed in the meantime */
     if (f->used > f->o.most)
         err_set(&e, EXIT_RESOURCE, "no space for more results: %llu bytes are used (--files-max)", (unsigned long long)f->used);
-    else results_put(failed ? b->bad : b->good, record, &e);
-    f->used += record.n;
+    else if (results_put(failed ? b->bad : b->good, record, &e)) {
+        f->used += record.n;
+        b->counted += record.n;
+        ++*(failed ? &b->failed : &b->completed);
+    }
     if (e.code) files__fail(f, b, &e);
-    else if (failed) b->failed++;
-    else b->completed++;
 }
 
 /* Writes the error of a line. q: with its custom_id. */
@@ -1002,7 +1123,7 @@ static files_got files__read(files_store *f, files_batch *b, files_line *l) {
         if (files__wants(f, l, got == LINES_LONG)) {
             l->seed = rng_mix(b->seed ^ l->no) >> 1;
             l->embeds = !strcmp(b->endpoint.p, req_embed_url);
-            l->fingerprint = b->good->fingerprint.p;
+            l->fingerprint = b->fingerprint.p;
             b->n_asked++;
             return FILES_LINE;
         }

@@ -553,10 +553,10 @@ static bool http_parts_begin(http_parts *f, bytes type, bytes body, const char *
     return !*why;
 }
 
-/* The values of filename*=UTF-8\'\'NAME (RFC 8187), in which %41 stands for A. */
+/* The values of filename*=UTF-8''NAME (RFC 8187), in which %41 stands for A. */
 static bool http__extended(const str *value, str *out) {
     const bytes v = str_bytes(value);
-    return v.n >= 7 && http_same(bytes_slice(v, 0, 7), "utf-8\'\'") && http__unescape(bytes_slice(v, 7, v.n), false, out);
+    return v.n >= 7 && http_same(bytes_slice(v, 0, 7), "utf-8''") && http__unescape(bytes_slice(v, 7, v.n), false, out);
 }
 
 /* Reads the field Content-Disposition of a part. NULL, or what is wrong with it. */

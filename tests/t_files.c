@@ -37,6 +37,29 @@ static files_store *tfi_again(files_store *f) {
     return tfi_open(tfi_opts);
 }
 
+/* What the folder's files and batches count for; a batch's results are files once it has ended. */
+static uint64_t tfi_used(const files_store *f) {
+    uint64_t n = f->n_batches * FILES_LEAST;
+    for (size_t i = 0; i < f->n_files; i++) n += files__counts(f->file[i]->bytes);
+    return n;
+}
+
+/* Makes a folder at FOLDER/ID.END, which no file can replace; made false: removes it. */
+static void tfi_block(const files_store *f, const char *id, const char *end, bool made) {
+    str path = {0};
+    files__path(f, id, end, &path);
+    if (made ? mkdir(path.p, 0700) : rmdir(path.p)) abort();
+    str_drop(&path);
+}
+
+static size_t tfi_n_entries(const files_store *f) {
+    DIR   *d = opendir(f->folder.p);
+    size_t n = 0;
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n;
+}
+
 /* The answer's body; of a file its bytes. head: METHOD PATH. */
 static int tfi_call(files_store *f, const char *head, const char *type, bytes body, str *out) {
     http_in        in;
@@ -231,6 +254,8 @@ static void t_files_refused(void) {
         {"POST /v1/batches", JSON_TYPE, "{\"input_file_id\":\"DATA\",\"endpoint\":\"/v1/completions\"}", 400,
          "expected the purpose batch"},
         {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/audio") "}", 400, "found '/v1/audio'"},
+        {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/completions") ",\"completion_window\":\"12345678901234567\"}", 400,
+         "completion_window: 17 bytes, expected at most 16"},
         {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/completions") ",\"metadata\":[]}", 400, "metadata"},
         {"POST /v1/batches", JSON_TYPE, IN_FOR("/v1/completions") ",\"metadata\":{\"a\":1}}", 400, "metadata"},
     };
@@ -436,7 +461,7 @@ static void t_files_cancel(void) {
 
 /* A server ends after each number of records, with lines asked for, or with half a record written; the next one goes on. */
 static void t_files_restart(void) {
-    str text = {0};
+    str text = {0}, out = {0};
     tfi_input(&text);
     for (int kind = 0; kind < 3; kind++)
         for (int n = 0; n <= 4; n++) {
@@ -462,11 +487,19 @@ static void t_files_restart(void) {
             else {
                 EQ_INT(tfi_run(f, 100), 4 - n);
                 tfi_expect(f, id, TFI_GOOD, TFI_BAD, TFI_ALL, "\"completed\"");
+                EQ_INT(f->n_files, 3);
+                EQ_INT(f->used, tfi_used(f));
+                while (f->n_files) {
+                    char head[120];
+                    snprintf(head, sizeof head, "DELETE /files/%s", f->file[0]->id);
+                    if (tfi_get(f, head, &out) != 200) abort();
+                }
+                EQ_INT(f->used, FILES_LEAST);
             }
             files_close(f);
             str_drop(&path);
         }
-    str_drop(&text);
+    str_drop_all(&text, &out);
     tfi_clean();
 }
 
@@ -474,7 +507,8 @@ static void t_files_restart(void) {
 static void t_files_other(void) {
     files_store *f = tfi_new();
     files_opts   o = tfi_opts;
-    char         in[FILES_ID], id[FILES_ID], data[160], tmp[160], mine[160];
+    const int    here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char         in[FILES_ID], id[FILES_ID], good[FILES_ID], data[160], tmp[160], mine[160], says[200];
     struct stat  st;
     if (!f) return;
     tfi_upload(f, "in", "batch", "1\n2\n", in);
@@ -488,14 +522,232 @@ static void t_files_other(void) {
     close(open(tmp, O_WRONLY | O_CREAT, 0600));
     close(open(mine, O_WRONLY | O_CREAT, 0600));
     o.settings = bytes_of("model=n\n");
+    o.folder = "d";                                   /* a link, and a letter of the message */
+    if (chdir(tfi_dir) || symlink("files", "d")) abort();
     f = tfi_open(o);
-    if (!f) return;
+    if (!f || fchdir(here)) abort();
+    close(here);
+    strcpy(good, f->batch[0]->good_id);
     CHECK(stat(data, &st) && stat(tmp, &st) && !stat(mine, &st));
     EQ_INT(tfi_run(f, 9), 0);
     tfi_expect(f, id, "1 ", "", "{\"total\":2,\"completed\":1,\"failed\":0}", "\"failed\"");
-    CHECK(strstr(tfi_ask(f, "/batches", id, "errors"), "was made with model m, this run has n") != NULL);
+    snprintf(says, sizeof says,
+             "\"message\":\"%s.jsonl: was made with model m, this run has n, expected the same settings\"", good);
+    CHECKF(strstr(tfi_ask(f, "/batches", id, "errors"), says) != NULL, "%s", tfi_ask(f, "/batches", id, "errors"));
     CHECK(!strstr(tfi_ask(f, "/batches", id, "errors"), tfi_dir));
     files_close(f);
+    tfi_clean();
+}
+
+/* --- what goes wrong --- */
+
+/* The system has few descriptors when a batch begins: it begins later, whichever of its files could not be opened. */
+static void t_files_shortage(void) {
+    files_store  *f = tfi_new();
+    char          in[FILES_ID], id[FILES_ID];
+    struct rlimit was, few;
+    files_line    l;
+    files_got     got = FILES_AGAIN;
+    req           q = {0};
+    int           n = 0;
+    if (!f) return;
+    tfi_upload(f, "in", "batch", "1\n2\n", in);
+    EQ_INT(tfi_create(f, in, "", id), 200);
+    const int first = dup(f->held);
+    close(first);
+    if (first < 0 || getrlimit(RLIMIT_NOFILE, &was)) abort();
+    for (; n < 20 && got == FILES_AGAIN; n++) {
+        few = (struct rlimit){(rlim_t)(first + n), was.rlim_max};
+        f->batch[0]->again = 0;
+        CHECK(files_has_work(f));
+        if (setrlimit(RLIMIT_NOFILE, &few)) abort();
+        got = files_next(f, &l);
+        if (setrlimit(RLIMIT_NOFILE, &was)) abort();
+        if (got != FILES_AGAIN) break;
+        CHECK(f->batch[0]->again > 0 && !f->batch[0]->in && !f->batch[0]->good && !f->batch[0]->torn);
+        EQ_STR(tfi_ask(f, "/batches", id, "status"), "\"validating\"");
+    }
+    CHECKF(n >= 4, "%d descriptors were enough", n);
+    EQ_INT(got, FILES_LINE);
+    files_refuse(f, &l, &q, "out_of_room", "none");
+    EQ_INT(tfi_run(f, 9), 1);
+    tfi_expect(f, id, "2 ", "1(out_of_room) ", "{\"total\":2,\"completed\":1,\"failed\":1}", "\"completed\"");
+    EQ_INT(f->used, tfi_used(f));
+    files_close(f);
+    tfi_clean();
+}
+
+/* A batch whose end cannot be written goes on later, in this run or the next; its results stay, and grow by what was missing. */
+static void t_files_end(void) {
+    str text = {0}, out = {0};
+    tfi_input(&text);
+    for (int kind = 0; kind < 6; kind++) {            /* what is not written: kind / 2; then the next run ends it, or this one */
+        files_store *f = tfi_new();
+        char         in[FILES_ID], id[FILES_ID], bad[FILES_ID], head[120];
+        if (!f) return;
+        tfi_upload(f, "in", "batch", text.p, in);
+        EQ_INT(tfi_create(f, in, "", id), 200);
+        EQ_INT(tfi_run(f, 1), 1);
+        strcpy(bad, f->batch[0]->bad_id);
+        const char *const which = kind < 2 ? bad : id;
+        tfi_block(f, which, ".json.tmp", true);
+        if (kind >= 4) f->o.most = 0;                 /* no space for the second record: it ends with one and cannot say so */
+        EQ_INT(tfi_run(f, 100), kind >= 4 ? 0 : 3);
+        CHECK(!files_has_work(f));
+        EQ_STR(tfi_ask(f, "/batches", id, "status"), "\"in_progress\"");
+        snprintf(head, sizeof head, "DELETE /files/%s", f->batch[0]->good_id);
+        EQ_INT(tfi_get(f, head, &out), 409);
+        CHECK(strstr(out.p, "is written by batch_") != NULL);
+        tfi_block(f, which, ".json.tmp", false);
+        if (kind % 2 || kind >= 4) f = tfi_again(f);
+        else f->batch[0]->again = 0;
+        EQ_INT(tfi_run(f, 100), kind >= 4 ? 3 : 0);
+        tfi_expect(f, id, TFI_GOOD, TFI_BAD, TFI_ALL, "\"completed\"");
+        EQ_INT(f->used, tfi_used(f));
+        f = tfi_again(f);
+        tfi_expect(f, id, TFI_GOOD, TFI_BAD, TFI_ALL, "\"completed\"");
+        files_close(f);
+    }
+    str_drop_all(&text, &out);
+    tfi_clean();
+}
+
+/* What is kept of a file or a batch is bounded; one whose ID.json is damaged or too long is left out and loses nothing. */
+static void t_files_damaged(void) {
+    files_store *f = tfi_new();
+    char         in[FILES_ID], id[FILES_ID];
+    str          text = {0}, meta = {0}, kept = {0}, good = {0}, data = {0};
+    struct stat  st;
+    err_t        e = {0};
+    if (!f) return;
+    str_put(&text, ",\"metadata\":{");
+    while (text.n < 70000) str_put(&text, " ");
+    str_put(&text, "}");
+    tfi_upload(f, "in", "batch", "1\n2\n", in);
+    EQ_INT(tfi_create(f, in, text.p, id), 400);
+    EQ_INT(tfi_create(f, in, "", id), 200);
+    EQ_INT(tfi_run(f, 1), 1);
+    while (f->batch[0]->window.n < FILES_META) str_put(&f->batch[0]->window, "xxxxxxxxxxxxxxxx");
+    CHECK(!files__save_batch(f, f->batch[0], &e) && strstr(e.text, "expected at most 1048576"));
+    str_set(&f->batch[0]->window, bytes_of("24h"));
+    for (int kind = 0; kind < 4; kind++) {            /* of the file, of the batch; too long, no JSON */
+        files__path(f, f->batch[0]->good_id, ".jsonl", &good);
+        files__path(f, in, ".jsonl", &data);
+        files__path(f, kind & 1 ? id : in, ".json", &meta);
+        str_clear(&kept);
+        str_fmt(&kept, "%s.kept", meta.p);
+        files_close(f);
+        if (rename(meta.p, kept.p)) abort();
+        const int fd = open(meta.p, O_WRONLY | O_CREAT, 0600);
+        if (fd < 0 || ftruncate(fd, kind & 2 ? 9 : FILES_META + 1)) abort();
+        close(fd);
+        f = tfi_open(tfi_opts);
+        if (!f) abort();
+        EQ_INT(f->n_files, kind & 1);
+        EQ_INT(f->n_batches, !(kind & 1));
+        CHECK(!stat(good.p, &st) && st.st_size > 0 && !stat(data.p, &st) && st.st_size == 4);
+        files_close(f);
+        if (rename(kept.p, meta.p)) abort();
+        f = tfi_open(tfi_opts);
+        if (!f) abort();
+    }
+    EQ_INT(tfi_run(f, 9), 1);
+    tfi_expect(f, id, "1 2 ", "", "{\"total\":2,\"completed\":2,\"failed\":0}", "\"completed\"");
+    EQ_INT(f->used, tfi_used(f));
+    files_close(f);
+    str_drop_all(&text, &meta, &kept, &good, &data);
+    tfi_clean();
+}
+
+/* Uploads and deletions that fail halfway leave nothing, or all that is known of. */
+static void t_files_half(void) {
+    files_store  *f = tfi_new();
+    char          id[FILES_ID], none[FILES_ID], head[120];
+    struct rlimit was, few;
+    str           out = {0};
+    if (!f) return;
+    void (*const before)(int) = signal(SIGXFSZ, SIG_IGN);
+    EQ_INT(tfi_upload(f, "a", "batch", "x\n", id), 200);
+    const size_t n = tfi_n_entries(f);
+    if (getrlimit(RLIMIT_FSIZE, &was)) abort();
+    few = (struct rlimit){10, was.rlim_max};          /* enough for the data, too few for what it is */
+    if (setrlimit(RLIMIT_FSIZE, &few)) abort();
+    const int full = tfi_upload(f, "a", "batch", "x\n", none), full_batch = tfi_create(f, id, "", none);
+    if (setrlimit(RLIMIT_FSIZE, &was)) abort();
+    signal(SIGXFSZ, before);
+    EQ_INT(full, 507);
+    EQ_INT(full_batch, 507);
+    const int first = dup(f->held);
+    close(first);
+    if (first < 0 || getrlimit(RLIMIT_NOFILE, &was)) abort();
+    few = (struct rlimit){(rlim_t)first, was.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &few)) abort();
+    const int busy = tfi_upload(f, "a", "batch", "x\n", none);
+    if (setrlimit(RLIMIT_NOFILE, &was)) abort();
+    EQ_INT(busy, 500);
+    EQ_INT(tfi_n_entries(f), n);
+    EQ_INT(f->n_files, 1);
+    EQ_INT(f->n_batches, 0);
+    tfi_block(f, id, ".jsonl.llmrun", true);
+    snprintf(head, sizeof head, "DELETE /files/%s", id);
+    EQ_INT(tfi_get(f, head, &out), 500);
+    CHECK(strstr(out.p, "cannot remove") != NULL);
+    EQ_INT(f->n_files, 1);
+    tfi_block(f, id, ".jsonl.llmrun", false);
+    EQ_INT(tfi_get(f, head, &out), 200);
+    EQ_INT(tfi_get(f, head, &out), 404);
+    EQ_INT(f->used, 0);
+    files_close(f);
+    str_drop(&out);
+    tfi_clean();
+}
+
+/* A batch fails while another line of it is being answered: what that line points to stays, and its record is dropped. */
+static void t_files_in_flight(void) {
+    files_store *f = tfi_new();
+    char         in[FILES_ID], id[FILES_ID];
+    files_line   l[2];
+    req          q = {0};
+    if (!f) return;
+    tfi_upload(f, "in", "batch", "1\n2\n3\n", in);
+    EQ_INT(tfi_create(f, in, "", id), 200);
+    EQ_INT(files_next(f, &l[0]), FILES_LINE);
+    EQ_INT(files_next(f, &l[1]), FILES_LINE);
+    f->o.most = 0;
+    files_refuse(f, &l[0], &q, "out_of_room", "none");
+    CHECK(!strncmp(l[1].fingerprint, "llmrun-m-", 9));
+    files_refuse(f, &l[1], &q, "out_of_room", "none");
+    tfi_expect(f, id, "", "", "{\"total\":3,\"completed\":0,\"failed\":0}", "\"failed\"");
+    CHECK(!files_has_work(f));
+    EQ_INT(f->used, tfi_used(f));
+    files_close(f);
+    tfi_clean();
+}
+
+/* A batch that a killed server had begun is cancelled before its turn: half a record is no part of its results. */
+static void t_files_cancel_torn(void) {
+    files_store *f = tfi_new();
+    char         in[FILES_ID], id[FILES_ID], head[120];
+    str          out = {0}, path = {0};
+    if (!f) return;
+    tfi_upload(f, "in", "batch", "1\n2\n", in);
+    EQ_INT(tfi_create(f, in, "", id), 200);
+    EQ_INT(tfi_run(f, 1), 1);
+    files__path(f, f->batch[0]->good_id, ".jsonl", &path);
+    files_close(f);
+    const int fd = open(path.p, O_WRONLY | O_APPEND);
+    if (fd < 0 || write(fd, "{\"id\":\"batch_req_9_0", 20) != 20) abort();
+    close(fd);
+    f = tfi_open(tfi_opts);
+    if (!f) abort();
+    f->batch[0]->completed = 0;                       /* the killed server's last ID.json had no counts */
+    snprintf(head, sizeof head, "POST /v1/batches/%s/cancel", id);
+    EQ_INT(tfi_get(f, head, &out), 200);
+    EQ_STR(tfi_member(&out, "status"), "\"cancelled\"");
+    tfi_expect(f, id, "1 ", "", "{\"total\":2,\"completed\":1,\"failed\":0}", "\"cancelled\"");
+    EQ_INT(f->used, tfi_used(f));
+    files_close(f);
+    str_drop_all(&out, &path);
     tfi_clean();
 }
 
@@ -508,5 +760,11 @@ static const t_case t_files_cases[] = {
     {"files cancel", "a cancelled batch ends with what it has", t_files_cancel},
     {"files restart", "a server that ends anywhere is continued by the next one", t_files_restart},
     {"files other", "a server with another model ends a batch; leftovers are removed, other files are not", t_files_other},
+    {"files shortage", "a batch that cannot open its files begins later", t_files_shortage},
+    {"files end", "a batch whose end cannot be written ends later and loses nothing", t_files_end},
+    {"files damaged", "what is damaged or too long is left out and kept", t_files_damaged},
+    {"files half", "uploads and deletions that fail halfway", t_files_half},
+    {"files in flight", "a batch that fails while a line is being answered", t_files_in_flight},
+    {"files cancel torn", "a batch with half a record is cancelled without it", t_files_cancel_torn},
 };
 static const t_suite t_files_suite = SUITE(t_files_cases);
