@@ -17,10 +17,11 @@
  *      thinking that no other has are a row of chat__marks ([chat]).
  *   5. A tiny model and the logits of a float64 reading: rows of ARCHS and MODELS in tests/gen/tiny_decoders.py (an encoder:
  *      tests/gen/tiny_encoders.py), a row of ARCHS in tests/tiny_read_decoders.py, the second reading, which is the first where
- *      transformers has no class. tests/gen/tiny_models.py tells how, tests/data/README.md what they must show, tests/gen/
- *      tiny_convert.py whether names and layouts are those of llama.cpp's converter. New rows of data/tiny/pending.txt move to
- *      manifest.txt. A model with keys of its own is named in t_model_keys() of tests/t_model.c, a broken file of it is a row of
- *      tests/hostile.py. Then `build/test/tests fwd model tok`, tests/tiny_check.py and its --faults.
+ *      transformers has no class. The head of tests/gen/tiny_models.py tells how; tests/data/README.md lists what they must
+ *      show; tests/gen/tiny_convert.py compares names and layouts with those of llama.cpp's converter. New rows of
+ *      data/tiny/pending.txt move to manifest.txt. A model with keys of its own is named in t_model_keys() of tests/t_model.c,
+ *      a broken file of it is a row of tests/hostile.py. Then `build/test/tests fwd model tok`, tests/tiny_check.py and its
+ *      --faults.
  *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
  * tests/invented.rows shows two architectures that are rows of arch_table alone.
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has

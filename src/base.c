@@ -10,14 +10,14 @@
  * bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, bytes_digest, digest_eq, str_reserve, str_add, str_dup, str_put,
  * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_base_name, str_real, str_read, str_read_all,
  * str_read_file, str_char, str_utf8, str_visible, str_visible_line, str_json, str_json_plain, str_json_exact, str_json_copy,
- * str_csv_quoted, str_csv, str_unbase64, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create, out_sync,
- * out_cut, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh,
- * rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_visible,
- * utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due,
- * progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line,
- * bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight,
- * jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64,
- * jw_bytes.
+ * str_csv_quoted, str_csv, str_base64, str_unbase64, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create,
+ * out_sync, out_cut, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
+ * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete,
+ * utf8_visible, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on,
+ * progress_due, progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line,
+ * bytes_cut_member, bytes_cut_item, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16,
+ * str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str,
+ * jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, digest, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -96,7 +96,7 @@ static bool utf8__acts(const uint8_t *p, size_t len) {
 /* Writes the n bytes at p as a terminal may show them, which is how all foreign bytes come to a terminal and to standard error:
  * \xHH replaces each byte of a control character (C0, DEL), of a character that utf8__acts(), and each byte of no character,
  * among which are those of C1. Newline and tab stay, and a carriage return before a newline is dropped; line: they are replaced.
- * out: room for cap bytes; 4 * n are always enough, and what does not fit is left out. Returns the bytes that are written.
+ * out: a buffer of cap bytes, of which 4 * n are always enough; what does not fit is left out. Returns the number of bytes.
  * Async-signal-safe. */
 static size_t utf8_visible(const uint8_t *p, size_t n, bool line, char *out, size_t cap) {
     static const char digit[] = "0123456789abcdef";
@@ -1198,7 +1198,7 @@ static void str_csv(str *s, bytes b) {
 }
 
 /* Appends base64 with padding (RFC 4648), without quotes. */
-static void str__base64(str *s, bytes b) {
+static void str_base64(str *s, bytes b) {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < b.n; i += 3) {
         const size_t   n = min_size(b.n - i, 3);
@@ -1294,6 +1294,16 @@ static bool bytes_cut_member(bytes *rest, bytes *key, bytes *value) {
     *rest = bytes__skip_blanks(*rest);
     *value = bytes_cut_json(rest);
     return true;
+}
+
+/* Removes the next item of a list, without white space around it. *rest is the list at first. False: there is none, as far as
+ * the text has the shape of a list. It is not checked. */
+static bool bytes_cut_item(bytes *rest, bytes *item) {
+    *rest = bytes__skip_blanks(*rest);
+    if (!rest->n || (rest->p[0] != '[' && rest->p[0] != ',')) return false;
+    *rest = bytes__skip_blanks((bytes){rest->p + 1, rest->n - 1});
+    *item = bytes_trim(bytes_cut_json(rest));
+    return item->n > 0;
 }
 
 enum { BYTES_DEEP = 200 };                            /* lists and objects inside each other that a scan takes */
@@ -1546,7 +1556,7 @@ static void jw_maybe(jw *w, const char *key, bytes b, bool there) {
 static void jw_base64(jw *w, const char *key, bytes b) {
     jw_key(w, key);
     str_put(w->to, "\"");
-    str__base64(w->to, b);
+    str_base64(w->to, b);
     str_put(w->to, "\"");
 }
 

@@ -229,7 +229,7 @@ typedef struct {
     bool        found;                                /* learning: it was */
     bool        strict;                               /* learning: JSON must be JSON */
     uint64_t    salt;                                 /* of ids that are made */
-    calls_live *live;                                 /* calls that are being written; NULL: nobody asks for them */
+    calls_live *live;                                 /* calls that are being written; NULL: the caller does not want them */
     int         n_ways;                               /* ways in which the text may go on, of all calls, */
     int         n_open;                               /* and of the one that is written */
 } calls_cur;

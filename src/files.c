@@ -122,7 +122,7 @@ typedef struct {
 static const char *const files__state_name[FILES_STATES] = {"validating", "in_progress", "cancelling",
                                                             "completed",  "failed",      "cancelled"};
 
-/* Makes a name that nobody can guess. */
+/* Makes an id of random digits. */
 static void files__new_id(const char *begin, char id[FILES_ID]) {
     snprintf(id, FILES_ID, "%s%016llx%016llx", begin, (unsigned long long)rng_secret(), (unsigned long long)rng_secret());
 }
@@ -536,7 +536,7 @@ static void files_call_read(files_call *c, const http_request *h) {
 /* Frees what files_call_read() has copied. */
 static void files_call_drop(files_call *c) { str_drop_all(&c->path, &c->type, &c->limit, &c->after, &c->order, &c->purpose); }
 
-/* Frees the answer, and closes its file if nobody took it. */
+/* Frees the answer, and closes its file if the caller has not taken that (fd -1). */
 static void files_answer_drop(files_answered *a) {
     str_drop(&a->body);
     if (a->fd >= 0) close(a->fd);

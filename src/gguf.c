@@ -852,7 +852,7 @@ enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beg
 
 /* A hash that identifies a model: of all metadata, of the directory, and of three samples of GGUF_SAMPLE bytes of every
  * tensor. Copies and splits of a file have the same fingerprint. A change of weights between the samples is not noticed, so it
- * is no proof against somebody who makes two models with one fingerprint on purpose. */
+ * does not protect against models that are made to have the same fingerprint. */
 static uint64_t gguf_fingerprint(const gguf_file *g) {
     uint64_t h = rng_mix(g->n_tensor);
     for (uint64_t i = 0; i < g->n_kv; i++) {

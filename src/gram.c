@@ -2637,7 +2637,7 @@ static uint64_t gram__rest(gram *g, int32_t state, int32_t data, uint64_t *units
     return b->w[0] | (uint64_t)b->w[1] << 32;
 }
 
-/* The notes of a set or a stack, which `word` numbers; made when they are first asked for. NULL: no room. */
+/* The notes of a set or a stack whose number is in `word`; the first call makes them. NULL: out of memory. */
 static gram__ask *gram__ask_of(gram *g, uint32_t *word) {
     if (!*word) *word = (uint32_t)gram__make(g, GRAM__CACHE, sizeof(gram__ask) / 4);
     return *word ? (gram__ask *)(void *)gram__at(g, (int32_t)*word)->w : NULL;
@@ -2648,7 +2648,7 @@ static gram__ask *gram__stack_ask(gram *g, uint32_t stack) {
 }
 
 /* The length of the shortest way on from the configurations or links of a blob, + 1. Stacks whose own length is not known yet are
- * appended to g->pops, which has *n. False: no room, too deep, or the work of the meter is used up. */
+ * appended to g->pops, which has *n. False: out of memory, too deep, or the work of the meter is used up. */
 static bool gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, gram__ask *a, size_t *n) {
     const size_t before = *n;
     uint64_t     least = UINT64_MAX, units = GRAM__LOOK_WORK;
@@ -2768,7 +2768,8 @@ static bool gram__way_find(gram *g, int32_t set, gram__ask *a) {
 
 /* The set after the first byte of the shortest way of a set that is not whole, of several the one whose bytes are least.
  * GRAM_DEAD: there is none, or it begins with a control token, or it takes too much work; GRAM_LIMIT: the meter has ended, or
- * no room. free: units of work that are not counted. *known: whether this meter has counted it before. No collection may run. */
+ * memory is out. free: units of work that are not counted. *known: whether this meter has counted it before. No collection may
+ * run. */
 static int32_t gram_way(gram *g, int32_t set, uint64_t free, uint8_t *byte, bool *known) {
     if (gram_least(g, set) == UINT64_MAX) return g->spent ? GRAM_LIMIT : GRAM_DEAD;
     gram__ask *a = gram__look(g, set);
@@ -2780,7 +2781,7 @@ static int32_t gram_way(gram *g, int32_t set, uint64_t free, uint8_t *byte, bool
     return g->spent ? GRAM_LIMIT : a->next;
 }
 
-/* Where [mask] keeps a number for a set that is not whole, 0 at first; the next collection drops it. NULL: no room. */
+/* Where [mask] keeps a number for a set that is not whole, 0 at first; the next collection drops it. NULL: out of memory. */
 static uint32_t *gram_note(gram *g, int32_t set) {
     gram__ask *a = gram__ask_of(g, &gram__at(g, set)->w[GRAM__SET_ASK]);
     return a ? &a->note : NULL;

@@ -3,7 +3,7 @@
  * when a request is there; what the handler does there must return at once. The answer is a net_reply, whose functions any thread
  * may call: bytes are put into it whenever they are known, and go out as the client takes them. A thread that computes calls
  * net_reply_wake() alone, which costs an atomic operation, and the handler's pull() then makes the bytes on this thread, while
- * the answer's reader has taken all but NET_WAITING of those before. So a slow reader slows nobody, and holds little memory.
+ * the answer's reader has taken all but NET_WAITING of those before. A slow reader delays no other and holds little memory.
  *   Invariants: at most net_opts.connections at a time; a connection reads and writes at most NET_READ and NET_WRITE bytes
  * before the next one has its turn; a second request of a connection is read when the first answer has ended; a client that
  * closes its side before its answer is whole has gone. Bodies that are being read hold about NET_BODIES times
@@ -56,7 +56,7 @@ typedef struct {
     void (*pull)(void *ctx, net_reply *r);
     /* Once a second. */
     void (*tick)(void *ctx);
-    /* Nobody reads the answer any more. Once; r is still to be freed. A call may be on its way while another thread frees r. */
+    /* The client has left or is too slow. Called once; r must still be freed, and another thread may free it during the call. */
     void (*gone)(void *ctx, net_reply *r);
     /* Appends the body of an answer that [net] itself gives: 400, 408, 413, ... h is NULL where no path was read. */
     void (*error)(void *ctx, const http_request *h, int status, const char *message, str *body);

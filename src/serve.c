@@ -849,15 +849,11 @@ static bool serve__detokenize(serve_req *q, err_t *e) {
     str              text = {0}, out = {0};
     tok_ids          ids = {0};
     bool             ok = (list.n && list.p[0] == '[') || err_set(e, EXIT_INPUT, "tokens: expected a list of token ids");
-    for (size_t i = 1; ok && i < list.n && list.p[i] != ']';) {
-        char digits[12] = "";
-        while (i < list.n && (bytes_is_blank(list.p[i]) || list.p[i] == ',')) i++;
-        size_t n = 0;
-        while (i + n < list.n && isdigit(list.p[i + n]) && n < 10) digits[n] = (char)list.p[i + n], n++;
-        const long long id = n ? atoll(digits) : -1;
-        if (list.p[i] == ']') break;
-        i += n;
-        ok = id >= 0 && id < tok_count(v) && (bytes_is_blank(list.p[i]) || list.p[i] == ',' || list.p[i] == ']');
+    for (bytes one; ok && bytes_cut_item(&list, &one);) {
+        long long id = 0;
+        size_t    n = 0;
+        while (n < one.n && isdigit(one.p[n]) && id < tok_count(v)) id = 10 * id + (one.p[n++] - '0');
+        ok = n == one.n && id < tok_count(v);
         if (ok) tok_ids_add(&ids, (int32_t)id);
         else err_set(e, EXIT_INPUT, "tokens: expected ids from 0 to %d", tok_count(v) - 1);
     }

@@ -191,15 +191,6 @@ static void wire_error(wire_shape shape, const char *name, int status, bytes par
 
 /* --- bodies: JSON as text. bytes_is_json() has passed all of it, so a value's bytes can be copied as they are. --- */
 
-/* Removes the next item of a list; *rest is the list at first. False: there is none. */
-static bool wire__next(bytes *rest, bytes *item) {
-    *rest = bytes_trim(*rest);
-    if (!rest->n || (rest->p[0] != '[' && rest->p[0] != ',')) return false;
-    *rest = bytes_trim((bytes){rest->p + 1, rest->n - 1});
-    *item = bytes_trim(bytes_cut_json(rest));
-    return item->n > 0;
-}
-
 static bytes wire__member(bytes object, const char *name) {
     const bytes v = object.n && object.p[0] == '{' ? bytes_trim(bytes_member(object, name)) : (bytes){0};
     return bytes_is(v, "null") ? (bytes){0} : v;
@@ -548,7 +539,7 @@ static bool wire__content(wire_in *in, bytes v, const char *where, bool pictures
     if (wire__is_string(v)) return str_cat(out, wire__inside(v)), true;
     if (!wire__is_list(v))
         return wire__bad(in, req_invalid, "%s: found %s, expected a string or a list of parts", where, wire__kind(v));
-    for (size_t i = 0; wire__next(&v, &part); i++) {
+    for (size_t i = 0; bytes_cut_item(&v, &part); i++) {
         const bytes type = wire__member(part, "type"), text = wire__part_text(part, type);
         const bool  other = type.n && !bytes_among(wire__inside(type), types);
         if (other && !pictures)
@@ -626,14 +617,14 @@ static bool wire__function(wire_in *in, bytes tool, size_t i, bytes space) {
 static bool wire__tools(wire_in *in, bytes list) {
     bytes tool, rest = list;
     if (list.n && !wire__is_list(list)) return wire__bad(in, req_invalid, "tools: found %s, expected a list", wire__kind(list));
-    for (size_t i = 0; wire__next(&rest, &tool); i++) {
+    for (size_t i = 0; bytes_cut_item(&rest, &tool); i++) {
         const bytes type = wire__member(tool, "type");
         if (!wire__is_object(tool)) return wire__bad(in, req_invalid, "tools[%zu]: found %s, expected an object", i,
                                                      wire__kind(tool));
         if (wire__is(type, "namespace")) {
             const bytes space = wire__inside(wire__member(tool, "name"));
             bytes       inner = wire__member(tool, "tools"), one;
-            while (wire__next(&inner, &one))
+            while (bytes_cut_item(&inner, &one))
                 if (wire__is(wire__member(one, "type"), "function")) {
                     if (!wire__function(in, one, i, space)) return false;
                 } else wire__list_add(&in->skipped, wire__show(wire__member(one, "type")).text);
@@ -808,7 +799,7 @@ static bool wire__chat_of_responses(wire_in *in, bytes body) {
     if (ok && text.n) wire__say_system(in, str_bytes(&text));
     str_drop(&text);
     if (!ok) return false;
-    while (wire__next(&included, &item)) {
+    while (bytes_cut_item(&included, &item)) {
         in->w->sealed = in->w->sealed || wire__is(item, "reasoning.encrypted_content");
         if (!wire__is(item, "reasoning.encrypted_content")) wire__list_add(&in->ignored, "include");
     }
@@ -816,7 +807,7 @@ static bool wire__chat_of_responses(wire_in *in, bytes body) {
     else if (!wire__is_list(input))
         return wire__bad(in, req_invalid, "input: found %s, expected a text or a list of items", wire__kind(input));
     for (size_t i = 0; wire__is_list(input) || (i && input.n); i++) {
-        if (!wire__next(&input, &item)) break;
+        if (!bytes_cut_item(&input, &item)) break;
         if (!wire__item_in(in, item, i)) return false;
     }
     wire__echo(in, body);
@@ -844,7 +835,7 @@ static bool wire__system(wire_in *in, bytes v) {
     if (wire__is_string(v)) return wire__system_text(in, wire__inside(v)), true;
     if (v.n && !wire__is_list(v)) return wire__bad(in, req_invalid, "system: found %s, expected a text or a list of blocks",
                                                    wire__kind(v));
-    for (size_t i = 0; wire__next(&v, &part); i++) {
+    for (size_t i = 0; bytes_cut_item(&v, &part); i++) {
         const bytes text = wire__member(part, "text");
         if (!wire__is_string(text)) return wire__bad(in, req_invalid, "system[%zu]: found %s as text, expected a string", i,
                                                      wire__kind(text));
@@ -912,7 +903,7 @@ static bool wire__turn_in(wire_in *in, bytes message, size_t i) {
                          wire__kind(content));
     for (int given_back = 1; given_back >= 0; given_back--) {
         bytes rest = content, block;
-        for (size_t k = 0; wire__next(&rest, &block); k++) {
+        for (size_t k = 0; bytes_cut_item(&rest, &block); k++) {
             snprintf(where, sizeof where, "messages[%zu].content[%zu]", i, k);
             if (!wire__block(in, who, block, where, given_back)) return false;
         }
@@ -924,7 +915,7 @@ static bool wire__turn_in(wire_in *in, bytes message, size_t i) {
 static bool wire__messages_tools(wire_in *in, bytes list) {
     bytes tool, name;
     if (list.n && !wire__is_list(list)) return wire__bad(in, req_invalid, "tools: found %s, expected a list", wire__kind(list));
-    for (size_t i = 0; wire__next(&list, &tool); i++) {
+    for (size_t i = 0; bytes_cut_item(&list, &tool); i++) {
         const bytes type = wire__member(tool, "type"), schema = wire__member(tool, "input_schema");
         if (!wire__is_object(tool)) return wire__bad(in, req_invalid, "tools[%zu]: found %s, expected an object", i,
                                                      wire__kind(tool));
@@ -972,7 +963,7 @@ static bool wire__chat_of_messages(wire_in *in) {
     const bytes thinking = wire__member(wire__got(in, "thinking"), "type");
     if (!wire__is_list(list)) return wire__bad(in, req_invalid, "messages: found %s, expected a list", wire__kind(list));
     if (!wire__system(in, wire__got(in, "system"))) return false;
-    for (size_t i = 0; wire__next(&list, &message); i++)
+    for (size_t i = 0; bytes_cut_item(&list, &message); i++)
         if (!wire__turn_in(in, message, i)) return false;
     if (wire__is(thinking, "disabled")) wire__rest_as(in, "chat_template_kwargs", bytes_of("{\"enable_thinking\":false}"));
     else if (thinking.n) wire__list_add(&in->ignored, "thinking");
@@ -993,7 +984,7 @@ static bool wire__inputs_of_rerank(wire_in *in, str *out) {
                                                wire__kind(list));
     str_unquote(&w->query, query, false);
     str_put(out, "\"input\":[");
-    for (size_t i = 0; wire__next(&list, &one); i++) {
+    for (size_t i = 0; bytes_cut_item(&list, &one); i++) {
         const bytes text = wire__is_object(one) ? wire__member(one, "text") : one;
         if (!wire__is_string(text)) return wire__bad(in, req_invalid, "documents[%zu]: found %s, expected a text", i,
                                                      wire__kind(text));
@@ -1263,12 +1254,8 @@ static void wire__put_item(const wire *w, size_t i, bool begun, const char *key,
         if (it->part == WIRE_THINKING && w->sealed && !begun) {
             jw_key(j, "encrypted_content");
             str_fmt(j->to, "\"%s", wire__seal);
-            jw none = jw_tight(j->to);
-            str tmp = {0};
-            none.to = &tmp;
-            jw_base64(&none, NULL, text);
-            str_add(j->to, tmp.p + 1, tmp.n - 1);
-            str_drop(&tmp);
+            str_base64(j->to, text);
+            str_put(j->to, "\"");
         }
     }
     jw_close(j, '}');
@@ -1680,7 +1667,7 @@ static int wire__by_score(const void *pa, const void *pb) {
 static void wire__put_ranks(const wire *w, const req *q, const gen_answer *a, const req_origin *o, jw *j) {
     wire__scored *best = mem_new((size_t)q->n, sizeof *best);
     bytes        *document = mem_new((size_t)q->n, sizeof *document), rest = str_bytes(&w->documents);
-    for (int i = 0; i < q->n && wire__next(&rest, &document[i]); i++) {}
+    for (int i = 0; i < q->n && bytes_cut_item(&rest, &document[i]); i++) {}
     for (int i = 0; i < q->n; i++) best[i] = (wire__scored){a[i].n_vec ? (double)a[i].vec[0] : 0, i};
     qsort(best, (size_t)q->n, sizeof *best, wire__by_score);
     jw_open(j, NULL, '{');

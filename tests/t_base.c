@@ -442,7 +442,7 @@ static void t_base_base64(void) {
                                           {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfb", "//77"}, {"\xc3", "ww=="}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         str s = {0};
-        str__base64(&s, bytes_of(rows[i][0]));
+        str_base64(&s, bytes_of(rows[i][0]));
         EQ_STR(s.p ? s.p : "", rows[i][1]);
         const bytes coded = str_bytes(&s);
         str back = {0};

@@ -108,6 +108,21 @@ def threads(o):
 
 # --- the server ---
 
+def healthy(p, port, seconds):
+    """Waits until the server p answers at /health. False: it has ended, or has not answered within so many seconds."""
+    deadline = time.time() + seconds
+    while time.time() < deadline and p.poll() is None:
+        try:
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            c.request("GET", "/health")
+            if c.getresponse().status == 200:
+                return True
+        except OSError:
+            pass
+        time.sleep(0.1)
+    return False
+
+
 class Server:
     """llama-server with so many slots, each long enough for the load's longest line; ready when it is entered."""
 
@@ -122,18 +137,10 @@ class Server:
     def __enter__(self):
         self.log = tempfile.TemporaryFile()
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        deadline = time.time() + 300
-        while time.time() < deadline:
-            if self.p.poll() is not None:
-                raise Failed("%s: ended with %d: %s" % (self.args[0], self.p.returncode, self.tail()))
-            try:
-                c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-                c.request("GET", "/health")
-                if c.getresponse().status == 200:
-                    return self
-            except OSError:
-                pass
-            time.sleep(0.1)
+        if healthy(self.p, self.port, 300):
+            return self
+        if self.p.poll() is not None:
+            raise Failed("%s: ended with %d: %s" % (self.args[0], self.p.returncode, self.tail()))
         self.__exit__()
         raise Failed("%s: not ready after 300 s" % self.args[0])
 

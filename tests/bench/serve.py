@@ -3,6 +3,8 @@
 Each stream has a prompt of its own, of 50 to 3,000 words; all begin at once. The rounds of the two programs alternate."""
 import argparse, http.client, json, os, random, signal, subprocess, sys, threading, time
 
+import batch
+
 
 def prompts(n, least, most):
     rng = random.Random(1)
@@ -17,17 +19,10 @@ def at(times, share):
 
 def begin(command, port):
     p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(6000):
-        if p.poll() is not None:
-            sys.exit("%s ended with %d" % (command[0], p.returncode))
-        try:
-            c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-            c.request("GET", "/health")
-            if c.getresponse().status == 200:
-                return p
-        except OSError:
-            pass
-        time.sleep(0.1)
+    if batch.healthy(p, port, 600):
+        return p
+    if p.poll() is not None:
+        sys.exit("%s ended with %d" % (command[0], p.returncode))
     sys.exit("%s does not answer" % command[0])
 
 
