@@ -14,7 +14,7 @@ static ops_sgemm *g_sgemm;
 enum {
     OPS_PARTS_SEGMENTS = 512,                         /* most segments of a row that are tasks of their own */
     OPS_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
-    OPS_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+    OPS_SOON = 65536,                                 /* bytes of weights that are fetched while a thread waits */
 };
 
 /* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
