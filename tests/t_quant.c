@@ -584,7 +584,7 @@ static void t_quant_far(void) {
         tq_far_case(fine, 1, 0, 50, 1);
         tq_far_case(fine, 3, 5, 50, 8);
         tq_far_case(fine, 10, 20, 50, 30);
-        tq_far_case(fine, 10, 25, 50, 0);             /* one for 8 values and more: these are no exceptions */
+        tq_far_case(fine, 20, 12, 50, 0);             /* one for 8 values and more: these are no exceptions */
         tq_far_case(fine, 1, 3, 8, fine ? 4 : 1);     /* between the two limits */
     }
     tq_far_edges();
