@@ -58,8 +58,8 @@ typedef struct {
     void (*tick)(void *ctx);
     /* The client has left or is too slow. Called once; r must still be freed, and another thread may free it during the call. */
     void (*gone)(void *ctx, net_reply *r);
-    /* Appends the body of an answer that [net] itself gives: 400, 408, 413, ... h is NULL where no path was read. */
-    void (*error)(void *ctx, const http_request *h, int status, const char *message, str *body);
+    /* An answer that [net] itself gives, out->status: 400, 408, 413, ... h is NULL where no path was read. */
+    void (*error)(void *ctx, const http_request *h, const char *message, net_refusal *out);
 } net_handler;
 
 struct net_reply {
@@ -329,23 +329,28 @@ static void net__stage_is(net__conn *c, net__stage s, double now) {
     c->since = c->moved = now;
 }
 
+/* Puts the answer, and frees what it holds. */
+static void net__put_refusal(net_reply *r, net_refusal *f) {
+    net_reply_whole(r, f->status, f->type ? f->type : "application/json", f->fields.p, str_bytes(&f->body));
+    str_drop_all(&f->fields, &f->body);
+}
+
 /* Answers with an error of [net] itself, or with the handler's refusal, and closes the connection afterwards unless the request
  * was whole. */
 static void net__refuse(net *n, net__conn *c, net_refusal *f, bool whole, double now) {
     net_reply *r = net__reply_new(n, c->in.req.path.n ? &c->in.req : NULL);
     r->keep = r->keep && whole;
-    net_reply_whole(r, f->status, f->type ? f->type : "application/json", f->fields.p, str_bytes(&f->body));
+    net__put_refusal(r, f);
     atomic_store(&r->freed, true);
     atomic_fetch_sub(&r->refs, 1);                    /* no handler has it */
     c->r = r;
     atomic_fetch_add(&n->busy, 1);
     net__stage_is(c, NET_ANSWERS, now);
-    str_drop_all(&f->fields, &f->body);
 }
 
 static void net__fail(net *n, net__conn *c, int status, const char *why, double now) {
     net_refusal f = {.status = status};
-    n->h.error(n->ctx, c->in.req.path.n ? &c->in.req : NULL, status, why, &f.body);
+    n->h.error(n->ctx, c->in.req.path.n ? &c->in.req : NULL, why, &f);
     net__refuse(n, c, &f, false, now);
 }
 
@@ -503,10 +508,9 @@ static void net__answer(net *n, net__conn *c, double now) {
     pthread_mutex_unlock(&r->lock);
     if (!ended && atomic_load(&r->freed)) {           /* the handler has let it go */
         if (begun) { net__die(n, c); return; }
-        str body = {0};
-        n->h.error(n->ctx, &c->in.req, 500, "no answer", &body);
-        net_reply_whole(r, 500, "application/json", NULL, str_bytes(&body));
-        str_drop(&body);
+        net_refusal f = {.status = 500};
+        n->h.error(n->ctx, &c->in.req, "no answer", &f);
+        net__put_refusal(r, &f);
         return;
     }
     if (sent) net__answered(n, c, now);

@@ -10,7 +10,8 @@
  * Invariants: every answer is put by the connection thread; a message names no file by its folders; what is kept for a slow
  * reader is bounded, and its sequence waits; the loop of steps waits for no client and for no other request.
  * To add an endpoint: a row of serve_endpoints, and its kind's function in serve__quick() or serve__prepare().
- * Public: serve_opts, serve_defaults, serve_open, serve_start, serve_run, serve_close, serve_stop, serve_list.
+ * Public: serve_opts, serve_defaults, serve_open, serve_start, serve_run, serve_close, serve_stop, serve_list,
+ * serve_list_figures.
  * Opens: serve_opts, serve_job. */
 
 typedef struct {
@@ -253,7 +254,7 @@ struct server {
     /* figures */
     _Atomic uint64_t outcomes[SERVE_OUTCOMES];
     serve_hist       first, between, whole;
-    _Atomic uint64_t running, waiting, blocks, blocks_most, read, cached, written, steps, guessed, accepted, preempted;
+    _Atomic uint64_t running, waiting, paused, blocks, blocks_most, read, cached, written, steps, guessed, accepted, preempted;
     _Atomic uint64_t rate;                            /* tokens written in the last second, or the mean of longer ones */
 };
 
@@ -450,11 +451,13 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     return true;
 }
 
-/* The body of an error of [net] itself. */
-static void serve__error(void *ctx, const http_request *h, int status, const char *message, str *body) {
+/* An error of [net] itself. */
+static void serve__error(void *ctx, const http_request *h, const char *message, net_refusal *out) {
     server *s = ctx;
     atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
-    wire_error(serve__shape_of(h), NULL, status, (bytes){0}, message, body);
+    serve__fields(s, NULL, &out->fields);
+    serve__error_fields(out->status, &out->fields);
+    wire_error(serve__shape_of(h), NULL, out->status, (bytes){0}, message, &out->body);
 }
 
 static void serve__reply(server *s, const http_request *h, net_reply *r, int status, const char *type, bytes body) {
@@ -511,31 +514,62 @@ static void serve__models(server *s, const http_request *h, net_reply *r) {
 
 /* --- figures --- */
 
+typedef enum {
+    SERVE_GAUGE,                                      /* a number that rises and falls */
+    SERVE_COUNTER,                                    /* one that rises */
+    SERVE_TIMES,                                      /* seconds, in buckets */
+    SERVE_HIT_RATE, SERVE_REQUESTS,                   /* made of others: a gauge; a counter with a label */
+} serve_figure_kind;
+
 typedef struct {
-    const char *name, *type, *help;
-    size_t      at;                                   /* offset in server of an _Atomic uint64_t */
+    const char       *name;                           /* without llmrun_ before it */
+    serve_figure_kind kind;
+    size_t            at;                             /* offset in server: an _Atomic uint64_t, or a serve_hist */
+    const char       *help;
 } serve_figure;
 
 #define SERVE_AT(f) offsetof(struct server, f)
 static const serve_figure serve_figures[] = {
-    {"requests_running", "gauge", "Requests whose answers are being made.", SERVE_AT(running)},
-    {"requests_waiting", "gauge", "Requests that wait for their turn.", SERVE_AT(waiting)},
-    {"prompt_tokens_total", "counter", "Tokens of prompts that were computed.", SERVE_AT(read)},
-    {"prompt_tokens_cached_total", "counter", "Tokens of prompts that were found in the cache.", SERVE_AT(cached)},
-    {"generated_tokens_total", "counter", "Tokens of answers.", SERVE_AT(written)},
-    {"generated_tokens_per_second", "gauge", "Tokens of answers in the last second.", SERVE_AT(rate)},
-    {"steps_total", "counter", "Steps of the model.", SERVE_AT(steps)},
-    {"preemptions_total", "counter", "Sequences that had to give up their blocks.", SERVE_AT(preempted)},
-    {"kv_blocks_used", "gauge", "Blocks of keys and values that sequences hold.", SERVE_AT(blocks)},
-    {"kv_blocks", "gauge", "Blocks that there may be.", SERVE_AT(blocks_most)},
-    {"draft_tokens_total", "counter", "Tokens that were guessed.", SERVE_AT(guessed)},
-    {"draft_tokens_accepted_total", "counter", "Guesses that were right.", SERVE_AT(accepted)},
+    {"requests_running", SERVE_GAUGE, SERVE_AT(running), "requests whose answers are being made"},
+    {"requests_waiting", SERVE_GAUGE, SERVE_AT(waiting), "requests that wait for their turn"},
+    {"requests_paused", SERVE_GAUGE, SERVE_AT(paused), "running streams that wait for their readers"},
+    {"requests_total", SERVE_REQUESTS, SERVE_AT(outcomes),
+     "requests that have ended, by outcome: ok, refused, failed, left, timeout"},
+    {"prompt_tokens_total", SERVE_COUNTER, SERVE_AT(read), "tokens of prompts that were computed"},
+    {"prompt_tokens_cached_total", SERVE_COUNTER, SERVE_AT(cached), "tokens of prompts that were found in the cache"},
+    {"generated_tokens_total", SERVE_COUNTER, SERVE_AT(written), "tokens of answers"},
+    {"generated_tokens_per_second", SERVE_GAUGE, SERVE_AT(rate), "tokens of answers in the last second"},
+    {"time_to_first_token_seconds", SERVE_TIMES, SERVE_AT(first), "from a request to the first token of its answer"},
+    {"time_between_tokens_seconds", SERVE_TIMES, SERVE_AT(between), "between two tokens of an answer"},
+    {"request_seconds", SERVE_TIMES, SERVE_AT(whole), "from a request to the end of its answer"},
+    {"steps_total", SERVE_COUNTER, SERVE_AT(steps), "steps of the model"},
+    {"preemptions_total", SERVE_COUNTER, SERVE_AT(preempted), "sequences that had to give up their blocks"},
+    {"kv_blocks_used", SERVE_GAUGE, SERVE_AT(blocks), "blocks of keys and values that sequences hold"},
+    {"kv_blocks", SERVE_GAUGE, SERVE_AT(blocks_most), "blocks that there may be"},
+    {"kv_hit_rate", SERVE_HIT_RATE, 0, "share of the tokens of prompts that was found in the cache"},
+    {"draft_tokens_total", SERVE_COUNTER, SERVE_AT(guessed), "tokens that were guessed"},
+    {"draft_tokens_accepted_total", SERVE_COUNTER, SERVE_AT(accepted), "guesses that were right"},
 };
 #undef SERVE_AT
+enum { SERVE_FIGURES = sizeof serve_figures / sizeof *serve_figures };
 
-static void serve__put_hist(const char *name, const char *help, serve_hist *h, str *out) {
+static const char *serve__figure_type(serve_figure_kind k) {
+    return k == SERVE_TIMES ? "histogram" : k == SERVE_COUNTER || k == SERVE_REQUESTS ? "counter" : "gauge";
+}
+
+/* Rows for the help: the name of a figure, its type and what it is. */
+static void serve_list_figures(void (*put)(void *ctx, const char *name, const char *what), void *ctx) {
+    for (int i = 0; i < SERVE_FIGURES; i++) {
+        const serve_figure *f = &serve_figures[i];
+        char                name[64], what[160];
+        snprintf(name, sizeof name, "llmrun_%s", f->name);
+        snprintf(what, sizeof what, "%s; %s", f->help, serve__figure_type(f->kind));
+        put(ctx, name, what);
+    }
+}
+
+static void serve__put_hist(const char *name, const serve_hist *h, str *out) {
     uint64_t sum = 0;
-    str_fmt(out, "# HELP llmrun_%s %s\n# TYPE llmrun_%s histogram\n", name, help, name);
     for (int i = 0; i <= SERVE_BUCKETS; i++) {
         sum += atomic_load(&h->n[i]);
         str_fmt(out, "llmrun_%s_bucket{le=\"", name);
@@ -547,23 +581,17 @@ static void serve__put_hist(const char *name, const char *help, serve_hist *h, s
     str_fmt(out, "llmrun_%s_count %llu\n", name, (unsigned long long)sum);
 }
 
-static void serve__metrics(server *s, str *out) {
-    for (size_t i = 0; i < sizeof serve_figures / sizeof *serve_figures; i++) {
-        const serve_figure *f = &serve_figures[i];
-        _Atomic uint64_t   *v = (_Atomic uint64_t *)(void *)((char *)s + f->at);
-        str_fmt(out, "# HELP llmrun_%s %s\n# TYPE llmrun_%s %s\nllmrun_%s %llu\n", f->name, f->help, f->name, f->type, f->name,
-                (unsigned long long)atomic_load(v));
-    }
+static void serve__put_figure(const server *s, const serve_figure *f, str *out) {
+    const void  *at = (const char *)s + f->at;
     const double cached = (double)atomic_load(&s->cached), read = (double)atomic_load(&s->read);
-    str_fmt(out, "# HELP llmrun_kv_hit_rate Share of the tokens of prompts that was found in the cache.\n"
-            "# TYPE llmrun_kv_hit_rate gauge\nllmrun_kv_hit_rate %.6f\n", cached > 0 ? cached / (cached + read) : 0);
-    str_put(out, "# HELP llmrun_requests_total Requests that have ended, by outcome.\n# TYPE llmrun_requests_total counter\n");
-    for (int i = 0; i < SERVE_OUTCOMES; i++)
-        str_fmt(out, "llmrun_requests_total{outcome=\"%s\"} %llu\n", serve_outcomes[i],
-                (unsigned long long)atomic_load(&s->outcomes[i]));
-    serve__put_hist("time_to_first_token_seconds", "Seconds from a request to the first token of its answer.", &s->first, out);
-    serve__put_hist("time_between_tokens_seconds", "Seconds between two tokens of an answer.", &s->between, out);
-    serve__put_hist("request_seconds", "Seconds from a request to the end of its answer.", &s->whole, out);
+    str_fmt(out, "# HELP llmrun_%s %s\n# TYPE llmrun_%s %s\n", f->name, f->help, f->name, serve__figure_type(f->kind));
+    if (f->kind == SERVE_TIMES) serve__put_hist(f->name, at, out);
+    else if (f->kind == SERVE_HIT_RATE) str_fmt(out, "llmrun_%s %.6f\n", f->name, cached > 0 ? cached / (cached + read) : 0);
+    else if (f->kind == SERVE_REQUESTS)
+        for (int i = 0; i < SERVE_OUTCOMES; i++)
+            str_fmt(out, "llmrun_%s{outcome=\"%s\"} %llu\n", f->name, serve_outcomes[i],
+                    (unsigned long long)atomic_load(&s->outcomes[i]));
+    else str_fmt(out, "llmrun_%s %llu\n", f->name, (unsigned long long)atomic_load((const _Atomic uint64_t *)at));
 }
 
 /* Answers without a body to read. */
@@ -587,7 +615,7 @@ static void serve__quick(server *s, const http_request *h, serve_kind kind, net_
         wire_error(WIRE_CHAT, "overloaded", 0, (bytes){0}, serve__why_not(atomic_load(&s->state)), &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
     } else {
-        serve__metrics(s, &out);
+        for (int i = 0; i < SERVE_FIGURES; i++) serve__put_figure(s, &serve_figures[i], &out);
         serve__reply(s, h, r, 200, "text/plain; version=0.0.4; charset=utf-8", str_bytes(&out));
     }
     str_drop(&out);
@@ -1382,6 +1410,7 @@ static bool serve__is_full(serve_req *q) {
 
 /* Ends the answers of requests that nobody wants, and holds back those whose reader is slow. */
 static void serve__look_at_readers(server *s) {
+    uint64_t n_paused = 0;
     for (size_t i = 0; i < s->n_run; i++) {
         serve_req *q = s->run[i];
         if (!q->r) continue;
@@ -1391,14 +1420,17 @@ static void serve__look_at_readers(server *s) {
         }
         if (q->cancelled || !q->w.stream) continue;
         const bool full = serve__is_full(q);
+        n_paused += full;
         if (full == atomic_load(&q->waits)) continue;
         atomic_store(&q->waits, full);                /* a reader that takes something pokes from here on */
         if (full && !serve__is_full(q)) {
             atomic_store(&q->waits, false);
+            n_paused--;
             continue;
         }
         for (int k = 0; k < q->a.q.n; k++) sched_pause(s->sc, q, k, full);
     }
+    atomic_store(&s->paused, n_paused);
 }
 
 static void serve__take_ready(server *s) {

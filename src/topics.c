@@ -220,7 +220,7 @@ static const topic topics_all[] = {
         "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
         "is slow."}},
     {"limits", "What llmrun cannot do", {
-        "There is no server, no download, no picture or sound as input, and no training.",
+        "There is no download, no picture or sound as input, and no training.",
         "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
         "are not read. Big-endian files are refused.",
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",

@@ -70,9 +70,10 @@ static void nt_gone(void *ctx, net_reply *r) {
     atomic_fetch_add(&((nt_request *)net_reply_data(r))->gone, 1);
 }
 
-static void nt_error(void *ctx, const http_request *h, int status, const char *message, str *body) {
+static void nt_error(void *ctx, const http_request *h, const char *message, net_refusal *out) {
     (void)ctx;
-    str_fmt(body, "%s %d %s", h ? h->path.p : "-", status, message);
+    str_put(&out->fields, "X-Error: y\r\n");
+    str_fmt(&out->body, "%s %d %s", h ? h->path.p : "-", out->status, message);
 }
 
 static const net_handler nt_handler = {nt_head, nt_request_come, nt_pull, nt_tick, nt_gone, nt_error};
@@ -168,6 +169,7 @@ static void nt_nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NUL
 
 #define H    "Host: a\r\n"
 #define JSON "Content-Type: application/json\r\n"
+#define NT_E "X-Error: y\r\n"
 
 /* --- requests and answers --- */
 
@@ -239,16 +241,16 @@ static void t_net_refused(void) {
     close(fd);
     fd = nt_connect(&s);
     nt_send(fd, "POST /a HTTP/1.1\r\n" H "Content-Length: 4001\r\n\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 413 Content Too Large\r\n" JSON "Content-Length: 37\r\nConnection: close\r\n\r\n"
+    NT_EXPECT(fd, "*HTTP/1.1 413 Content Too Large\r\n" JSON "Content-Length: 37\r\nConnection: close\r\n" NT_E "\r\n"
                   "/a 413 a body of more than 4000 bytes");
     close(fd);
     fd = nt_connect(&s);
     nt_send(fd, "GET / HTTP/1.1\r\n\r\nGET /echo HTTP/1.1\r\n" H "\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\n" JSON "Content-Length: 19\r\nConnection: close\r\n\r\n/ 400 no field Host");
+    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\n" JSON "Content-Length: 19\r\nConnection: close\r\n" NT_E "\r\n/ 400 no field Host");
     close(fd);
     fd = nt_connect(&s);
     nt_send(fd, "hello\r\n");
-    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\n" JSON "Content-Length: 65\r\nConnection: close\r\n\r\n"
+    NT_EXPECT(fd, "*HTTP/1.1 400 Bad Request\r\n" JSON "Content-Length: 65\r\nConnection: close\r\n" NT_E "\r\n"
                   "- 400 the first line is no request, expected METHOD PATH HTTP/1.1");
     close(fd);
     EQ_INT(atomic_load(&s.n_q), 1);
@@ -407,7 +409,7 @@ static void t_net_freed(void) {
     NT_SOON(atomic_load(&s.n_q) == 1);
     net_reply_free(s.q[0].r);
     s.q[0].r = NULL;
-    NT_EXPECT(fd, "HTTP/1.1 500 Internal Server Error\r\n" JSON "Content-Length: 16\r\n\r\n/a 500 no answer");
+    NT_EXPECT(fd, "HTTP/1.1 500 Internal Server Error\r\n" JSON "Content-Length: 16\r\n" NT_E "\r\n/a 500 no answer");
     nt_send(fd, "GET /a HTTP/1.1\r\n" H "\r\n");
     NT_SOON(atomic_load(&s.n_q) == 2);
     net_reply_begin(s.q[1].r, 200, NULL, NULL);
@@ -425,22 +427,35 @@ static void t_net_freed(void) {
 
 /* --- time and number --- */
 
+/* What a new connection gives when it sends this and then nothing, up to its end. One that is closed before the bytes arrive, as this
+ * machine did something else for longer than the server waits, is tried again. */
+static void nt_expect_late(const nt_server *s, const char *send, const char *want, int line) {
+    str got = {0};
+    for (int i = 0; i < 100 && !got.n; i++) {
+        const int fd = nt_connect(s);
+        nt_send(fd, send);
+        str_clear(&got);
+        nt_read(fd, &got, SIZE_MAX);
+        if (strstr(got.p, " (")) str_clear(&got);     /* reset: bytes came when it was closed */
+        close(fd);
+    }
+    nt_undate(&got);
+    t__eq_str(got.p, want, "the answer", __FILE__, line);
+    str_drop(&got);
+}
+
 static void t_net_late(void) {
     net_opts o = nt_opts;
-    o.header_s = o.idle_s = 1.5;
+    o.header_s = o.idle_s = 0.3;
     NT_SERVER(s, o);
-    int fd[4];
-    for (int i = 0; i < 4; i++) fd[i] = nt_connect(&s);
-    nt_send(fd[1], "GET /a HTTP/1.1\r\nHo");
-    nt_send(fd[2], "POST /a HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\nx");
-    nt_send(fd[3], "GET /echo HTTP/1.1\r\n" H "\r\n");
-    NT_EXPECT(fd[0], "*");                            /* it sent nothing */
-    NT_EXPECT(fd[1], "*HTTP/1.1 408 Request Timeout\r\n" JSON "Content-Length: 44\r\nConnection: close\r\n\r\n"
-                     "/a 408 the head of the request took too long");
-    NT_EXPECT(fd[2], "*HTTP/1.1 408 Request Timeout\r\n" JSON "Content-Length: 44\r\nConnection: close\r\n\r\n"
-                     "/a 408 the body of the request took too long");
-    NT_EXPECT(fd[3], "*HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    for (int i = 0; i < 4; i++) close(fd[i]);
+    const int fd = nt_connect(&s);
+    NT_EXPECT(fd, "*");                               /* it sent nothing */
+    close(fd);
+    nt_expect_late(&s, "GET /a HTTP/1.1\r\nHo", "HTTP/1.1 408 Request Timeout\r\n" JSON
+                   "Content-Length: 44\r\nConnection: close\r\n" NT_E "\r\n/a 408 the head of the request took too long", __LINE__);
+    nt_expect_late(&s, "POST /a HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\nx", "HTTP/1.1 408 Request Timeout\r\n" JSON
+                   "Content-Length: 44\r\nConnection: close\r\n" NT_E "\r\n/a 408 the body of the request took too long", __LINE__);
+    nt_expect_late(&s, "GET /echo HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", __LINE__);
     nt_close(&s);
 }
 
@@ -450,12 +465,11 @@ static void t_net_places(void) {
     o.connections = 2;
     NT_SERVER(s, o);
     int fd[3];
-    for (int i = 0; i < 3; i++) fd[i] = nt_connect(&s);
-    nt_send(fd[0], "GET /a HTTP/1.1\r\n" H "\r\n");
-    NT_SOON(atomic_load(&s.n_q) == 1);
-    nt_send(fd[1], "GET /b HTTP/1.1\r\n" H "\r\n");
-    NT_SOON(atomic_load(&s.n_q) == 2);
-    nt_send(fd[2], "GET /echo HTTP/1.1\r\n" H "\r\n");
+    for (int i = 0; i < 3; i++) {                     /* one after the other: who has a request gives its place to nobody */
+        fd[i] = nt_connect(&s);
+        nt_send(fd[i], i < 2 ? "GET /a HTTP/1.1\r\n" H "\r\n" : "GET /echo HTTP/1.1\r\n" H "\r\n");
+        if (i < 2) NT_SOON(atomic_load(&s.n_q) == i + 1);
+    }
     for (int i = 0; i < 50; i++) nt_nap();
     EQ_INT(atomic_load(&s.n_q), 2);
     net_reply_whole(s.q[1].r, 204, NULL, NULL, (bytes){0});
