@@ -98,7 +98,6 @@ typedef struct {
     results_line is;
     bytes        text;                                /* valid until the next files_next() */
     uint64_t     seed;                                /* if the line has none */
-    bool         embeds;                              /* the batch is one of vectors */
     const char  *fingerprint;                         /* of model and settings; valid until files_close() */
 } files_line;
 
@@ -1122,7 +1121,6 @@ static files_got files__read(files_store *f, files_batch *b, files_line *l) {
         l->is = (results_line){bytes_digest((bytes){0}, l->text), bytes_hash(0, l->text)};
         if (files__wants(f, l, got == LINES_LONG)) {
             l->seed = rng_mix(b->seed ^ l->no) >> 1;
-            l->embeds = !strcmp(b->endpoint.p, req_embed_url);
             l->fingerprint = b->fingerprint.p;
             b->n_asked++;
             return FILES_LINE;

@@ -1022,14 +1022,11 @@ static void serve__prepare(serve_req *q) {
 /* Reads the line. NULL: it is ready; else the error's name. */
 static const char *serve__read_line(serve_req *q, err_t *e) {
     server     *s = q->s;
-    str         url = {0};
-    gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, q->line.seed);
-    if (str_unquote(&url, bytes_trim(bytes_member(q->line.text, "url")), true) && bytes_is(str_bytes(&url), req_embed_url))
-        base.embeds = true, base.embed = *s->job->env.embed;
-    str_drop(&url);
-    const req_form form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold};
+    const gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, q->line.seed);
+    const req_form    form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold,
+                              .embed = s->job->env.embed};
     if (!req_read(&q->a.q, q->line.text, &form, e)) return q->a.q.fault ? q->a.q.fault : req_invalid;
-    if (base.embeds ? s->job->ranks : !s->job->answers) {
+    if (q->a.q.ask.embeds ? s->job->ranks : !s->job->answers) {
         err_set(e, EXIT_INPUT, "the model does not answer requests of this kind");
         return req_unsupported;
     }

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const wire_shape shape = (wire_shape)(data[0] % WIRE_SHAPES);
     const bytes      body = {data + 2, size - 2};
     gen_request      base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form   form = {&base, 1000, true, false, NULL};
+    const req_form   form = {&base, 1000, true, false, NULL, NULL};
     base.embeds = shape == WIRE_EMBED || shape == WIRE_RERANK;
     for (int whole = 0; whole < 2; whole++) {
         wire  w;

@@ -139,7 +139,7 @@ static bool tw_file(const char *name, str *out) {
 
 static bool tw_req(const str *body, wire_shape shape, req *q, str *notes) {
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form    form = {&base, 1000, true, false, NULL};
+    const req_form    form = {&base, 1000, true, false, NULL, NULL};
     wire              w;
     str               line = {0};
     err_t             e = {0};
