@@ -53,8 +53,8 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
- *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
- *               <- base tok gen chat req
+ *   [post]      bodies of requests of OpenAI's and Anthropic's APIs                <- base req
+ *   [wire]      their answers, whole and as streams                                <- base tok gen chat req post
  *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
  *   [page]      the page of the server: one HTML file
  *   [forms]     records as tables, texts and lists                                 <- base req
@@ -74,7 +74,7 @@
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [serve]     the scheduler behind HTTP
- *               <- base http net tok model kv samp constrain engine gen chat req wire files page ask gain spec sched
+ *               <- base http net tok model kv samp constrain engine gen chat req post wire files page ask gain spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -211,6 +211,7 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/post.c"
 #include "src/wire.c"
 #include "src/files.c"
 #include "src/page.c"

@@ -46,7 +46,7 @@ typedef struct {
     bool               json;                          /* a line is JSON; else it is the prompt, */
     bool               wrap;                          /* or the message of a user */
     const constrain_spec *hold;                       /* the command's constraint, which a body replaces; NULL: none */
-    const embed_opts  *embed;                         /* vectors of lines whose url asks for them beside answers; NULL: none are */
+    const embed_opts  *embed;                         /* vectors of lines whose url asks for them; NULL: none are */
 } req_form;
 
 typedef struct {

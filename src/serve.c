@@ -71,29 +71,29 @@ typedef struct {
     const char *path;                                 /* without /v1, which may come before it; one that ends in / has more */
     http_method method;
     serve_kind  kind;
-    wire_shape  shape;
+    post_shape  shape;
     bool        open;                                 /* needs no key, and answers while the model is loaded */
     const char *what;                                 /* for --help serve */
 } serve_endpoint;
 
 static const serve_endpoint serve_endpoints[] = {
-    {"/health",                HTTP_GET,  SERVE_HEALTH,     WIRE_CHAT,       true,  "whether the server takes requests"},
-    {"/models",                HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, "the model: name, context, vocabulary"},
-    {"/models/",               HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, NULL},
-    {"/metrics",               HTTP_GET,  SERVE_METRICS,    WIRE_CHAT,       false, "figures for Prometheus"},
-    {"/chat/completions",      HTTP_POST, SERVE_TEXTS,      WIRE_CHAT,       false, "answers to messages (OpenAI)"},
-    {"/completions",           HTTP_POST, SERVE_TEXTS,      WIRE_COMPLETION, false, "texts that go on (OpenAI)"},
-    {"/responses",             HTTP_POST, SERVE_TEXTS,      WIRE_RESPONSES,  false, "answers to items (OpenAI), stateless"},
-    {"/messages",              HTTP_POST, SERVE_TEXTS,      WIRE_MESSAGES,   false, "answers to messages (Anthropic)"},
-    {"/messages/count_tokens", HTTP_POST, SERVE_COUNT,      WIRE_MESSAGES,   false, "tokens of such a request"},
-    {"/embeddings",            HTTP_POST, SERVE_VECTORS,    WIRE_EMBED,      false, "vectors of texts (OpenAI)"},
-    {"/rerank",                HTTP_POST, SERVE_RANKS,      WIRE_RERANK,     false, "documents by their relevance to a query"},
-    {"/tokenize",              HTTP_POST, SERVE_TOKENIZE,   WIRE_CHAT,       false, "text to token ids"},
-    {"/detokenize",            HTTP_POST, SERVE_DETOKENIZE, WIRE_CHAT,       false, "token ids to text"},
-    {"/apply-template",        HTTP_POST, SERVE_TEMPLATE,   WIRE_CHAT,       false, "messages to the prompt"},
-    {"/",                      HTTP_GET,  SERVE_PAGE,       WIRE_CHAT,       true,  "a page to chat"},
-    {"/files",                 HTTP_POST, SERVE_FILES,      WIRE_CHAT,       false, "files of batches (OpenAI), with --files"},
-    {"/batches",               HTTP_POST, SERVE_FILES,      WIRE_CHAT,       false, "batches (OpenAI), with --files"},
+    {"/health",                HTTP_GET,  SERVE_HEALTH,     POST_CHAT,       true,  "whether the server takes requests"},
+    {"/models",                HTTP_GET,  SERVE_MODELS,     POST_CHAT,       false, "the model: name, context, vocabulary"},
+    {"/models/",               HTTP_GET,  SERVE_MODELS,     POST_CHAT,       false, NULL},
+    {"/metrics",               HTTP_GET,  SERVE_METRICS,    POST_CHAT,       false, "figures for Prometheus"},
+    {"/chat/completions",      HTTP_POST, SERVE_TEXTS,      POST_CHAT,       false, "answers to messages (OpenAI)"},
+    {"/completions",           HTTP_POST, SERVE_TEXTS,      POST_COMPLETION, false, "texts that go on (OpenAI)"},
+    {"/responses",             HTTP_POST, SERVE_TEXTS,      POST_RESPONSES,  false, "answers to items (OpenAI), stateless"},
+    {"/messages",              HTTP_POST, SERVE_TEXTS,      POST_MESSAGES,   false, "answers to messages (Anthropic)"},
+    {"/messages/count_tokens", HTTP_POST, SERVE_COUNT,      POST_MESSAGES,   false, "tokens of such a request"},
+    {"/embeddings",            HTTP_POST, SERVE_VECTORS,    POST_EMBED,      false, "vectors of texts (OpenAI)"},
+    {"/rerank",                HTTP_POST, SERVE_RANKS,      POST_RERANK,     false, "documents by their relevance to a query"},
+    {"/tokenize",              HTTP_POST, SERVE_TOKENIZE,   POST_CHAT,       false, "text to token ids"},
+    {"/detokenize",            HTTP_POST, SERVE_DETOKENIZE, POST_CHAT,       false, "token ids to text"},
+    {"/apply-template",        HTTP_POST, SERVE_TEMPLATE,   POST_CHAT,       false, "messages to the prompt"},
+    {"/",                      HTTP_GET,  SERVE_PAGE,       POST_CHAT,       true,  "a page to chat"},
+    {"/files",                 HTTP_POST, SERVE_FILES,      POST_CHAT,       false, "files of batches (OpenAI), with --files"},
+    {"/batches",               HTTP_POST, SERVE_FILES,      POST_CHAT,       false, "batches (OpenAI), with --files"},
 };
 enum { SERVE_ENDPOINTS = sizeof serve_endpoints / sizeof *serve_endpoints };
 
@@ -339,8 +339,8 @@ static void serve__sweep(server *s) {
 
 /* --- heads and short answers: the connection thread --- */
 
-static wire_shape serve__shape_of(const http_request *h) {
-    return h && wire_is_messages(str_bytes(&h->path)) ? WIRE_MESSAGES : WIRE_CHAT;
+static post_shape serve__shape_of(const http_request *h) {
+    return h && wire_is_messages(str_bytes(&h->path)) ? POST_MESSAGES : POST_CHAT;
 }
 
 /* More lines of the head of every answer; id: of the request, NULL: it has none. */
@@ -506,7 +506,7 @@ static void serve__models(server *s, const http_request *h, net_reply *r) {
     } else if (bytes_is(bytes_slice(path, list.n + 1, path.n), s->job->model_name)) serve__put_model(s, &w);
     else {
         status = wire_status("model_not_found");
-        wire_error(WIRE_CHAT, "model_not_found", 0, bytes_of("model"), "no such model (GET /v1/models lists it)", &out);
+        wire_error(POST_CHAT, "model_not_found", 0, bytes_of("model"), "no such model (GET /v1/models lists it)", &out);
     }
     serve__reply(s, h, r, status, serve__json, str_bytes(&out));
     str_drop(&out);
@@ -612,7 +612,7 @@ static void serve__quick(server *s, const http_request *h, serve_kind kind, net_
         return;
     }
     if (kind == SERVE_HEALTH) {
-        wire_error(WIRE_CHAT, "overloaded", 0, (bytes){0}, serve__why_not(atomic_load(&s->state)), &out);
+        wire_error(POST_CHAT, "overloaded", 0, (bytes){0}, serve__why_not(atomic_load(&s->state)), &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
     } else {
         for (int i = 0; i < SERVE_FIGURES; i++) serve__put_figure(s, &serve_figures[i], &out);
@@ -907,8 +907,8 @@ static const char *serve__read(serve_req *q, err_t *e) {
     gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, s->job->seed < 0 ? rng_fresh() : (uint64_t)s->job->seed);
     if (vectors) base.embeds = true, base.embed = *s->job->env.embed;
     const req_form form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold};
-    bool ok = wire_read(&q->w, q->to->shape, str_bytes(&q->body), &line, &notes, e);
-    const char *fault = ok ? NULL : q->w.fault;
+    bool ok = post_read(&q->w.p, q->to->shape, str_bytes(&q->body), &line, &notes, e);
+    const char *fault = ok ? NULL : q->w.p.fault;
     if (ok && !req_read(&q->a.q, str_bytes(&line), &form, e)) ok = false, fault = q->a.q.fault;
     serve__note(s, q, &notes);
     str_drop_all(&line, &notes);
@@ -948,7 +948,7 @@ static bool serve__files(serve_req *q, const char **fault, err_t *e) {
     str_drop(&q->body);
     q->fd = a.fd, q->size = a.size, q->allow = a.allow;
     a.fd = -1;
-    if (a.code) wire_error(WIRE_CHAT, NULL, a.status, a.param ? bytes_of(a.param) : (bytes){0}, a.body.p, &out);
+    if (a.code) wire_error(POST_CHAT, NULL, a.status, a.param ? bytes_of(a.param) : (bytes){0}, a.body.p, &out);
     else str_cat(&out, str_bytes(&a.body));
     serve__give(q, a.status, serve__json, &out);
     files_answer_drop(&a);
@@ -971,14 +971,14 @@ static const char *serve__ready(serve_req *q, err_t *e) {
     const char *fault;
     if (!serve__can(q, e)) return "not_supported_by_model";
     if ((fault = serve__read(q, e))) return fault;
-    if (q->to->kind == SERVE_RANKS) q->a.query = str_bytes(&q->w.query);
+    if (q->to->kind == SERVE_RANKS) q->a.query = str_bytes(&q->w.p.query);
     if ((fault = ask_make(&s->job->env, &q->a, e))) return fault;
     if (!ask_hold(&s->job->env, &q->a, e)) return ask_error_code(e);
     serve__note(s, q, &q->a.q.warnings);
     q->box = mem_new((size_t)q->a.q.n, sizeof *q->box);
     for (int i = 0; i < q->a.q.n; i++) {
         serve_box *b = &q->box[i];
-        if (q->a.q.chat && q->w.stream) {
+        if (q->a.q.chat && q->w.p.stream) {
             b->reader = chat_reader_new(&q->a.chat, ask_tools(&q->a.q));
             chat_reader_watch(b->reader);
         }
@@ -1264,7 +1264,7 @@ static void serve__pull(void *ctx, net_reply *r) {
             serve__put_error(q, failed, (bytes){0}, e.text, SERVE_FAILED);
             atomic_store(&q->gone, true);
             serve__poke(s);
-        } else if (q->w.stream) serve__stream(q);
+        } else if (q->w.p.stream) serve__stream(q);
         else if (all) serve__whole(q);
         if (atomic_load(&q->waits)) serve__poke(s);
     }
@@ -1293,7 +1293,7 @@ static void serve__tick(void *ctx) {
             serve__put_error(q, "overloaded", (bytes){0}, why, SERVE_LATE);
             atomic_store(&q->gone, true);
             serve__poke(s);
-        } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.stream && now - q->t_put >= SERVE_ALIVE &&
+        } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.p.stream && now - q->t_put >= SERVE_ALIVE &&
                    !net_reply_full(q->r)) {
             serve__begin_stream(q, &out);
             wire_alive(&q->w, &out);
@@ -1326,7 +1326,7 @@ static void serve__news(void *ctx, const gen_answer *a) {
     for (int n = a->n_tok - b->n_seen; b->n_seen < a->n_tok; b->n_seen++)
         if (b->n_seen) serve__hist_add(&s->between, (now - b->t_last) / n);
     b->t_last = now;
-    if (a->finish || !q->w.stream) return;
+    if (a->finish || !q->w.p.stream) return;
     const size_t to = a->text.n - gen_may_stop(&a->text, b->given, q->a.q.ask.gen.stop, q->a.q.ask.gen.n_stop);
     const bool   lps = q->a.q.ask.logprobs;
     int          n_to = b->n_given;
@@ -1415,7 +1415,7 @@ static void serve__look_at_readers(server *s) {
             q->cancelled = true;
             sched_cancel_of(s->sc, q);
         }
-        if (q->cancelled || !q->w.stream) continue;
+        if (q->cancelled || !q->w.p.stream) continue;
         const bool full = serve__is_full(q);
         n_paused += full;
         if (full == atomic_load(&q->waits)) continue;
