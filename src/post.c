@@ -23,6 +23,7 @@ typedef struct {
     str          query;                               /* POST_RERANK: the text that the inputs are held against */
     str          documents;                           /* its documents where they go back: a JSON list of strings */
     int          top_n;                               /* best documents that are wanted; 0: all */
+    bool         bare;                                /* the answer is the list alone, as text-embeddings-inference gives it */
     str          echo;                                /* POST_RESPONSES: members of the body that go back, a comma after each */
     bool         sealed;                              /* reasoning.encrypted_content is wanted */
     post_tool   *tool;                                /* [n_tool] of namespaces */
@@ -171,7 +172,10 @@ static const struct post_key {
     /* rerank */
     {"query", POST_K, POST_TAKEN, NULL},
     {"documents", POST_K, POST_TAKEN, NULL},
-    {"texts", POST_K, POST_TAKEN, NULL},              /* what text-embeddings-inference calls them */
+    {"texts", POST_K, POST_TAKEN, NULL},              /* as text-embeddings-inference has it, with the next three */
+    {"return_text", POST_K, POST_TAKEN, NULL},
+    {"raw_scores", POST_K, POST_IGNORED, NULL},
+    {"truncate", POST_K, POST_NEVER, "false: a pair that is too long is an error"},
     {"top_n", POST_K, POST_TAKEN, NULL},
     {"return_documents", POST_K, POST_TAKEN, NULL},
     {"max_chunks_per_doc", POST_K, POST_IGNORED, NULL},
@@ -841,7 +845,8 @@ static bool post__inputs_of_rerank(post_in *in, str *out) {
         str_cat(out, text);
     }
     str_put(out, "]");
-    if (bytes_is(post__got(in, "return_documents"), "true"))
+    p->bare = !given.n;
+    if (bytes_is(post__got(in, p->bare ? "return_text" : "return_documents"), "true"))
         str_cat(&p->documents, bytes_slice(str_bytes(out), from, out->n));
     if (top.n) {
         char         digits[16] = "";

@@ -683,6 +683,7 @@ static const req_key req_keys[] = {
     {"grammar",               REQ_ANY,        req__take_grammar,    0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_regex,      0,                              0,         0},
     {"structured_outputs",    REQ_ANY,        req__take_structured, 0,                              0,         0},
+    {"json_schema",           REQ_ANY,        req__take_schema,     0,                              0,         0},
     {"guided_json",           REQ_ANY,        req__take_schema,     0,                              0,         0},
     {"guided_regex",          REQ_ANY,        req__take_regex,      0,                              0,         0},
     {"guided_choice",         REQ_ANY,        req__take_choice_of,  0,                              0,         0},

@@ -765,29 +765,32 @@ static void wire__put_ranks(const wire *w, const req *q, const gen_answer *a, co
     for (int i = 0; i < q->n && bytes_cut_item(&rest, &document[i]); i++) {}
     for (int i = 0; i < q->n; i++) best[i] = (wire__scored){a[i].n_vec ? (double)a[i].vec[0] : 0, i};
     qsort(best, (size_t)q->n, sizeof *best, wire__by_score);
-    jw_open(j, NULL, '{');
-    jw_fmt(j, "id", "\"rank-%s\"", w->id.p);
-    jw_str(j, "object", "list");
-    jw_text(j, "model", str_bytes(&w->name));
-    jw_open(j, "usage", '{');
-    jw_fmt(j, "prompt_tokens", "%d", o->n_prompt);
-    jw_fmt(j, "total_tokens", "%d", o->n_prompt);
-    jw_close(j, '}');
-    jw_open(j, "results", '[');
+    const bool bare = w->p.bare;
+    if (!bare) {
+        jw_open(j, NULL, '{');
+        jw_fmt(j, "id", "\"rank-%s\"", w->id.p);
+        jw_str(j, "object", "list");
+        jw_text(j, "model", str_bytes(&w->name));
+        jw_open(j, "usage", '{');
+        jw_fmt(j, "prompt_tokens", "%d", o->n_prompt);
+        jw_fmt(j, "total_tokens", "%d", o->n_prompt);
+        jw_close(j, '}');
+    }
+    jw_open(j, bare ? NULL : "results", '[');
     for (int i = 0; i < (w->p.top_n ? min_int(w->p.top_n, q->n) : q->n); i++) {
         jw_open(j, NULL, '{');
         jw_fmt(j, "index", "%d", best[i].index);
-        jw_number(j, "relevance_score", 9, best[i].score);
+        jw_number(j, bare ? "score" : "relevance_score", 9, best[i].score);
         if (w->p.documents.n) {
-            jw_open(j, "document", '{');
+            if (!bare) jw_open(j, "document", '{');
             jw_key(j, "text");
             str_json_copy(j->to, document[best[i].index], false);
-            jw_close(j, '}');
+            if (!bare) jw_close(j, '}');
         }
         jw_close(j, '}');
     }
     jw_close(j, ']');
-    jw_close(j, '}');
+    if (!bare) jw_close(j, '}');
     mem_free_all(best, document);
 }
 

@@ -449,6 +449,8 @@ def scores():
         same((sorted(r["index"] for r in got), scored), ([0, 1, 2, 3], sorted(scored, reverse=True)), "order")
         check(all(r["document"]["text"] == docs[r["index"]] for r in got), "documents")
         same(s.ok("/rerank", {"query": "cats", "documents": docs, "top_n": 2})["results"], [{k: r[k] for k in ("index", "relevance_score")} for r in got[:2]], "top_n")
+        bare = s.ok("/rerank", {"query": "cats", "texts": docs, "return_text": True})
+        same(bare, [{"index": r["index"], "score": r["relevance_score"], "text": r["document"]["text"]} for r in got], "as text-embeddings-inference has it")
         ids = [s.ok("/tokenize", {"content": x})["tokens"] for x in ("cats", docs[0])]
         start, end = 0, 2                                # <s> and </s> of this vocabulary
         pair = [start, *ids[0], end, end, *ids[1], end]  # as XLM-RoBERTa reads two texts
