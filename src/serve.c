@@ -178,7 +178,9 @@ typedef struct serve_req {
     struct serve_req     *next;                       /* in a list of the server */
     /* the helper's, until it is ready */
     files_call            call;                       /* of SERVE_FILES */
+    files_upload         *upload;                     /* its body; NULL: body is */
     files_line            line;                       /* of a batch: r is NULL, and the helper is the only reader */
+    uint64_t              n_body;                     /* bytes of the body as it came */
     str                   body;
     wire                  w;                          /* then the connection thread's */
     ask_ready             a;
@@ -309,6 +311,7 @@ static void serve__free(serve_req *q) {
     wire_drop(&q->w);
     str_drop_all(&q->body, &q->direct, &q->param);
     files_call_drop(&q->call);
+    files_upload_drop(q->upload);
     if (q->fd >= 0) close(q->fd);
     pthread_mutex_destroy(&q->lock);
     if (q->r) net_reply_free(q->r);
@@ -421,7 +424,7 @@ static bool serve__is_foreign(const server *s, const http_request *h) {
 }
 
 /* The fields are read: whether the request may come. */
-static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
+static bool serve__head(void *ctx, const http_request *h, void **sink, net_refusal *out) {
     server              *s = ctx;
     const serve_endpoint *known, *to = serve__find(h, &known);
     const int            state = atomic_load(&s->state);
@@ -448,7 +451,22 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     if (h->method == HTTP_POST && to->kind == SERVE_FILES && serve__is_foreign(s, h))
         return serve__deny(s, h, out, "forbidden", "Origin: found %.*s, expected a page of this server (--cors)",
                            (int)min_size(http_value(h, "origin").n, 100), (const char *)http_value(h, "origin").p);
+    if (h->method == HTTP_POST && to->kind == SERVE_FILES && s->files && http_is_type(type, "multipart/form-data")) {
+        err_t e = {0};
+        *sink = files_receive(s->files, &e);
+        if (!*sink) return serve__deny(s, h, out, "server_error", "%s", e.text);
+    }
     return true;
+}
+
+static bool serve__sink_put(void *ctx, void *sink, bytes b) {
+    (void)ctx;
+    return files_upload_put(sink, b);
+}
+
+static void serve__sink_drop(void *ctx, void *sink) {
+    (void)ctx;
+    files_upload_drop(sink);
 }
 
 /* An error of [net] itself. */
@@ -711,7 +729,7 @@ static void serve__computed(serve_req *q) {
 }
 
 /* The connection thread has a whole request. */
-static void serve__request(void *ctx, const http_request *h, str *body, net_reply *r) {
+static void serve__request(void *ctx, const http_request *h, str *body, void *sink, net_reply *r) {
     server               *s = ctx;
     const serve_endpoint *known, *to = serve__find(h, &known);
     serve__sweep(s);
@@ -724,9 +742,10 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
         return;
     }
     const bool full = to->kind >= SERVE_TEXTS && atomic_load(&s->live) >= s->job->n_parallel + s->o.queue;
-    const uint64_t bodies = atomic_load(&s->bodies);
-    if (full || (bodies && bodies + body->n > SERVE_BODIES * s->o.max_body)) {
+    const uint64_t bodies = atomic_load(&s->bodies), n_body = sink ? files_upload_bytes(sink) : body->n;
+    if (full || (bodies && bodies + n_body > SERVE_BODIES * s->o.max_body)) {
         str out = {0};
+        files_upload_drop(sink);
         atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
         wire_error(to->shape, "overloaded", 0, (bytes){0},
                    full ? "too many requests wait (--queue)" : "too many bytes of requests wait", &out);
@@ -741,7 +760,9 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
     q->created = (int64_t)time(NULL);
     q->body = *body;
     *body = (str){0};
-    atomic_fetch_add(&s->bodies, q->body.n);
+    q->upload = sink;
+    q->n_body = n_body;
+    atomic_fetch_add(&s->bodies, n_body);
     const uint64_t number = atomic_fetch_add(&s->n_ids, 1);
     snprintf(q->id, sizeof q->id, "%016llx%016llx", (unsigned long long)rng_mix(s->secret ^ number),
              (unsigned long long)rng_mix(~s->secret ^ number));
@@ -944,8 +965,11 @@ static bool serve__files(serve_req *q, const char **fault, err_t *e) {
     str            out = {0};
     *fault = "not_found";
     if (!s->files) return err_set(e, EXIT_INPUT, "this server keeps no files (--files DIR)");
-    files_answer(s->files, &q->call, str_bytes(&q->body), &a);
+    if (q->upload) files_answer_upload(s->files, &q->call, q->upload, &a);
+    else files_answer(s->files, &q->call, str_bytes(&q->body), &a);
     str_drop(&q->body);
+    files_upload_drop(q->upload);
+    q->upload = NULL;
     q->fd = a.fd, q->size = a.size, q->allow = a.allow;
     a.fd = -1;
     if (a.code) wire_error(POST_CHAT, NULL, a.status, a.param ? bytes_of(a.param) : (bytes){0}, a.body.p, &out);
@@ -1101,7 +1125,7 @@ static void *serve__helper(void *arg) {
         serve_req *q = serve__pop(&s->todo), *w = q ? NULL : serve__pop(&s->over);
         s->news = false;
         pthread_mutex_unlock(&s->lock);
-        if (q) atomic_fetch_sub(&s->bodies, q->body.n);
+        if (q) atomic_fetch_sub(&s->bodies, q->n_body);
         const bool did = q ? (serve__prepare(q), true) : w ? (serve__write_line(w), true) : serve__take_line(s);
         pthread_mutex_lock(&s->lock);
         while (!did && !s->todo && !s->over && !s->news && !s->quits) pthread_cond_wait(&s->more, &s->lock);
@@ -1575,7 +1599,8 @@ static void serve_close(server *s) {
 
 /* Binds and listens, before the sandbox: connections wait until serve_start(). NULL: e says why. */
 static server *serve_open(const serve_opts *o, err_t *e) {
-    static const net_handler handler = {.head = serve__head, .request = serve__request, .pull = serve__pull, .tick = serve__tick,
+    static const net_handler handler = {.head = serve__head, .sink_put = serve__sink_put, .sink_drop = serve__sink_drop,
+                                        .request = serve__request, .pull = serve__pull, .tick = serve__tick,
                                         .gone = serve__gone, .error = serve__error};
     const net_opts no = {.where = o->where, .connections = o->connections, .max_body = o->max_body, .header_s = SERVE_HEADER_S,
                          .idle_s = SERVE_IDLE_S, .stall_s = (double)o->stall};

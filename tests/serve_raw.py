@@ -394,6 +394,37 @@ def unix():
         same(f.read(), "mine", "the file")
 
 
+@case
+def uploads():
+    """An upload waits in the folder and not in memory, and is whole; of one whose client leaves nothing stays"""
+    folder = os.path.join(TMP, "uploads")
+
+    def own():
+        with open("/proc/%d/status" % s.p.pid) as f:
+            return int(re.search(r"RssAnon:\s+(\d+)", f.read()).group(1)) << 10
+
+    with Server(LLAMA, "--files", folder, "--max-body", "64M") as s:
+        data = b"".join(b'{"line":%d,"x":"%s"}\n' % (i, b"y" * 1000) for i in range(40000))
+        form = (b"--X\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--X\r\nContent-Disposition: form-data; name=\"file\"; "
+                b"filename=\"a\"\r\n\r\n" + data + b"\r\n--X--\r\n")
+        head = b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=X\r\nContent-Length: %d\r\n\r\n" % len(form)
+        serve.upload(s, "small", b"{}\n")
+        before, had = own(), len(os.listdir(folder))
+        cut = connect(s)
+        cut.sendall(head + form[:len(form) // 2])
+        whole = connect(s)
+        whole.sendall(head + form[:-1])
+        if not kit.sanitized():
+            check(own() - before < 4 << 20, "%d bytes more in memory for two bodies of %d" % (own() - before, len(form)))
+        whole.sendall(form[-1:])
+        status, _, body, _ = read_answer(whole)
+        same((status, json.loads(body)["bytes"]), (200, len(data)), "the file")
+        check(s.send("/v1/files/%s/content" % json.loads(body)["id"])[2] == data, "its bytes")
+        cut.close()
+        whole.close()
+        s.until(lambda: len(os.listdir(folder)) == had + 2, "files: %r" % os.listdir(folder))
+
+
 def kill(s):
     s.p.kill()
     s.p.wait()

@@ -73,7 +73,13 @@ static int tfi_call(files_store *f, const char *head, const char *type, bytes bo
     if (http_feed(&in, str_bytes(&text), &taken) != HTTP_HEADED || !files_takes(in.req.path.p)) abort();
     files_call_read(&c, &in.req);
     http_drop(&in);
-    files_answer(f, &c, body, &a);
+    if (http_is_type(bytes_of(type), "multipart/form-data")) {        /* in two pieces, as it comes from a connection */
+        files_upload *u = files_receive(f, &e);
+        CHECKF(u && files_upload_put(u, bytes_slice(body, 0, body.n / 3)) && files_upload_put(u, bytes_slice(body, body.n / 3, body.n)) &&
+               files_upload_bytes(u) == body.n, "%s", e.text);
+        files_answer_upload(f, &c, u, &a);
+        files_upload_drop(u);
+    } else files_answer(f, &c, body, &a);
     str_clear(out);
     str_put(out, "");
     if (a.fd >= 0) str_read_all(out, a.fd, "content", SIZE_MAX, "less", &e);

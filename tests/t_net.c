@@ -22,10 +22,15 @@ struct nt_server {
     nt_request  q[NT_MOST];
     _Atomic int n_q;                                  /* requests that have come */
     _Atomic int ticks;
+    str         sunk;
+    _Atomic int dropped;
 };
 
-static bool nt_head(void *ctx, const http_request *h, net_refusal *out) {
-    (void)ctx;
+/* The bodies of /sink are added to s->sunk, up to so many bytes. */
+enum { NT_SUNK = 3500 };
+
+static bool nt_head(void *ctx, const http_request *h, void **sink, net_refusal *out) {
+    if (!strcmp(h->path.p, "/sink")) *sink = ctx;
     if (strcmp(h->path.p, "/refused")) return true;
     out->status = 401;
     str_put(&out->fields, "WWW-Authenticate: Bearer\r\n");
@@ -34,8 +39,24 @@ static bool nt_head(void *ctx, const http_request *h, net_refusal *out) {
 }
 
 /* /echo is answered at once; other answers are the test's. */
-static void nt_request_come(void *ctx, const http_request *h, str *body, net_reply *r) {
+static bool nt_sink_put(void *ctx, void *sink, bytes b) {
+    nt_server *s = sink;
+    CHECK(ctx == sink && !atomic_load(&s->n_q));
+    if (s->sunk.n + b.n > NT_SUNK) return false;
+    str_cat(&s->sunk, b);
+    return true;
+}
+
+static void nt_sink_drop(void *ctx, void *sink) {
+    nt_server *s = sink;
+    CHECK(ctx == sink);
+    str_drop(&s->sunk);
+    atomic_fetch_add(&s->dropped, 1);
+}
+
+static void nt_request_come(void *ctx, const http_request *h, str *body, void *sink, net_reply *r) {
     nt_server  *s = ctx;
+    CHECK(sink == (strcmp(h->path.p, "/sink") ? NULL : s));
     const int   i = atomic_load(&s->n_q);
     nt_request *q = &s->q[i % NT_MOST];
     *q = (nt_request){.s = s, .r = r};
@@ -76,7 +97,7 @@ static void nt_error(void *ctx, const http_request *h, const char *message, net_
     str_fmt(&out->body, "%s %d %s", h ? h->path.p : "-", out->status, message);
 }
 
-static const net_handler nt_handler = {nt_head, nt_request_come, nt_pull, nt_tick, nt_gone, nt_error};
+static const net_handler nt_handler = {nt_head, nt_sink_put, nt_sink_drop, nt_request_come, nt_pull, nt_tick, nt_gone, nt_error};
 
 static const net_opts nt_opts = {
     .where = "127.0.0.1:0", .connections = 32, .max_body = 4000, .header_s = 60, .idle_s = 60, .stall_s = 60};
@@ -271,6 +292,50 @@ static void t_net_expects(void) {
                   "WWW-Authenticate: Bearer\r\n\r\nwho?");
     close(fd);
     nt_close(&s);
+}
+
+/* A body that has a sink comes there in pieces, whatever its form; one that is cut, too long or finds no space is dropped. */
+static void t_net_sinks(void) {
+    static const struct { const char *head, *end; int n; const char *want; } rows[] = {
+        {"Content-Length: 3000\r\n\r\n", "", 3000, "200 OK"},
+        {"Transfer-Encoding: chunked\r\n\r\nbb8\r\n", "\r\n0\r\n\r\n", 3000, "200 OK"},
+        {"Content-Length: 3600\r\n\r\n", "", 3600, "507 Insufficient Storage"},
+        {"Content-Length: 4001\r\n\r\n", "", 0, "413 Content Too Large"},
+        {"Transfer-Encoding: chunked\r\n\r\n7d0\r\n", "\r\n7d1\r\n", 2000, "413 Content Too Large"},
+        {"Content-Length: 3000\r\n\r\n", NULL, 1000, ""},
+    };
+    char *text = mem_new(4000, 1);
+    for (int i = 0; i < 3999; i++) text[i] = (char)('a' + i % 26);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const bool good = !strncmp(rows[i].want, "200", 3);
+        str        got = {0};
+        NT_SERVER(s, nt_opts);
+        const int fd = nt_connect(&s);
+        nt_send(fd, "POST /sink HTTP/1.1\r\n" H);
+        nt_send(fd, rows[i].head);
+        for (int at = 0; at < rows[i].n; at += 500) {
+            char piece[501] = "";
+            memcpy(piece, text + at, (size_t)min_int(500, rows[i].n - at));
+            nt_send(fd, piece);
+        }
+        nt_send(fd, rows[i].end ? rows[i].end : "");
+        if (!rows[i].end) shutdown(fd, SHUT_WR);
+        if (good) {
+            NT_SOON(atomic_load(&s.n_q) == 1);
+            CHECKF(s.sunk.n == 3000 && !memcmp(s.sunk.p, text, 3000), "row %zu: %zu bytes", i, s.sunk.n);
+            net_reply_whole(s.q[0].r, 200, NULL, NULL, (bytes){0});
+            nt_read(fd, &got, 12);
+        } else {
+            nt_read(fd, &got, SIZE_MAX);
+            NT_SOON(atomic_load(&s.dropped) == 1);
+        }
+        CHECKF(!strncmp(got.p, "HTTP/1.1 ", 9) ? !strncmp(got.p + 9, rows[i].want, 3) : !*rows[i].want, "row %zu: %.40s", i, got.p);
+        close(fd);
+        nt_close(&s);
+        EQ_INT(atomic_load(&s.dropped), !good);
+        str_drop_all(&got, &s.sunk);
+    }
+    mem_free(text);
 }
 
 /* --- streams --- */
@@ -667,6 +732,7 @@ static const t_case t_net_cases[] = {
     {"net pipeline", "a second request waits until the first answer has ended", t_net_pipeline},
     {"net refused", "what the handler or the syntax refuses is answered, and what follows it is not read", t_net_refused},
     {"net expects", "100 before the body that waits for it", t_net_expects},
+    {"net sinks", "bodies that come to a sink of the handler's", t_net_sinks},
     {"net slow", "a reader that takes nothing has a bounded part of its stream waiting, and then all of it", t_net_slow},
     {"net calm", "an answer that only its reader holds up costs no time", t_net_calm},
     {"net file", "files as bodies, and one that became shorter", t_net_file},
