@@ -381,7 +381,7 @@ static void help__endpoints(int width, str *out) {
     serve_list(help__endpoint, &to);
     str_put(out, "\n");
     help__paragraph(out, "What GET /metrics has, for Prometheus:", width);
-    serve_list_figures(help__endpoint, &to);
+    metrics_list(help__endpoint, &to);
 }
 
 /* The options of a topic and its text, or all options with a name: it may have another meaning with --bench. */
@@ -599,7 +599,7 @@ static void help__man_server(str *out) {
     str_put(out, ".SH SERVER\nWhat\n.B \\-\\-serve\nanswers; /v1 may be left out or added:\n");
     serve_list(help__man_row, out);
     str_put(out, ".PP\nWhat GET /metrics has, for Prometheus:\n");
-    serve_list_figures(help__man_row, out);
+    metrics_list(help__man_row, out);
 }
 
 static void help__man_examples(str *out) {

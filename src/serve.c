@@ -10,8 +10,7 @@
  * Invariants: every answer is put by the connection thread; a message names no file by its folders; what is kept for a slow
  * reader is bounded, and its sequence waits; the loop of steps waits for no client and for no other request.
  * To add an endpoint: a row of serve_endpoints, and its kind's function in serve__quick() or serve__prepare().
- * Public: serve_opts, serve_defaults, serve_open, serve_start, serve_run, serve_close, serve_stop, serve_list,
- * serve_list_figures.
+ * Public: serve_opts, serve_defaults, serve_open, serve_start, serve_run, serve_close, serve_stop, serve_list.
  * Opens: serve_opts, serve_job. */
 
 typedef struct {
@@ -39,7 +38,6 @@ enum {
     SERVE_KEYS = 64,                                  /* keys at most */
     SERVE_BODIES = 4,                                 /* bodies of the largest size that may wait for the helper, together */
     SERVE_NOTES = 64,                                 /* notes on bodies that are printed without -v */
-    SERVE_BUCKETS = 24,                               /* of a histogram: powers of two from a millisecond on */
     SERVE_HEADER_S = 30,                              /* seconds for the head of a request */
     SERVE_IDLE_S = 120,                               /* and between two of a connection */
 };
@@ -156,10 +154,6 @@ typedef struct {
     bool        over;                                 /* its end is written */
 } serve_box;
 
-typedef enum { SERVE_OK, SERVE_REFUSED, SERVE_FAILED, SERVE_LEFT, SERVE_LATE, SERVE_OUTCOMES } serve_outcome;
-
-static const char *const serve_outcomes[SERVE_OUTCOMES] = {"ok", "refused", "failed", "left", "timeout"};
-
 typedef struct server server;
 
 typedef struct serve_req {
@@ -206,12 +200,6 @@ typedef struct serve_req {
     double                t_put;                      /* when something went out last */
 } serve_req;
 
-/* Times in buckets, which any thread reads. */
-typedef struct {
-    _Atomic uint64_t n[SERVE_BUCKETS + 1];            /* up to 2^i milliseconds, and above */
-    _Atomic uint64_t us;                              /* the sum, in microseconds */
-} serve_hist;
-
 typedef enum { SERVE_LOADING, SERVE_SERVING, SERVE_DRAINING, SERVE_ENDING } serve_state;
 
 struct server {
@@ -253,21 +241,10 @@ struct server {
     int              n_lines;                         /* lines of batches that are being answered */
     uint64_t         noted[SERVE_NOTES];
     int              n_noted;
-    /* figures */
-    _Atomic uint64_t outcomes[SERVE_OUTCOMES];
-    serve_hist       first, between, whole;
-    _Atomic uint64_t running, waiting, paused, blocks, blocks_most, read, cached, written, steps, guessed, accepted, preempted;
-    _Atomic uint64_t rate;                            /* tokens written in the last second, or the mean of longer ones */
+    metrics          m;                               /* any thread's */
 };
 
 static server *volatile serve__of_signals;            /* the one that a signal stops */
-
-static void serve__hist_add(serve_hist *h, double seconds) {
-    int i = 0;
-    while (i < SERVE_BUCKETS && seconds > ldexp(1e-3, i)) i++;
-    atomic_fetch_add_explicit(&h->n[i], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&h->us, (uint64_t)(seconds * 1e6), memory_order_relaxed);
-}
 
 /* Ends the main thread's wait. Async-signal-safe. */
 static void serve__poke(const server *s) {
@@ -382,7 +359,7 @@ __attribute__((format(printf, 5, 6))) static bool serve__deny(server *s, const h
     serve__fields(s, NULL, &out->fields);
     serve__error_fields(out->status, &out->fields);
     wire_error(serve__shape_of(h), name, 0, (bytes){0}, why, &out->body);
-    atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
+    atomic_fetch_add(&s->m.outcomes[METRICS_REFUSED], 1);
     serve__log(h, out->status);
     return false;
 }
@@ -472,7 +449,7 @@ static void serve__sink_drop(void *ctx, void *sink) {
 /* An error of [net] itself. */
 static void serve__error(void *ctx, const http_request *h, const char *message, net_refusal *out) {
     server *s = ctx;
-    atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
+    atomic_fetch_add(&s->m.outcomes[METRICS_REFUSED], 1);
     serve__fields(s, NULL, &out->fields);
     serve__error_fields(out->status, &out->fields);
     wire_error(serve__shape_of(h), NULL, out->status, (bytes){0}, message, &out->body);
@@ -530,88 +507,6 @@ static void serve__models(server *s, const http_request *h, net_reply *r) {
     str_drop(&out);
 }
 
-/* --- figures --- */
-
-typedef enum {
-    SERVE_GAUGE,                                      /* a number that rises and falls */
-    SERVE_COUNTER,                                    /* one that rises */
-    SERVE_TIMES,                                      /* seconds, in buckets */
-    SERVE_HIT_RATE, SERVE_REQUESTS,                   /* made of others: a gauge; a counter with a label */
-} serve_figure_kind;
-
-typedef struct {
-    const char       *name;                           /* without llmrun_ before it */
-    serve_figure_kind kind;
-    size_t            at;                             /* offset in server: an _Atomic uint64_t, or a serve_hist */
-    const char       *help;
-} serve_figure;
-
-#define SERVE_AT(f) offsetof(struct server, f)
-static const serve_figure serve_figures[] = {
-    {"requests_running", SERVE_GAUGE, SERVE_AT(running), "requests whose answers are being made"},
-    {"requests_waiting", SERVE_GAUGE, SERVE_AT(waiting), "requests that wait for their turn"},
-    {"requests_paused", SERVE_GAUGE, SERVE_AT(paused), "running streams that wait for their readers"},
-    {"requests_total", SERVE_REQUESTS, SERVE_AT(outcomes),
-     "requests that have ended, by outcome: ok, refused, failed, left, timeout"},
-    {"prompt_tokens_total", SERVE_COUNTER, SERVE_AT(read), "tokens of prompts that were computed"},
-    {"prompt_tokens_cached_total", SERVE_COUNTER, SERVE_AT(cached), "tokens of prompts that were found in the cache"},
-    {"generated_tokens_total", SERVE_COUNTER, SERVE_AT(written), "tokens of answers"},
-    {"generated_tokens_per_second", SERVE_GAUGE, SERVE_AT(rate), "tokens of answers in the last second"},
-    {"time_to_first_token_seconds", SERVE_TIMES, SERVE_AT(first), "from a request to the first token of its answer"},
-    {"time_between_tokens_seconds", SERVE_TIMES, SERVE_AT(between), "between two tokens of an answer"},
-    {"request_seconds", SERVE_TIMES, SERVE_AT(whole), "from a request to the end of its answer"},
-    {"steps_total", SERVE_COUNTER, SERVE_AT(steps), "steps of the model"},
-    {"preemptions_total", SERVE_COUNTER, SERVE_AT(preempted), "sequences that had to give up their blocks"},
-    {"kv_blocks_used", SERVE_GAUGE, SERVE_AT(blocks), "blocks of keys and values that sequences hold"},
-    {"kv_blocks", SERVE_GAUGE, SERVE_AT(blocks_most), "blocks that there may be"},
-    {"kv_hit_rate", SERVE_HIT_RATE, 0, "share of the tokens of prompts that was found in the cache"},
-    {"draft_tokens_total", SERVE_COUNTER, SERVE_AT(guessed), "tokens that were guessed"},
-    {"draft_tokens_accepted_total", SERVE_COUNTER, SERVE_AT(accepted), "guesses that were right"},
-};
-#undef SERVE_AT
-enum { SERVE_FIGURES = sizeof serve_figures / sizeof *serve_figures };
-
-static const char *serve__figure_type(serve_figure_kind k) {
-    return k == SERVE_TIMES ? "histogram" : k == SERVE_COUNTER || k == SERVE_REQUESTS ? "counter" : "gauge";
-}
-
-/* Rows for the help: the name of a figure, its type and what it is. */
-static void serve_list_figures(void (*put)(void *ctx, const char *name, const char *what), void *ctx) {
-    for (int i = 0; i < SERVE_FIGURES; i++) {
-        const serve_figure *f = &serve_figures[i];
-        char                name[64], what[160];
-        snprintf(name, sizeof name, "llmrun_%s", f->name);
-        snprintf(what, sizeof what, "%s; %s", f->help, serve__figure_type(f->kind));
-        put(ctx, name, what);
-    }
-}
-
-static void serve__put_hist(const char *name, const serve_hist *h, str *out) {
-    uint64_t sum = 0;
-    for (int i = 0; i <= SERVE_BUCKETS; i++) {
-        sum += atomic_load(&h->n[i]);
-        str_fmt(out, "llmrun_%s_bucket{le=\"", name);
-        if (i < SERVE_BUCKETS) str_fmt(out, "%g", ldexp(1e-3, i));
-        else str_put(out, "+Inf");
-        str_fmt(out, "\"} %llu\n", (unsigned long long)sum);
-    }
-    str_fmt(out, "llmrun_%s_sum %.6f\n", name, (double)atomic_load(&h->us) * 1e-6);
-    str_fmt(out, "llmrun_%s_count %llu\n", name, (unsigned long long)sum);
-}
-
-static void serve__put_figure(const server *s, const serve_figure *f, str *out) {
-    const void  *at = (const char *)s + f->at;
-    const double cached = (double)atomic_load(&s->cached), read = (double)atomic_load(&s->read);
-    str_fmt(out, "# HELP llmrun_%s %s\n# TYPE llmrun_%s %s\n", f->name, f->help, f->name, serve__figure_type(f->kind));
-    if (f->kind == SERVE_TIMES) serve__put_hist(f->name, at, out);
-    else if (f->kind == SERVE_HIT_RATE) str_fmt(out, "llmrun_%s %.6f\n", f->name, cached > 0 ? cached / (cached + read) : 0);
-    else if (f->kind == SERVE_REQUESTS)
-        for (int i = 0; i < SERVE_OUTCOMES; i++)
-            str_fmt(out, "llmrun_%s{outcome=\"%s\"} %llu\n", f->name, serve_outcomes[i],
-                    (unsigned long long)atomic_load(&s->outcomes[i]));
-    else str_fmt(out, "llmrun_%s %llu\n", f->name, (unsigned long long)atomic_load((const _Atomic uint64_t *)at));
-}
-
 /* Answers without a body to read. */
 static void serve__quick(server *s, const http_request *h, serve_kind kind, net_reply *r) {
     str out = {0};
@@ -633,7 +528,7 @@ static void serve__quick(server *s, const http_request *h, serve_kind kind, net_
         wire_error(POST_CHAT, "overloaded", 0, (bytes){0}, serve__why_not(atomic_load(&s->state)), &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
     } else {
-        for (int i = 0; i < SERVE_FIGURES; i++) serve__put_figure(s, &serve_figures[i], &out);
+        metrics_put(&s->m, &out);
         serve__reply(s, h, r, 200, "text/plain; version=0.0.4; charset=utf-8", str_bytes(&out));
     }
     str_drop(&out);
@@ -657,24 +552,24 @@ static void serve__preflight(server *s, const http_request *h, net_reply *r) {
 
 static bool serve__by_model(const serve_req *q) { return q->to->kind >= SERVE_TEXTS; }
 
-static void serve__count_outcome(serve_req *q, serve_outcome how) {
-    atomic_fetch_add(&q->s->outcomes[how], 1);
-    if (how == SERVE_OK && serve__by_model(q)) serve__hist_add(&q->s->whole, clock_now() - q->t0);
+static void serve__count_outcome(serve_req *q, metrics_outcome how) {
+    atomic_fetch_add(&q->s->m.outcomes[how], 1);
+    if (how == METRICS_OK && serve__by_model(q)) metrics_time(&q->s->m.whole, clock_now() - q->t0);
 }
 
 /* The connection thread has put the whole answer, or nobody wants it. */
-static void serve__let_go(serve_req *q, serve_outcome how, int status) {
+static void serve__let_go(serve_req *q, metrics_outcome how, int status) {
     server *s = q->s;
     serve__count_outcome(q, how);
-    log_info("%s %s %s%d %s, %.3f s, %zu prompt tokens", q->method, q->to->path, how == SERVE_LEFT ? "left, " : "", status, q->id,
-             clock_now() - q->t0, atomic_load(&q->ready) ? q->a.n_ids : (size_t)0);
+    log_info("%s %s %s%d %s, %.3f s, %zu prompt tokens", q->method, q->to->path, how == METRICS_LEFT ? "left, " : "", status,
+             q->id, clock_now() - q->t0, atomic_load(&q->ready) ? q->a.n_ids : (size_t)0);
     s->open[q->at] = s->open[--s->n_open];
     s->open[q->at]->at = q->at;
     serve__leave(q);
 }
 
 /* The answer is an error, in place of all or in the stream. */
-static void serve__put_error(serve_req *q, const char *name, bytes param, const char *message, serve_outcome how) {
+static void serve__put_error(serve_req *q, const char *name, bytes param, const char *message, metrics_outcome how) {
     const int status = wire_status(name);
     str       out = {0}, fields = {0};
     if (q->begun) {
@@ -746,7 +641,7 @@ static void serve__request(void *ctx, const http_request *h, str *body, void *si
     if (full || (bodies && bodies + n_body > SERVE_BODIES * s->o.max_body)) {
         str out = {0};
         files_upload_drop(sink);
-        atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
+        atomic_fetch_add(&s->m.outcomes[METRICS_REFUSED], 1);
         wire_error(to->shape, "overloaded", 0, (bytes){0},
                    full ? "too many requests wait (--queue)" : "too many bytes of requests wait", &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
@@ -1226,7 +1121,7 @@ static void serve__stream(serve_req *q) {
     str_drop(&out);
     if (q->n_over < q->a.q.n) return;
     net_reply_end(q->r);
-    serve__let_go(q, SERVE_OK, 200);
+    serve__let_go(q, METRICS_OK, 200);
 }
 
 /* The whole answer as one object. */
@@ -1249,7 +1144,7 @@ static void serve__whole(serve_req *q) {
     for (int i = 0; said && i < q->a.q.n; i++) chat_answer_drop(&said[i]);
     mem_free_all(a, said);
     str_drop_all(&out, &fields);
-    serve__let_go(q, SERVE_OK, 200);
+    serve__let_go(q, METRICS_OK, 200);
 }
 
 /* Whether all answers have ended. *failed: the name of an error, NULL: none. */
@@ -1272,7 +1167,7 @@ static void serve__pull(void *ctx, net_reply *r) {
     pthread_mutex_lock(&q->lock);
     const bool direct = q->has_direct;
     pthread_mutex_unlock(&q->lock);
-    if (direct && q->fault) serve__put_error(q, q->fault, str_bytes(&q->param), q->direct.p, SERVE_REFUSED);
+    if (direct && q->fault) serve__put_error(q, q->fault, str_bytes(&q->param), q->direct.p, METRICS_REFUSED);
     else if (direct) {
         str fields = {0};
         serve__fields(s, q->id, &fields);
@@ -1281,11 +1176,11 @@ static void serve__pull(void *ctx, net_reply *r) {
         if (q->fd >= 0) net_reply_file(q->r, q->status, "application/octet-stream", fields.p, q->fd, q->size), q->fd = -1;
         else net_reply_whole(q->r, q->status, q->type, fields.p, str_bytes(&q->direct));
         str_drop(&fields);
-        serve__let_go(q, q->status < 400 ? SERVE_OK : SERVE_REFUSED, q->status);
+        serve__let_go(q, q->status < 400 ? METRICS_OK : METRICS_REFUSED, q->status);
     } else if (atomic_load(&q->ready)) {
         const bool all = serve__all_ended(q, &failed, &e);
         if (failed) {
-            serve__put_error(q, failed, (bytes){0}, e.text, SERVE_FAILED);
+            serve__put_error(q, failed, (bytes){0}, e.text, METRICS_FAILED);
             atomic_store(&q->gone, true);
             serve__poke(s);
         } else if (q->w.p.stream) serve__stream(q);
@@ -1300,7 +1195,7 @@ static void serve__gone(void *ctx, net_reply *r) {
     server    *s = ctx;
     serve_req *q = net_reply_data(r);
     if (!q || atomic_exchange(&q->gone, true)) return;
-    if (q->at < s->n_open && s->open[q->at] == q) serve__let_go(q, SERVE_LEFT, 0);
+    if (q->at < s->n_open && s->open[q->at] == q) serve__let_go(q, METRICS_LEFT, 0);
     serve__poke(s);
 }
 
@@ -1314,7 +1209,7 @@ static void serve__tick(void *ctx) {
         if (s->o.timeout > 0 && now - q->t0 > (double)s->o.timeout) {
             char why[100];
             snprintf(why, sizeof why, "not answered within %g seconds (--request-timeout)", (double)s->o.timeout);
-            serve__put_error(q, "overloaded", (bytes){0}, why, SERVE_LATE);
+            serve__put_error(q, "overloaded", (bytes){0}, why, METRICS_LATE);
             atomic_store(&q->gone, true);
             serve__poke(s);
         } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.p.stream && now - q->t_put >= SERVE_ALIVE &&
@@ -1344,11 +1239,11 @@ static void serve__news(void *ctx, const gen_answer *a) {
     if (!q->r) return;                                /* a line of a batch */
     if (a->n_tok && !q->counted) {
         q->counted = true;
-        serve__hist_add(&s->first, a->t_first - q->t0);
+        metrics_time(&s->m.first, a->t_first - q->t0);
         hist_add(&s->ttft, a->t_first - q->t0);
     }
     for (int n = a->n_tok - b->n_seen; b->n_seen < a->n_tok; b->n_seen++)
-        if (b->n_seen) serve__hist_add(&s->between, (now - b->t_last) / n);
+        if (b->n_seen) metrics_time(&s->m.between, (now - b->t_last) / n);
     b->t_last = now;
     if (a->finish || !q->w.p.stream) return;
     const size_t to = a->text.n - gen_may_stop(&a->text, b->given, q->a.q.ask.gen.stop, q->a.q.ask.gen.n_stop);
@@ -1451,7 +1346,7 @@ static void serve__look_at_readers(server *s) {
         }
         for (int k = 0; k < q->a.q.n; k++) sched_pause(s->sc, q, k, full);
     }
-    atomic_store(&s->paused, n_paused);
+    atomic_store(&s->m.paused, n_paused);
 }
 
 static void serve__take_ready(server *s) {
@@ -1474,17 +1369,17 @@ static void serve__publish(server *s) {
         guessed += (uint64_t)spec_guessed(sp, (spec_source)i);
         accepted += (uint64_t)spec_accepted(sp, (spec_source)i);
     }
-    atomic_store(&s->running, (uint64_t)s->sc->n_run);
-    atomic_store(&s->waiting, (uint64_t)s->sc->n_waiting);
-    atomic_store(&s->blocks, (uint64_t)kv_held(s->eng->kv, &peak));
-    atomic_store(&s->blocks_most, (uint64_t)s->eng->kv->max_blocks);
-    atomic_store(&s->read, (uint64_t)st->prefill);
-    atomic_store(&s->cached, (uint64_t)st->cached);
-    atomic_store(&s->written, (uint64_t)st->written);
-    atomic_store(&s->steps, (uint64_t)st->steps);
-    atomic_store(&s->preempted, (uint64_t)st->preempted);
-    atomic_store(&s->guessed, guessed);
-    atomic_store(&s->accepted, accepted);
+    atomic_store(&s->m.running, (uint64_t)s->sc->n_run);
+    atomic_store(&s->m.waiting, (uint64_t)s->sc->n_waiting);
+    atomic_store(&s->m.blocks, (uint64_t)kv_held(s->eng->kv, &peak));
+    atomic_store(&s->m.blocks_most, (uint64_t)s->eng->kv->max_blocks);
+    atomic_store(&s->m.read, (uint64_t)st->prefill);
+    atomic_store(&s->m.cached, (uint64_t)st->cached);
+    atomic_store(&s->m.written, (uint64_t)st->written);
+    atomic_store(&s->m.steps, (uint64_t)st->steps);
+    atomic_store(&s->m.preempted, (uint64_t)st->preempted);
+    atomic_store(&s->m.guessed, guessed);
+    atomic_store(&s->m.accepted, accepted);
 }
 
 /* A line a second on a terminal. */
@@ -1493,7 +1388,7 @@ static void serve__progress(server *s) {
     const sched_stats *st = &s->sc->st;
     if (gone < 1) return;
     const double read = (double)(st->prefill - s->shown_read) / gone, written = (double)(st->written - s->shown_written) / gone;
-    atomic_store(&s->rate, (uint64_t)(written + 0.5));
+    atomic_store(&s->m.rate, (uint64_t)(written + 0.5));
     s->t_shown = now, s->shown_read = st->prefill, s->shown_written = st->written;
     if (progress_on())
         progress_show("%d running, %d waiting | %.0f tokens/s read, %.0f written | first token %.2f s p50, %.2f s p95",

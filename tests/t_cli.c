@@ -393,10 +393,10 @@ static void t_cli_help_man(void) {
         snprintf(line, sizeof line, "\n.SH %s\n", sections[i]);
         CHECKF(strstr(man.p, line) != NULL, "no section %s", sections[i]);
     }
-    for (int i = 0; i < SERVE_FIGURES; i++) {
+    for (int i = 0; i < METRICS_ROWS; i++) {
         char tag[96];
-        snprintf(tag, sizeof tag, ".TP\n\\fBllmrun_%s\\fR\n", serve_figures[i].name);
-        CHECKF(strstr(man.p, tag) != NULL, "the man page lacks %s", serve_figures[i].name);
+        snprintf(tag, sizeof tag, ".TP\n\\fBllmrun_%s\\fR\n", metrics_rows[i].name);
+        CHECKF(strstr(man.p, tag) != NULL, "the man page lacks %s", metrics_rows[i].name);
     }
     for (const char *p = man.p; *p; p += strcspn(p, "\n") + 1) {
         bool known = *p != '.' && *p != '\'';

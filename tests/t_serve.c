@@ -65,11 +65,11 @@ static void t_serve_keys(void) {
 }
 
 static void t_serve_hist(void) {
-    serve_hist h = {0};
+    metrics_times h = {0};
     str        out = {0};
     const double times[] = {0.0005, 0.001, 0.0011, 0.5, 3, 1e9};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) serve__hist_add(&h, times[i]);
-    serve__put_hist("x", &h, &out);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) metrics_time(&h, times[i]);
+    metrics__put_times("x", &h, &out);
     CHECK(strstr(out.p, "llmrun_x_bucket{le=\"0.001\"} 2\n") && strstr(out.p, "llmrun_x_bucket{le=\"0.002\"} 3\n"));
     CHECK(strstr(out.p, "llmrun_x_bucket{le=\"0.512\"} 4\n") && strstr(out.p, "llmrun_x_bucket{le=\"+Inf\"} 6\n"));
     CHECK(strstr(out.p, "llmrun_x_count 6\n"));
