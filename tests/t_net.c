@@ -301,7 +301,7 @@ static void t_net_sinks(void) {
         {"Transfer-Encoding: chunked\r\n\r\nbb8\r\n", "\r\n0\r\n\r\n", 3000, "200 OK"},
         {"Content-Length: 3600\r\n\r\n", "", 3600, "507 Insufficient Storage"},
         {"Content-Length: 4001\r\n\r\n", "", 0, "413 Content Too Large"},
-        {"Transfer-Encoding: chunked\r\n\r\n7d0\r\n", "\r\n7d1\r\n", 2000, "413 Content Too Large"},
+        {"Transfer-Encoding: chunked\r\n\r\n7d0\r\n", "\r\n7d1\r\nx", 2000, "413 Content Too Large"},
         {"Content-Length: 3000\r\n\r\n", NULL, 1000, ""},
     };
     char *text = mem_new(4000, 1);

@@ -609,7 +609,7 @@ static void t_req_kinds(void) {
         {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
         {"min_tokens", "w"}, {"stop_token_ids", ""}, {"skip_special_tokens", "tf"}, {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
-        {"guided_json", "ostf"}, {"json_schema", "ostf"}, {"guided_regex", "s"},
+        {"json_schema", "ostf"}, {"guided_json", "ostf"}, {"guided_regex", "s"},
         {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"functions", ""},
         {"function_call", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""},
         {"add_generation_prompt", ""}, {"continue_final_message", ""}, {"modalities", ""}, {"model", "olswrtf"},
