@@ -134,7 +134,8 @@ static const struct post_key {
     {"cache_prompt", POST_OWN, POST_IGNORED, NULL},   /* this and what follows: llama.cpp's, without a use here */
     {"id_slot", POST_OWN, POST_IGNORED, NULL},
     {"timings_per_token", POST_OWN | POST_R, POST_IGNORED, NULL},
-    {"return_progress", POST_OWN, POST_IGNORED, NULL},
+    {"return_progress", POST_OWN | POST_R, POST_IGNORED, NULL},
+    {"n_predict", POST_IN(POST_CHAT) | POST_IN(POST_COMPLETION), POST_RENAMED, "max_tokens"},
     /* Responses */
     {"include", POST_R, POST_TAKEN, NULL},
     {"input", POST_R, POST_TAKEN, NULL},

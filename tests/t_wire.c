@@ -34,6 +34,7 @@ static void t_wire_bodies(void) {
         {POST_CHAT, "{\"stream\":1}", "! stream: found a number, expected true or false"},
         {POST_CHAT, "{\"stream\":true,\"stream_options\":[]}", "! stream_options: found a list, expected an object"},
         {POST_CHAT, "{\"user\":\"u\",\"metadata\":{},\"store\":true,\"client_metadata\":{},\"include\":[],\"x\":1}", "{\"x\":1} # ignored: user, metadata, store, client_metadata, include"},
+        {POST_COMPLETION, "{\"prompt\":\"a\",\"n_predict\":5,\"cache_prompt\":true}", "{\"prompt\":\"a\",\"max_tokens\":5} # ignored: cache_prompt"},
         {POST_CHAT, "{\"user\":null,\"str\\u0065am\":false}", "{}"},
         {POST_CHAT, "no json", "no json"},
         {POST_CHAT, "", "! the body is empty, expected a JSON object"},
