@@ -1252,7 +1252,8 @@ static void serve__news(void *ctx, const gen_answer *a) {
     while (lps && n_to < a->n_tok && a->tok[n_to].end <= to) n_to++;
     if (to == b->given && n_to == b->n_given) return;
     pthread_mutex_lock(&q->lock);
-    if (b->text.n < SERVE_NEWS) {
+    const bool takes = b->text.n < SERVE_NEWS;
+    if (takes) {
         const size_t n = (size_t)(n_to - b->n_given), had = (size_t)b->n_tok, from = (size_t)b->n_given, top = (size_t)a->top;
         str_add(&b->text, a->text.p + b->given, to - b->given);
         if (n) {
@@ -1268,7 +1269,7 @@ static void serve__news(void *ctx, const gen_answer *a) {
         b->n_given = n_to;
     }
     pthread_mutex_unlock(&q->lock);
-    net_reply_wake(q->r);
+    if (takes) net_reply_wake(q->r);                  /* a reader that has fallen behind costs the connection thread nothing */
 }
 
 /* An answer has ended. */

@@ -84,6 +84,14 @@ def all_at_once(port, texts, tokens):
     return streams, sum(s.made for s in streams) / (time.monotonic() - t0)
 
 
+def rate(a, texts):
+    """Tokens a second of such streams, one round after the other for some seconds."""
+    made, t0 = 0, time.monotonic()
+    while time.monotonic() - t0 < a.seconds:
+        made += sum(s.made for s in all_at_once(a.port, texts, a.tokens)[0])
+    return made / (time.monotonic() - t0)
+
+
 def many(a, programs):
     print("| program | tokens/s | first token p50 | p95 | between tokens p50 | p95 |\n|---|--:|--:|--:|--:|--:|")
     rows = {name: [] for name in programs}
@@ -144,9 +152,9 @@ def slow_clients(a, programs):
         server, rates = begin(command, a.port), [[], [], []]
         texts, head = prompts(a.streams, 10, 10), b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
         try:
-            all_at_once(a.port, texts, a.tokens)
+            rate(a, texts)
             for _ in range(a.rounds):
-                rates[0].append(all_at_once(a.port, texts, a.tokens)[1])
+                rates[0].append(rate(a, texts))
                 idle, stop = [socket.create_connection(("127.0.0.1", a.port)) for _ in range(a.slow)], threading.Event()
                 for c in idle[a.slow // 2:]:
                     c.sendall(head)
@@ -160,7 +168,7 @@ def slow_clients(a, programs):
                                 pass
                 thread = threading.Thread(target=dribble)
                 thread.start()
-                rates[1].append(all_at_once(a.port, texts, a.tokens)[1])
+                rates[1].append(rate(a, texts))
                 if name == "llmrun":
                     deaf = [Stream(a.port, "Once", 480, n=8, logprobs=20, temperature=1) for _ in range(2)]
                     until = time.monotonic() + 60
@@ -168,7 +176,7 @@ def slow_clients(a, programs):
                         if time.monotonic() > until:
                             sys.exit("streams that nobody reads are not paused")
                         time.sleep(0.05)
-                    rates[2].append(all_at_once(a.port, texts, a.tokens)[1])
+                    rates[2].append(rate(a, texts))
                     for s in deaf:
                         s.stop()
                 stop.set()
@@ -184,7 +192,7 @@ def slow_clients(a, programs):
 def main():
     p = argparse.ArgumentParser()
     for name, kind, default in (("llmrun", str, "./llmrun"), ("peers", str, ""), ("model", str, None), ("streams", int, 64), ("tokens", int, 64), ("least", int, 50),
-                                ("most", int, 3000), ("rounds", int, 3), ("threads", int, 0), ("port", int, 18080), ("only", str, ""), ("long", int, 0), ("alone", int, 768), ("slow", int, 0)):
+                                ("most", int, 3000), ("rounds", int, 3), ("threads", int, 0), ("port", int, 18080), ("only", str, ""), ("long", int, 0), ("alone", int, 768), ("slow", int, 0), ("seconds", float, 3)):
         p.add_argument("--" + name, type=kind, default=default)
     a = p.parse_args()
     context = 2 * a.most + a.tokens + 64 if not a.long else 2 * a.long
