@@ -1450,6 +1450,7 @@ static bool act__batch(act_job *r, err_t *e) {
     engine       *en = NULL;
     engine_needs  beside = {0};
     embed_opts    embeds;
+    err_t         none = {0};                         /* why lines of texts cannot ask for vectors */
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
     const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
@@ -1458,7 +1459,8 @@ static bool act__batch(act_job *r, err_t *e) {
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(r, en, n_seqs, e);
     job.vectors = c->action == ACT_EMBED_LINES;
-    if (en && act__embed_opts(c, en, &embeds, e) && (job.vectors || embeds.pooling != POOLING_RANK)) job.embed = &embeds;
+    if (en && act__embed_opts(c, en, &embeds, job.vectors ? e : &none) && (job.vectors || embeds.pooling != POOLING_RANK))
+        job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;

@@ -56,7 +56,7 @@ class Stream:
                 now, event = time.monotonic(), json.loads(line[6:])
                 usage = event.get("usage") or {}
                 self.made, self.read = usage.get("completion_tokens", self.made), usage.get("prompt_tokens", self.read)
-                if event["choices"] and event["choices"][0].get("text"):
+                if event.get("choices") and event["choices"][0].get("text"):
                     self.times.append(now)
         except (OSError, ValueError, http.client.HTTPException):
             pass
@@ -119,22 +119,23 @@ def long_prompt(a, programs):
             threads = [threading.Thread(target=s.run) for s in streams]
             for t in threads:
                 t.start()
-            while any(len(s.times) < 12 for s in streams):
+            while any(t.is_alive() and len(s.times) < 12 for s, t in zip(streams, threads)):
                 time.sleep(0.05)
+            ended = sum(not t.is_alive() for t in threads)       # with an error
             t0 = time.monotonic()
             long = Stream(a.port, prompts(1, a.long, a.long, 3)[0], 1).run()
             t1 = time.monotonic()
             time.sleep(2 * steps)                        # the gap in which it has ended, too
-            for s in streams:
-                s.stop()
-            for t in threads:
+            for s, t in zip(streams, threads):
+                if t.is_alive():
+                    s.stop()
                 t.join()
         finally:
             end(server)
         during = [y - x for s in streams for x, y in zip(s.times, s.times[1:]) if y > t0 and x < t1]
         before = [y - x for s in streams for x, y in zip(s.times[2:], s.times[3:]) if y <= t0]
-        print("| %s | %.2f s | %.2f s | %.2f s | %.3f s | %.1f s of %d tokens |" % (name, steps, max(during, default=float("nan")), at(during, 0.95), at(before, 0.5), long.first(), long.read),
-              flush=True)
+        print("| %s | %.2f s | %.2f s | %.2f s | %.3f s | %.1f s of %d tokens |%s" % (
+            name, steps, max(during, default=float("nan")), at(during, 0.95), at(before, 0.5), long.first(), long.read, " %d streams had ended with an error" % ended if ended else ""), flush=True)
 
 
 def paused(port):
