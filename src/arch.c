@@ -105,7 +105,7 @@ enum {                                /* quirks: traits of one architecture or o
     Q_SUB_NORMS = 16,                 /* norms before attn_output and ffn_down */
     Q_DENSE_HEAD = 32,                /* draft heads have no experts */
     Q_LOCAL_ROT = 64,                 /* layers with a window may rotate another number of values */
-    Q_ALPHA = 128,                    /* the base of RoPE may grow by a power of alpha; there may be 4 sections; 1 expert is none */
+    Q_ALPHA = 128,                    /* the base of RoPE may grow by a power of alpha; 4 sections may be; 1 expert is none */
     Q_RMS_NAME = 256,                 /* the epsilon of LayerNorm has the name of that of RMS norms */
     Q_SUM_NAME = 512,                 /* the norm before the feed-forward is named attn_output_norm */
     Q_GROK = 1024,                    /* scales of Grok; the norm after attention is named attn_output_norm; experts may run

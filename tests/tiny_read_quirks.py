@@ -5,7 +5,7 @@ import numpy as np
 
 import tiny_read_decoders
 from tiny_read import Model, softmax
-from tiny_read_decoders import Decoder, gelu, relu2, silu, slopes
+from tiny_read_decoders import Decoder, gelu, silu, slopes
 
 
 def relu(x):
@@ -54,7 +54,7 @@ class Quirky(Decoder):
     FAULTS = Decoder.FAULTS + [
         "no gate", "other gate", "gates of the next head", "no sub norms", "no xielu bend", "xielu epsilon", "alphas as they are", "skip of the stream",
         "no head gains", "experts of the normed stream", "softmax of all for the mixer", "no softcap of the router", "dense beside left out",
-        "sum not halved", "loops once", "no norm between loops", "adjugates of the next group", "no adjugates", "post norms' epsilon",
+        "loops once", "no norm between loops", "adjugates of the next group", "no adjugates", "post norms' epsilon",
         "linear layer left out", "no alpha", "slopes of 8", "no bare norm of embeddings", "logits divided",
     ]
 
@@ -63,6 +63,8 @@ class Quirky(Decoder):
         super().__init__(f, **kw)
         self.meta, self.file_key = f.meta, self.key
         self.has = dict(OWN, **self.has)
+        if self.fault == "other activation" and self.has["act"] is gelu_exact:
+            self.has["act"] = silu                      # GELU by tanh is too near it
         self.layers = f.meta[self.arch + ".block_count"] - f.meta.get(self.arch + ".nextn_predict_layers", 0)
         self.key = self.key_here
 
@@ -208,7 +210,7 @@ class Quirky(Decoder):
             return self.dense(b, x)
         y = self.experts(b, x)
         if b + "ffn_up.weight" in self.w and self.fault != "dense beside left out":
-            y = (y + self.dense(b, x)) * self.or_else("sum not halved", np.sqrt(0.5), 1)
+            y = (y + self.dense(b, x)) * np.sqrt(0.5)
         return y
 
     def two(self, logits):

@@ -65,6 +65,7 @@ def arch_of(s):
 
 
 # --- the models -----------------------------------------------------------------------------------------------------
+# quiet: factor on embeddings; small: on what attention gives; sides: a dense feed-forward beside the experts; old: a name of Grok 1
 # sizes: of each layer, where they differ: heads, kv, ff; heads 0: no attention, kv 0: a product in its place, ff 0: no feed-forward
 SIGMOID = dict(expert_gating_func=ExpertGatingFuncType.SIGMOID)
 SCALED = dict(leading_dense_block_count=1, expert_shared_count=1, expert_weights_scale=1.7, expert_weights_norm=True)
@@ -115,16 +116,16 @@ MODELS = {
                          keys=dict(sliding_window=24, sliding_window_pattern=[True, True, True, False], logit_scale=0.4, final_logit_softcapping=3.0)),
     "bitnet": dict(EVEN, arch="bitnet", layers=2, kv=1, theta=500000.0, config=dict(hidden_act="silu"),
                    keys=dict(rope_scaling_type=RopeScalingType.LINEAR, rope_scaling_factor=1.0)),
-    "apertus": dict(SMALL, arch="apertus", layers=2, tied=False, act=1.5, theta=12000000.0, rope=LLAMA3, xielu=BENT),
+    "apertus": dict(SMALL, arch="apertus", layers=2, tied=False, act=1.5, rope=LLAMA3, xielu=BENT),
     "smallthinker": dict(SMALL, arch="smallthinker", layers=2, theta=1500000.0, moe=dict(experts=6, used=2, ff=16), keys=SIGMOID),
     "smallthinker_window": dict(SMALL, arch="smallthinker", layers=5, moe=dict(experts=6, used=2, ff=16), keys=dict(
                                     expert_gating_func=ExpertGatingFuncType.SOFTMAX, sliding_window=24)),
     "plamo3": dict(SMALL, arch="plamo3", layers=4, theta=1000000.0, keys=dict(sliding_window=24, sliding_window_pattern=4, vocab_size=N_VOCAB)),
     "talkie": dict(SMALL, arch="talkie", layers=2, kv=4, tied=False, eps=f32(np.finfo(np.float32).eps), theta=1000000.0, keys=dict(logit_scale=0.7)),
-    "grok": dict(GROK, sides=True, keys=dict(expert_feed_forward_length=16, attn_output_scale=0.4, embedding_scale=3.0, logit_scale=0.6,
+    "grok": dict(GROK, sides=True, keys=dict(expert_feed_forward_length=16, attn_output_scale=0.4, embedding_scale=0.2, logit_scale=0.6,
                                              attn_logit_softcapping=2.0, router_logit_softcapping=1.5, final_logit_softcapping=4.0,
                                              attn_temperature_length=1024)),
-    "grok_old": dict(GROK, sharp=4.0, old=True),
+    "grok_old": dict(GROK, sharp=8.0, old=True, embd=16, quiet=1 / 80),
     "phimoe": dict(EVEN, arch="phimoe", layers=2, tied=False, bias=QKV + ("attn_output", "output"), moe=dict(experts=6, used=2, ff=16),
                    config=dict(attention_bias=True, lm_head_bias=True), keys=dict(sliding_window=0)),
     "deci": dict(SMALL, arch="deci", layers=6, tied=False, sizes=dict(heads=[4, 4, 0, 4, 0, 0], kv=[2, 0, 0, 1, 0, 0], ff=[32, 24, 16, 0, 0, 32])),
@@ -145,7 +146,7 @@ def at(s, i):
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
 def draw(w, s):
     a, D = arch_of(s), s["embd"]
-    w.matrix("token_embd", N_VOCAB, D, gain=s["out"] if s["tied"] else np.sqrt(D))
+    w.matrix("token_embd", N_VOCAB, D, gain=s["out"] if s["tied"] else np.sqrt(D) * s.get("quiet", 1))
     if s.get("learned"):
         w.matrix("position_embd", s["ctx"], D, gain=s["out"])
     for i in range(s["layers"] + s.get("ahead", 0)):
