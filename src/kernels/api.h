@@ -151,9 +151,9 @@ K_PUBLIC bool k_wants_q8(uint32_t type);
  * read is rounded once, as the finest of them wants it. */
 K_PUBLIC unsigned k_forms_of(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
- * sum and d [(n + 255)/256]. fine: for K_FORM_FINE. True: the row may have outliers ([far]). Their codes and scales are the row that lies `rest` rows of
- * ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times the rows, d twice. ldq
- * is a multiple of 256, q is aligned to 4. */
+ * sum and d [(n + 255)/256]. fine: for K_FORM_FINE. True: the row may have outliers ([far]). Their codes and scales are the row
+ * that lies `rest` rows of ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times
+ * the rows, d twice. ldq is a multiple of 256, q is aligned to 4. */
 K_PUBLIC bool k_quant_act(const float *x, int n, bool fine, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
