@@ -56,9 +56,9 @@ KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
 SOURCES  := $(shell $(call SINGLE,list=1 kernels=0,llmrun.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 # The suites of build/test/tests and of build/test/kernel_tests (one may be in both), and those whose functions other suites use.
-SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/main.c))
-KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/kernels.c))
-SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z_]*\)\.h"/\1/p' tests/t_*.c))
+SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z0-9_]*)' tests/main.c))
+KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z0-9_]*)' tests/kernels.c))
+SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z0-9_]*\)\.h"/\1/p' tests/t_*.c))
 ORPHANS        := $(filter-out $(SUITES) $(KERNEL_SUITES),$(patsubst tests/%.c,%,$(wildcard tests/t_*.c)))
 $(if $(ORPHANS),$(error neither tests/main.c nor tests/kernels.c lists $(ORPHANS)))
 

@@ -21,7 +21,7 @@ typedef struct {
 
 enum {
     FETCH_PAGE_MOST = 32 << 20,                       /* bytes of a page of a list */
-    FETCH_PAGES_MOST = 1000,
+    FETCH_PAGES_MOST = 200,                           /* of a list */
     FETCH_HOPS = 10,                                  /* redirects of a request */
     FETCH_TRIES = 5,                                  /* requests in a row that bring nothing */
     FETCH_STALL_S = 30,                               /* seconds without a byte, after which a request is made again */
@@ -440,6 +440,19 @@ static void fetch__wait(int fails) {
 
 /* --- the list of a repository --- */
 
+/* Replaces the address of a page by that of the next one, which may be a path of the same host. */
+static bool fetch__next_page(const fetch__client *c, str *url, err_t *e) {
+    str        to = {0};
+    const bool path = c->next.p[0] == '/' && c->next.p[1] != '/';
+    if (path) str_cat(&to, fetch__origin(str_bytes(url)));
+    str_put(&to, c->next.p);
+    const bool ok = fetch__may_follow(c, url->p, to.p, e);
+    if (ok) str_set(url, str_bytes(&to));
+    str_drop(&to);
+    return ok;
+}
+
+/* Asks for the list of a repository's files, page by page. */
 static bool fetch__list(fetch__client *c, hub_list *l, err_t *e) {
     str url = {0}, what = {0};
     str_fmt(&url, "%s/api/models/%s/tree/main?recursive=true", c->endpoint.p, c->name->repo.p);
@@ -455,8 +468,8 @@ static bool fetch__list(fetch__client *c, hub_list *l, err_t *e) {
             end = fetch__request(c, url.p, false, 0, what.p, e);
         }
         if (end != FETCH_DONE || !hub_list_add(l, str_bytes(&c->text), c->name->repo.p, e)) break;
-        if (c->next.n && !fetch__may_follow(c, url.p, c->next.p, e)) break;
-        str_set(&url, str_bytes(&c->next));
+        if (c->next.n && !fetch__next_page(c, &url, e)) break;
+        if (!c->next.n) str_clear(&url);
     }
     str_drop_all(&url, &what);
     return !e->code && hub_list_seal(l, c->name->repo.p, e);
