@@ -320,7 +320,7 @@ static const cli_opt cli_opts[] = {
      .help = "model of a hub, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path of a "
              "file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is the "
              "same"},
-    {"-hff --hf-file",                  "FILE",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
+    {"-hff --hf-file",                  "NAME",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
      .help = "path of the file in the repository of -hf", .beside = BESIDE_REPO},
     {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
      .help = "draft model of a hub, as -md hf:OWNER/NAME:QUANT"},

@@ -130,7 +130,7 @@ static bytes fetch__origin(bytes url) {
     const bool   plain = url.n > 7 && strncasecmp((const char *)url.p, "http://", 7) == 0;
     size_t       n = tls ? 8 : 7;
     if (!tls && !plain) return (bytes){0};
-    while (n < url.n && !memchr("/?#\\", url.p[n], 4)) n++;
+    while (n < url.n && !memchr("/?#", url.p[n], 3)) n++;
     return n > (tls ? 8u : 7u) ? bytes_slice(url, 0, n) : (bytes){0};
 }
 
@@ -307,19 +307,31 @@ static fetch__end fetch__failed(fetch__client *c, int code, const char *url, err
         err_set(e, EXIT_INPUT, "%.*s: no certificates of authorities: %s (Debian: ca-certificates; SSL_CERT_FILE names a file)",
                 n, host, text);
         return FETCH_NO;
-    case 23:
-        if (!c->file) err_set(e, EXIT_INPUT, "%.*s: an answer of more than %d bytes, expected a list of files", n, host,
-                              FETCH_PAGE_MOST);
-        return FETCH_NO;                              /* fetch__file says why */
+    case 23:                                          /* of a file fetch__file says more */
+        err_set(e, EXIT_INPUT, "%.*s: an answer of more than %d bytes, expected a list of files", n, host, FETCH_PAGE_MOST);
+        return FETCH_NO;
     default:
         err_set(e, EXIT_RESOURCE, "%.*s: the connection failed: %s; what is here is kept, run the command again", n, host, text);
         return FETCH_AGAIN;
     }
 }
 
+/* What a status of the host to which the hub redirects says. */
+static fetch__end fetch__refused_elsewhere(const fetch__client *c, const char *url, const char *what, err_t *e) {
+    const bytes at = fetch__origin(bytes_of(url));
+    err_set(e, EXIT_RESOURCE, "%s: %.*s, to which %s redirects, answers %d for %s: run the command again", c->name->repo.p,
+            (int)min_size(at.n, 120), (const char *)at.p, fetch__host(c), c->status, what);
+    return c->status >= 500 || c->status == 408 || c->status == 429 ? FETCH_AGAIN : FETCH_NO;
+}
+
 /* What a status says to a person. */
-static fetch__end fetch__refused(fetch__client *c, const char *what, err_t *e) {
+static fetch__end fetch__refused(fetch__client *c, const char *url, const char *what, err_t *e) {
     const char *repo = c->name->repo.p, *host = fetch__host(c);
+    if (c->status == 416 && c->file) {
+        c->file->wrong = "has another size than in the list";
+        return FETCH_NO;
+    }
+    if (!c->at_hub) return fetch__refused_elsewhere(c, url, what, e);
     switch (c->status) {
     case 401:
         if (c->token.n)
@@ -335,9 +347,6 @@ static fetch__end fetch__refused(fetch__client *c, const char *what, err_t *e) {
         return FETCH_NO;
     case 404: case 410:
         err_set(e, EXIT_INPUT, "%s: %s has no %s (%d): expected another name", repo, host, what, c->status);
-        return FETCH_NO;
-    case 416:
-        c->file->wrong = "has another size than in the list";
         return FETCH_NO;
     case 429:
         if (c->retry_s >= 0)
@@ -411,7 +420,7 @@ static fetch__end fetch__request(fetch__client *c, const char *first, bool head,
             break;
         }
         if (!fetch__redirects(c->status)) {
-            end = fetch__refused(c, what, e);
+            end = fetch__refused(c, url.p, what, e);
             break;
         }
         c->lib.info(c->curl, FETCH_NEXT_URL, &to);
@@ -818,11 +827,15 @@ static void fetch__confine(const fetch__client *c) {
     };
     const char *ca = fetch__authorities();
     sandbox     s;
+    str         folder = {0};
     sandbox_begin(&s, SANDBOX_NETWORK);
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) sandbox_read_all(&s, reads[i]);
     if (ca) sandbox_read_all(&s, ca);
     sandbox_keep_all(&s, c->root.p);
+    hub_repo_folder(c->root.p, c->name->repo.p, &folder);
+    sandbox_keep_all(&s, folder.p);                   /* which may be a link to another disk */
     sandbox_enter(&s);
+    str_drop(&folder);
 }
 
 /* What the child does; it tells its error through the pipe and ends. */
@@ -853,8 +866,8 @@ static bool fetch__await(pid_t child, int from, err_t *e) {
     if (n < sizeof told)
         return err_set(e, EXIT_RESOURCE, "the process of the download ended without a word (%s %d)",
                        WIFSIGNALED(how) ? "signal" : "exit", WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
-    if (told.code) *e = told;
-    return !told.code;
+    if (!told.code) return true;
+    return err_set(e, told.code == EXIT_INPUT ? EXIT_INPUT : EXIT_RESOURCE, "%s", told.text);
 }
 
 /* The download in a process of its own. */

@@ -116,7 +116,7 @@ class Hub:
     def answer(self, h):
         path, _, query = h.path.partition("?")
         for begins, (status, fields) in self.status.items():
-            if path.startswith(begins) and h.server.name == "hub":
+            if path.startswith(begins):
                 return h.say(status, b'{"error":"no"}', **fields)
         if self.token and h.server.name == "hub" and h.headers.get("Authorization") != "Bearer " + self.token:
             return h.say(401, b'{"error":"Invalid username or password."}')
@@ -490,6 +490,12 @@ def refusals():
             with Hub() as hub:
                 hub.status, home = {where: (status, fields)}, Home()
                 fails(home.run(hub, "-hf", REPO, *SAYS), rc, word, home)
+    for status, word in (403, "to which .* redirects, answers 403"), (416, "another size|answers 416"), (500, "answers 500"):
+        for where in "/bytes/", "/api/models/":
+            with Hub() as hub:
+                hub.status, home = {where: (status, {})}, Home()
+                fails(home.run(hub, "-hf", REPO, *SAYS), 2 if where == "/api/models/" and status == 403 or where == "/bytes/" and status == 416 else 3,
+                      "gives no access" if where == "/api/models/" and status == 403 else word, home)
     with Hub() as hub:
         hub.status, home = {"/api/models/": (503, {})}, Home()
         fails(home.run(hub, "-hf", REPO, *SAYS), 3, "answers 503", home)
