@@ -13,6 +13,10 @@
  *   [http]      requests of HTTP/1.1, as bytes                                     <- base
  *   [net]       sockets, and the thread that serves connections                    <- base http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
+ *   [sha256]    SHA-256 of bytes that come in pieces                               <- base
+ *   [hub]       models by name: names and lists of a hub, its cache, a folder of models
+ *               <- base gguf sha256
+ *   [fetch]     downloads from a hub, through libcurl                              <- base sandbox http sha256 hub
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
  *   [val]       values of templates and JSON, as Python has them                   <- base
@@ -91,7 +95,7 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox tok ops arch model constrain calls req spec term talk metrics serve quant cli topics
+ *               <- k base sandbox fetch tok ops arch model constrain calls req spec term talk metrics serve quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -108,6 +112,9 @@
 #endif
 #ifndef LLMRUN_CUDA
 #define LLMRUN_CUDA 1                                 /* 0: without GPUs */
+#endif
+#ifndef LLMRUN_HUB
+#define LLMRUN_HUB 1                                  /* 0: without downloads */
 #endif
 #ifndef LLMRUN_SANDBOX
 #define LLMRUN_SANDBOX 1                              /* 0: without Landlock and seccomp */
@@ -151,6 +158,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -179,6 +187,9 @@
 #include "src/http.c"
 #include "src/net.c"
 #include "src/gguf.c"
+#include "src/sha256.c"
+#include "src/hub.c"
+#include "src/fetch.c"
 #include "src/writer.c"
 #include "src/tok.c"
 #include "src/val.c"

@@ -180,6 +180,7 @@ static const char help_syntax[] =
 static const struct {
     const char *command, *does;
 } help_examples[] = {
+    {"llmrun -hf OWNER/NAME -p TEXT",                        "download a model once, and answer TEXT"},
     {"llmrun -m MODEL -p TEXT",                              "answer TEXT; a model without a chat template continues it"},
     {"llmrun -m MODEL --raw -p TEXT",                        "continue TEXT"},
     {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
@@ -271,6 +272,7 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
+    {"-hf",        "model of a hub, which is downloaded once"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
@@ -839,6 +841,7 @@ static void help_version(str *out) {
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
+    str_fmt(out, "libcurl   %s\n", fetch_library());
     str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
             : "left out (BLAS=0)");
     str_fmt(out, "sandbox   %s\n", sandbox_holds());
