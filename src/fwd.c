@@ -234,9 +234,10 @@ static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *
     const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
     fwd__offset(d, b, bias, n_head * lh->hd_k);
     fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
-    if (lh->n_rot)
+    const int form = d->m->hp.desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
+    if (lh->n_rot || form == K_ROPE_TO_PAIRS)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                            .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
+                            .rope = {lh->n_rot, lh->n_rot ? d->m->rope[lh->rope].at : 0, form}});
 }
 
 /* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
