@@ -19,6 +19,12 @@
  *   [fetch]     downloads from a hub, through libcurl                              <- base sandbox http sha256 hub
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
+ *   [safetensors] (st) files of tensors in a checkpoint's folder                   <- base gguf
+ *   [dequant]   (dq) matrices of checkpoints, plain and quantised, row by row      <- k base gguf safetensors
+ *   [family]    models of transformers; config.json as GGUF keys                   <- base gguf writer safetensors
+ *   [vocab]     tokenizers of checkpoints as GGUF keys                             <- base gguf writer tok safetensors family
+ *   [import]    a checkpoint's folder as a model file in memory
+ *               <- k base pool gguf writer safetensors dequant family vocab
  *   [val]       values of templates and JSON, as Python has them                   <- base
  *   [filter]    (test function) what templates call: filters, tests, methods, functions
  *               <- base val
@@ -67,7 +73,7 @@
  *               <- base gguf val tok samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
- *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
+ *               <- k base pool gguf writer tok import dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
  *               <- base pool tok kv fwd samp constrain embed engine gen gain spec
  *   [screen]    text on a terminal: lines that end between words, attributes       <- base
@@ -91,11 +97,12 @@
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
  *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot
  *   [bench]     tool: benchmark of a model on this machine
- *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
+ *               <- k base pool gguf import arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox fetch tok ops arch model constrain calls req spec term talk metrics serve quant cli topics
+ *               <- k base sandbox fetch tok import ops arch model constrain calls req spec term talk metrics serve quant cli
+ *               topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -192,6 +199,11 @@
 #include "src/fetch.c"
 #include "src/writer.c"
 #include "src/tok.c"
+#include "src/safetensors.c"
+#include "src/dequant.c"
+#include "src/family.c"
+#include "src/vocab.c"
+#include "src/import.c"
 #include "src/val.c"
 #include "src/filter.c"
 #include "src/jinja.c"

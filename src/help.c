@@ -32,6 +32,7 @@ static bool help__print_list(const char *name, bool md, str *out) {
     if (strcmp(name, "types") == 0) help__list_types(out, md);
     else if (strcmp(name, "quants") == 0) quant_list(out);
     else if (strcmp(name, "archs") == 0) arch_list(out);
+    else if (strcmp(name, "checkpoints") == 0) import_list(out);
     else if (strcmp(name, "cpu") == 0) help__list_cpu(out);
     else if (strcmp(name, "pre") == 0) tok_list_pre(out);
     else if (strcmp(name, "tool-calls") == 0) calls_list(out);

@@ -23,7 +23,7 @@ static const topic topics_all[] = {
         "Hugging Face\thuggingface.co/models?library=gguf lists models, which -hf downloads: -hf OWNER/NAME:Q4_K_M",
         "ollama\tits models are GGUF files, named sha256-... in the folder blobs of its store (~/.ollama/models, or "
         "/usr/share/ollama/.ollama/models); ollama show --modelfile NAME prints the path behind FROM",
-        "safetensors\ta folder of such files becomes a GGUF file by convert_hf_to_gguf.py of llama.cpp",
+        "safetensors\ta folder of such files runs as it is, and becomes a GGUF file: --help checkpoints",
         "$ llmrun -m model.gguf --inspect\tcheck a file, and print what is in it",
         "Which quantisation: Q4_K_M is the usual choice; Q6_K and Q8_0 are nearer to the original and larger. A file and its "
         "KV cache should fit in memory.",
@@ -51,6 +51,24 @@ static const topic topics_all[] = {
         "https_proxy, SSL_CERT_FILE\tproxy of the network; a file of certificates to trust",
         "Downloads need libcurl (Debian: libcurl4), which is opened when it is needed. They run in a process of their own, which "
         "can reach the network and write to the cache alone."}},
+    {"checkpoints", "Checkpoints: folders of transformers, with safetensors", {
+        "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json or tokenizer.model, and "
+        "where they exist tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
+        "$ llmrun -m DIR -p \"Hello\"\trun it; matrices of f32, f16 and bf16 are used where they lie in the files",
+        "$ llmrun -m DIR --quantize Q4_K_M -o model.gguf\twrite a GGUF file, with --imatrix and --calibrate as for a file",
+        "$ llmrun -m DIR --quantize auto -o model.gguf\tthe same, each matrix with the precision that it has",
+        "$ llmrun -m DIR --inspect\twhat the file would hold",
+        "With F32, F16 and BF16 the file is the one that convert_hf_to_gguf.py of llama.cpp writes: names, values, keys, tokens. "
+        "Scores of a SentencePiece vocabulary in tokenizer.json are an exception: they are the ranks of its merges.",
+        "GPTQ, AWQ, compressed-tensors\tauto: Q4_0, Q4_1 or Q8_0 where that type holds the same values, else F16 (act-order)",
+        "bitsandbytes (NF4, FP4, int8)\tauto: F16",
+        "FP8\tauto: BF16",
+        "MXFP4, NVFP4\tauto: codes and scales as they are",
+        "With any other type weights are computed in F32, as each library computes them, and rounded once.",
+        "A folder that is not whole is refused with one line: a file or tensor that is missing, a tensor too many, a shape that "
+        "the config does not give. Tensors for images and sound are left out.",
+        "These classes of transformers, \"architectures\" in config.json, are known:",
+        "@checkpoints"}},
     {"types", "Types of tensors and of the KV cache", {
         "Each type that may be weights can be used for any matrix.",
         "@types",
