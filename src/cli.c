@@ -316,13 +316,13 @@ static const cli_opt cli_opts[] = {
      .help = "model file (GGUF), for a split model its first part, or a name that --models lists; a key that changes the text "
              "counts for every architecture, and a line names one that llama.cpp does not read for the model's",
      .env = "LLMRUN_MODEL"},
-    {"-hf -hfr --hf-repo",              "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
-     .help = "model of a hub, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path of a "
-             "file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is the "
-             "same"},
+    {"-hf -hfr --hf-repo",              "NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
+     .help = "model of a hub, OWNER/NAME, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path "
+             "of a file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is "
+             "the same"},
     {"-hff --hf-file",                  "NAME",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
      .help = "path of the file in the repository of -hf", .beside = BESIDE_REPO},
-    {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
+    {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
      .help = "draft model of a hub, as -md hf:OWNER/NAME:QUANT"},
     {"-hft --hf-token",                 "TOKEN",      OPT_STR,  AT(hub.token),       0, 0, GROUP_HUB, ON_ALL,
      .help = "token for repositories that are not public; without it the one that Hugging Face's own tools keep; it is "

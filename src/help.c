@@ -273,7 +273,7 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
-    {"-hf",        "model of a hub, which is downloaded once"},
+    {"-hf",        "model of a hub (OWNER/NAME), downloaded once"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
@@ -281,12 +281,10 @@ static const struct {
     {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},
     {"--temp",     "sampling temperature; 0: always the likeliest token"},
     {"--seed",     "equal seeds give equal text; -1: draw one"},
-    {"-r",         "end the answer before TEXT"},
     {"-i",         "talk with the model; /help lists commands"},
     {"--batch",    "answer every prompt of a file"},
     {"--bench",    "measure the speed"},
     {"--quantize", "write the model in a smaller type (--list quants)"},
-    {"--inspect",  "print what is in the model file"},
     {"-o",         "write the answer to a file"},
     {"-q",         "print nothing but the answer and errors (-v: more)"},
 };
