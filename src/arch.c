@@ -78,7 +78,7 @@ enum {                                /* traits: choices inside a step */
     A_MAY_CHOICE = 1ll << 41,         /* A_CHOICE_BIAS in files that have its tensors */
     A_BARE_CHOICE = 1ll << 42,        /* the same, its tensor has a name without .bias */
     A_SIGMOID = 1ll << 43,            /* scores of experts are sigmoids unless the file says another function */
-    A_DENSE_SEEN = 1ll << 44,         /* the first layers without a router are dense, where no key says how many */
+    A_DENSE_SEEN = 1ll << 44,         /* layers without a router are dense */
     A_MUP = 1ll << 45,                /* A_MULTIPLIERS as in MiniCPM 1 and 2, where the file has none */
     A_SQUARE_SCALE = 1ll << 46,       /* scores are divided by the size of a head, not by its root */
     A_HEAD_IS_ROT = 1ll << 47,        /* heads have as many values as RoPE rotates */
@@ -89,6 +89,10 @@ enum {                                /* traits: choices inside a step */
     A_QKV_BY_HEAD = 1ll << 52,        /* attn_qkv holds query, key and value of one head after the other */
     A_ENC_NAME = 1ll << 53,           /* the last norm is named enc.output_norm */
     A_WHOLE = 1ll << 54,              /* all of a head rotates and all positions are seen, whatever the file says */
+    A_MAY_SINKS = 1ll << 55,          /* A_SINKS in layers that have the tensor */
+    A_HEAD_GATE = 1ll << 56,          /* a layer may have a gate on each head of attention's output: a sigmoid of what it reads */
+    A_CHAIN = 1ll << 57,              /* with A_NEXTN: each further guess has a head of its own; they read and leave the stream */
+    A_CUT_GLU = 1ll << 58,            /* the activated gate and up of a feed-forward may be cut to a range */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
@@ -114,6 +118,7 @@ typedef struct {
     float       cap;                                  /* of attention scores, where the file has none */
     float       final_cap;                            /* of logits, where the file has none */
     int         plain_every;                          /* of so many layers the last has no RoPE */
+    int         full_rot;                             /* layers without a window rotate one in so many of n_rot; 0: all */
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* so many layers: scores as for heads of n_embd / n_head values */
     float       attn_scale;                           /* factor on scores; 0: 1 / sqrt(values of a head) */
@@ -212,6 +217,13 @@ static const arch_desc arch_table[] = {
     {"hy_v3",           "Hunyuan 3",                              ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_NEXTN |
                A_DENSE_SEEN},
+    {"mimo2",           "MiMo V2 Flash, V2.5",                    ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM | A_SIGMOID | A_MAY_CHOICE | A_MAY_SINKS | A_NEXTN | A_CHAIN | A_DENSE_SEEN |
+               A_LOCAL_ROPE},
+    {"step35",          "Step 3.5 Flash, the text of Step 3.7 Flash", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_MAY_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN | A_HEAD_GATE | A_CUT_GLU |
+               A_NEXTN | A_CHAIN | A_DENSE_SEEN | A_LOCAL_ROPE,
+     .full_rot = 2},
     {"qwen2vl",         "Qwen 2 VL and 2.5 VL, their text",       ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_SECTIONS},
     {"qwen",            "Qwen 1",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_HALF_FF},
     {"internlm2",       "InternLM 2 and 2.5",                     ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
@@ -318,6 +330,8 @@ typedef struct {
     int   n_expert_used;                              /* experts that a row goes through */
     int   n_ff_exp;                                   /* width of an expert */
     int   n_ff_shexp;                                 /* width of the shared expert; 0: none */
+    float cut;                                        /* act(gate) and up of experts are cut to [-cut, cut]; 0: they stay */
+    float cut_always;                                 /* the same of the shared expert and of a dense feed-forward */
     arch_rec rec;                                     /* of a recurrent layer, which has no keys and values */
 } arch_layer_hp;
 
@@ -367,6 +381,7 @@ typedef struct arch_hparams {
     float  residual_scale;                            /* factor on what a block adds; 0: 1 */
     float  logit_scale;                               /* factor on logits; 0: 1 */
     float  final_cap;                                 /* logits become cap * tanh(logit / cap); 0: they stay */
+    float  value_scale;                               /* factor on the output of attention; 0: 1 */
     float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them) */
     int    temper_length;                             /* positions */
     float  base_local;                                /* base of RoPE in layers with a window */
@@ -553,12 +568,14 @@ static const arch_key arch_keys[] = {
      .traits = A_HEAD_IS_ROT},                        /* the row below reads it too, as n_rot */
     {"attention.key_length",                LAYER(hd_k),           H_INT,    0,      2, ARCH_MAX_HEAD,    .from = arch__hd_k},
     {"attention.value_length",              LAYER(hd_v),           H_INT,    0,      1, ARCH_MAX_HEAD,    .from = arch__same_hd},
+    {"attention.value_scale",               MODEL(value_scale),    H_FLT,    0,      0, 1e3},
     {"attention.scale",                     LAYER(attn_scale),     H_FLT,    0,      1e-6, 1e3, .from = arch__attn_scale},
     {"attention.sliding_window",            LAYER(window),         H_INT,    0,      0, ARCH_MAX_CTX,     .from = arch__window},
     {"attention.sliding_window_pattern",    LAYER(windowed),       H_PATTERN, 0,     0, ARCH_MAX_LAYERS,  .from = arch__windowed},
     {"attention.key_length_swa",            MODEL(hd_k_local),     H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
     {"attention.value_length_swa",          MODEL(hd_v_local),     H_INT,    0,      1, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
-    {"rope.dimension_count_swa",            MODEL(n_rot_local),    H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
+    {"rope.dimension_count_swa",            MODEL(n_rot_local),    H_INT,    0,      2, ARCH_MAX_HEAD,
+     .traits = A_BY_LAYER | A_HEAD_GATE},
     {"attention.shared_kv_layers",          MODEL(n_shared),       H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_BY_LAYER},
     {"attention.shared_kv_layers",          ONLY(0, 0)},
     {"embedding_length_per_layer_input",    MODEL(n_embd_layer),   H_INT,    0,      0, ARCH_MAX_WIDTH,   .traits = A_BY_LAYER},
@@ -604,6 +621,10 @@ static const arch_key arch_keys[] = {
     {"expert_feed_forward_length",          LAYER(n_ff_exp),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .from = arch__n_ff_exp},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      1, ARCH_MAX_WIDTH,
      .from = arch__n_ff, .traits = A_SHARED_EXPERT},
+    {"swiglu_clamp_exp",                    LAYER(cut),            H_FLT,    H_ZERO, 1, 1e6,              .traits = A_CUT_GLU},
+    {"swiglu_clamp_exp",                    ONLY(0, 0)},
+    {"swiglu_clamp_shexp",                  LAYER(cut_always),     H_FLT,    H_ZERO, 1, 1e6,              .traits = A_CUT_GLU},
+    {"swiglu_clamp_shexp",                  ONLY(0, 0)},
     {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,
      .traits = A_SHARED_PLAIN},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
@@ -649,25 +670,29 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
     {"attention.sliding_window",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum deepseek2-ocr"}, /* the last: A_WHOLE */
-    {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum mimo2 step35 "
+     "deepseek2-ocr"},                                /* the last: A_WHOLE */
+    {"attention.sliding_window_pattern",
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum mimo2 step35"},
+    {"attention.value_scale",               "mimo2"},
     {"attn_logit_softcapping",              "gemma2"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
     {"embedding_scale",                     "granite granitemoe minicpm"},
     {"residual_scale",                      "granite granitemoe minicpm"},
     {"logit_scale",                         "granite granitemoe minicpm"},
-    {"rope.freq_base_swa",                  "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
+    {"rope.freq_base_swa",
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum mimo2 step35"},
     {"rope.scaling.yarn_attn_factor",       ""},
     {"rope.scaling.yarn_log_multiplier",    "mistral3"},
     {"rope.scaling.yarn_ext_factor",        ""},
     {"rope.scaling.yarn_beta_fast",         "mistral3"},
     {"rope.scaling.yarn_beta_slow",         "mistral3"},
     {"attention.temperature_length",        ""},
-    {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr"},
-    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe"},
-    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe"},
+    {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 step35 deepseek2-ocr"},
+    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe"},
+    {"expert_weights_scale",                "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe"},
     {"hidden_activation",                   "modern-bert"},
-    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3"},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
@@ -949,11 +974,19 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
     return true;
 }
 
+/* Whether layer il has the tensor. */
+static bool arch__has(const gguf_file *g, int il, const char *tensor) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", il, tensor);
+    return gguf_tensor_find(g, name) != NULL;
+}
+
 /* What patterns of layers make of a layer. */
-static void arch__pattern(const arch_hparams *hp, int il) {
+static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
-    if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
+    const bool       seen = desc->traits & A_DENSE_SEEN && !arch__has(g, il, "ffn_gate_inp");
+    if (il < hp->n_dense || seen) l->n_expert = l->n_expert_used = 0;
     l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (desc->traits & A_HALF_FF) l->n_ff /= 2;
@@ -962,6 +995,7 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (l->window && hp->hd_k_local) l->hd_k = l->hd_v = l->n_rot = hp->hd_k_local;
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
+    if (desc->full_rot && !l->window) l->n_rot /= desc->full_rot;
     if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
     if (plain || (desc->traits & (A_LEARNED | A_ALIBI))) l->n_rot = 0;
@@ -1002,17 +1036,6 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return got == 1;
 }
 
-/* The first layers that have no router. */
-static int arch__unrouted(const arch_hparams *hp, const gguf_file *g) {
-    char name[64];
-    int  n = 0;
-    for (; n < hp->n_layer; n++) {
-        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", n);
-        if (gguf_tensor_find(g, name)) break;
-    }
-    return n;
-}
-
 /* What zeros and multipliers of the file stand for. */
 static void arch__defaults(arch_hparams *hp) {
     arch_rope_hp *ro = &hp->rope[0];
@@ -1025,11 +1048,7 @@ static void arch__defaults(arch_hparams *hp) {
 }
 
 /* Whether layer il has the tensors of a draft head. */
-static bool arch__nextn_at(const gguf_file *g, int il) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.nextn.eh_proj.weight", il);
-    return gguf_tensor_find(g, name) != NULL;
-}
+static bool arch__nextn_at(const gguf_file *g, int il) { return arch__has(g, il, "nextn.eh_proj"); }
 
 /* Layers with weights, draft heads among them: these are the last. */
 static int arch_layers(const arch_hparams *hp) { return hp->n_layer + hp->n_nextn; }
@@ -1057,11 +1076,10 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
-    if (hp->desc->traits & A_DENSE_SEEN && !hp->n_dense) hp->n_dense = arch__unrouted(hp, g);
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < arch_layers(hp); il++) {
         arch_layer_hp *l = &hp->layer[il];
-        arch__pattern(hp, il);
+        arch__pattern(hp, g, il);
         ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, l, e) &&
              arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
     }
@@ -1085,7 +1103,7 @@ static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
     D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
-    D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
+    D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT, D_ROT_MOST,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1096,6 +1114,13 @@ static int arch__factors(const arch_hparams *hp) {
     int t = 0;
     while (t < hp->n_rope - 1 && hp->rope[t].local) t++;
     return t < hp->n_rope ? hp->rope[t].n_rot / 2 : 0;
+}
+
+/* Pairs that the table with the most of them rotates. */
+static int arch__pairs(const arch_hparams *hp) {
+    int n = 0;
+    for (int t = 0; t < hp->n_rope; t++) n = max_int(n, hp->rope[t].n_rot / 2);
+    return n;
 }
 
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
@@ -1122,6 +1147,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_FF_SHEXP: return l->n_ff_shexp;
     case D_EXPERT: return l->n_expert;
     case D_ROT: return arch__factors(hp);
+    case D_ROT_MOST: return arch__factors(hp) ? arch__pairs(hp) : 0;
     case D_REC: return l->rec.width;
     case D_REC_ALL: return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
     case D_REC_V: return l->rec.n_v ? (int64_t)l->rec.n_v * l->rec.d_v : l->rec.width;
@@ -1147,7 +1173,7 @@ typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT,
     W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, B_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
     W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM,
-    W_SINKS, W_O, B_O,
+    W_SINKS, W_HEAD_GATE, W_O, B_O,
     W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM,
     W_FFN_SUM_NORM, B_FFN_SUM_NORM,
     W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
@@ -1161,7 +1187,7 @@ typedef enum {
     W_STREAM_IN, W_STREAM_OUT, W_ALT_ROUTER, W_ALT_NORM, B_ALT_NORM, W_ALT_PREDICT, W_ALT_CORRECT, W_ALT_SCALE,
     W_LAUREL_IN, W_LAUREL_OUT, W_LAUREL_NORM, B_LAUREL_NORM,
     W_NEXTN_EMBD, W_NEXTN_TOKEN_NORM, B_NEXTN_TOKEN_NORM, W_NEXTN_STATE_NORM, B_NEXTN_STATE_NORM, W_NEXTN_PROJ,
-    W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_OUTPUT,
+    W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_LATE_NORM, B_NEXTN_LATE_NORM, W_NEXTN_OUTPUT,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -1219,6 +1245,7 @@ static const arch_slot arch_slots[] = {
     {B_OUTPUT_NORM,    "output_norm.bias",                 D_1,         D_EMBD,      S_OPT_VEC, ON_MODEL,   D_1, A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                    D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, 0},
     {B_OUTPUT,         "output.bias",                      D_1,         D_VOCAB,     S_OPT_VEC, ON_MODEL,   D_1, 0},
+    {W_ROPE_FREQS,     "rope_freqs.weight",                D_1,         D_ROT_MOST,  S_OPT_VEC, ON_MODEL,   D_1, A_HEAD_GATE},
     {W_ROPE_FREQS,     "rope_freqs.weight",                D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_LONG,      "rope_factors_long.weight",         D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",        D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
@@ -1248,6 +1275,8 @@ static const arch_slot arch_slots[] = {
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
+    {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_OPT_VEC, ON_ATTN,    D_1, A_MAY_SINKS},
+    {W_HEAD_GATE,      "blk.%d.attn_gate.weight",          D_HEAD,      D_EMBD,      S_OPT,     ON_ATTN,    D_1, A_HEAD_GATE},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0,         ON_ATTN,    D_1, 0},
     {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, 0},
     {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_POST_NORM},
@@ -1335,6 +1364,7 @@ static const arch_slot arch_slots[] = {
     {W_NEXTN_STATE_NORM, "blk.%d.nextn.hnorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},
     {W_NEXTN_PROJ,     "blk.%d.nextn.eh_proj.weight",      D_EMBD,      D_EMBD_PAIR, 0,         ON_NEXTN,   D_1, 0},
     {W_NEXTN_NORM,     "blk.%d.nextn.shared_head_norm.weight", D_1,     D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, 0},
+    {W_NEXTN_LATE_NORM, "blk.%d.layer_output_norm.weight", D_1,         D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, A_CHAIN},
     {W_NEXTN_OUTPUT,   "blk.%d.nextn.shared_head_head.weight", D_VOCAB, D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
 };
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };

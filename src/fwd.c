@@ -5,15 +5,17 @@
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom
  *   below, by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step()
  *   writes down the block tables of its sequences and runs the list.
- *   A draft head (NextN) guesses the next token but one: its row of a position reads the token there and the hidden values of the
- *   position before, after the last norm (zeros before a text, and where they are not known). It is a list of its own, with one
- *   row for each sequence. The list of the model keeps the head's keys and values of all its rows, so that a guess reads a whole
- *   text.
+ *   A draft head (NextN) guesses the next token but one: its row of a position reads the token there and the state of the
+ *   position before, which is its hidden values after the last norm (zeros before a text, and where they are not known). It is
+ *   a list of its own, with one row for each sequence. The list of the model keeps the head's keys and values of all its rows,
+ *   so that a guess reads a whole text. A further guess reads the state that the head's own row has left. Where each further
+ *   guess has a head of its own (A_CHAIN), a state is the stream before the last norm. Head k then has a row for each guess so
+ *   far, too: its first row reads the model's state, the others those that the heads before it have left.
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
  *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_keep_hidden, fwd_begin,
- * fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
+ * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_new_head, fwd_free, fwd_trim, fwd_watch, fwd_keep_hidden,
+ * fwd_begin, fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_state, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -41,7 +43,7 @@ typedef struct fwd {
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
-    const float **before;                             /* [n_seq of the batch] hidden values [D] before its rows; NULL: zeros */
+    const float **before;                             /* [n_seq, in a head's list n] states [D] before a row; NULL: zeros */
     dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
     struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
     bool         apart;                               /* the list is written for that */
@@ -49,11 +51,13 @@ typedef struct fwd {
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, rows that ask for something */
+    int          head;                                /* FWD_GUESS: number of the draft head */
     bool         vectors;                             /* fwd_keep_hidden() */
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS, FWD_KEEP */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
-    dev_buf      hidden;                              /* [n_out, D] what the head reads; or [n, D] */
+    dev_buf      hidden;                              /* [n_out, D] what the output matrix reads; or [n, D] */
+    dev_buf      state;                               /* [n, D] what a draft head reads; in a list of a head [n_out, D] */
     size_t       bytes;                               /* of the memory that is allocated once */
 } fwd;
 
@@ -93,7 +97,7 @@ typedef struct {
     dev_buf all;                                      /* a projection of several: q and gates, a recurrent layer's inputs */
     dev_buf raw;                                      /* [B, channels] of a recurrent layer: inputs of its convolution */
     dev_buf z;                                        /* gate of its output, which gated attention has too */
-    dev_buf gates;                                    /* [B, 2 * heads] both gates of its state joined */
+    dev_buf gates;                                    /* [B, 2 * heads] both gates of its state joined; of heads of attention */
     dev_buf alpha;                                    /* [B, heads] one of them */
     dev_buf beta;                                     /* [B, heads] the other */
     dev_buf o;                                        /* its output */
@@ -106,6 +110,7 @@ typedef struct {
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
     dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
+    dev_buf state;                                    /* [B, D] the stream before the last norm, where heads read that */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -303,6 +308,7 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     fwd__matmul(d, FWD_QKV);
     if (joined->data) dev_plan_product(d->to, joined, d->rows, d->in, d->all);
     else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
+    if (d->l->mat[W_HEAD_GATE].data) dev_plan_product(d->to, &d->l->mat[W_HEAD_GATE], d->past, d->in, d->gates);
     if (own && !joined->data) fwd__kv_products(d);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
@@ -317,7 +323,8 @@ static void fwd__attention(fwd_draft *d) {
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
     fwd__qkv(d, kv);
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
+    if (hp->temper != 0)
+        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head,
@@ -329,6 +336,11 @@ static void fwd__attention(fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
     if (lh->gated)
         fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
+    if (d->l->mat[W_HEAD_GATE].data) {
+        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {d->gates}, .act = ACT_SIGMOID, .n = lh->n_head});
+        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->gates}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
+    }
+    if (hp->value_scale != 0) fwd__scale(d, d->att, lh->n_head * lh->hd_v, hp->value_scale);
     fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
 }
 
@@ -405,6 +417,17 @@ static void fwd__conv(fwd_draft *d) {
     fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
 }
 
+/* ff = act(ff) * up, n values of each of `each` rows; 0: one. up 0: act(ff) alone. Both factors are cut to [-cut, cut], 0: they
+ * stay. */
+static void fwd__activate(fwd_draft *d, dev_buf up, int n, int each, float cut) {
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {cut != 0 ? 0 : up}, .out = {d->ff}, .act = d->m->hp.act, .n = n,
+                        .each = each});
+    if (cut == 0) return;
+    fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {d->ff}, .n = n, .each = each, .scale = cut});
+    fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {up}, .n = n, .each = each, .scale = cut});
+    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->ff, up}, .out = {d->ff}, .n = n, .each = each});
+}
+
 /* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
 static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate,
                        const float *b_up, dev_buf out) {
@@ -416,7 +439,7 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, wide, b_up, n);
     if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = OPS_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
+    fwd__activate(d, gate->data ? d->up : 0, n, 0, d->lh->cut_always);
     fwd__product(d, FWD_FFN, down, d->ff, out);
 }
 
@@ -479,7 +502,7 @@ static void fwd__chosen(fwd_draft *d) {
     dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
     fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
     fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
+    fwd__activate(d, gated ? d->up : 0, F, K, lh->cut);
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, gated ? 2 * E : E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
@@ -661,7 +684,7 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
         FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
-        FWD_BUF(pair), FWD_BUF(guess)};
+        FWD_BUF(pair), FWD_BUF(guess), FWD_BUF(state)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -686,7 +709,7 @@ static int fwd__last_keeper(const arch_hparams *hp) {
     return il;
 }
 
-/* --- draft heads (NextN; DeepSeek-AI 2024, multi-token prediction): layer hp.n_layer; those after it are not run --- */
+/* --- draft heads (NextN; DeepSeek-AI 2024, multi-token prediction): layers from hp.n_layer on --- */
 
 static void fwd__at_layer(fwd_draft *d, int il) {
     d->il = il;
@@ -694,36 +717,38 @@ static void fwd__at_layer(fwd_draft *d, int il) {
     d->lh = &d->m->hp.layer[il];
 }
 
-/* The tensors of the draft head. */
-static const model_tensors *fwd__draft_head(const fwd_draft *d) { return &d->m->layer[d->m->hp.n_layer]; }
+/* The tensors of draft head k. */
+static const model_tensors *fwd__draft_head(const fwd_draft *d, int k) { return &d->m->layer[d->m->hp.n_layer + k]; }
 
-/* pair = the normed embedding of the token, and space after it. The stream holds no more than the embedding yet. */
-static void fwd__pair_token(fwd_draft *d) {
-    const model_tensors *l = fwd__draft_head(d);
-    const dev_mat       *own = &l->mat[W_NEXTN_EMBD];
+/* Whether each further guess has a head of its own, which reads the stream before the last norm. */
+static bool fwd__chains(const arch_hparams *hp) { return (hp->desc->traits & A_CHAIN) != 0; }
+
+/* pair = the normed embedding of the token for head k, and space after it. fresh: the stream holds the embedding and no more. */
+static void fwd__pair_token(fwd_draft *d, int k, bool fresh) {
+    const model_tensors *l = fwd__draft_head(d, k);
+    const dev_mat       *own = l->mat[W_NEXTN_EMBD].data ? &l->mat[W_NEXTN_EMBD] : fresh ? NULL : &d->m->glob.mat[W_TOK_EMBD];
     const int            n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
-    if (own->data)
+    if (own)
         fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->next}, .embed = {own, false}, .n = n, .scale = d->m->hp.embd_scale});
-    fwd__norm(d, own->data ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
+    fwd__norm(d, own ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
 }
 
-/* The draft head's layer begins: its stream with the token and h, the hidden values of the position before. h 0: `before` has
- * those of all rows. */
-static void fwd__pair_hidden(fwd_draft *d, dev_buf h, const dev_before *before) {
-    const model_tensors *l = fwd__draft_head(d);
+/* The layer of head k begins: its stream with the token and h, the state of the position before. h 0: `before` has those of all
+ * rows. */
+static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
+    const model_tensors *l = fwd__draft_head(d, k);
     const int            n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .in = {h}, .out = {d->y}, .n = n, .before = before});
     fwd__norm(d, d->y, d->y, &l->vec[W_NEXTN_STATE_NORM], 1, n);
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
-    fwd__at_layer(d, d->m->hp.n_layer);
+    fwd__at_layer(d, d->m->hp.n_layer + k);
     fwd__product(d, FWD_EMBED, &l->mat[W_NEXTN_PROJ], d->pair, d->x);
 }
 
-/* The draft head keeps keys and values of all rows. */
+/* The layer's keys and values of all rows. */
 static void fwd__keep_pairs(fwd_draft *d) {
-    d->xn = d->next;                                  /* what xn holds may be read after the step */
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
     fwd__kv_products(d);
@@ -731,42 +756,61 @@ static void fwd__keep_pairs(fwd_draft *d) {
     fwd__kv_store(d, d->kv ? &d->kv->layer[d->il] : NULL);
 }
 
-/* The draft head from its pairs on. Only an output matrix of its own is watched. */
-static void fwd__guess(fwd_draft *d, int n_vocab, bool watched) {
-    const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d);
+/* Head k from its pairs on, for the rows of `past` beyond keys and values. Only an output matrix of its own is watched. */
+static void fwd__guess(fwd_draft *d, int k, dev_row_set past, int n_vocab, bool watched) {
+    const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d, k);
     const bool           own = l->mat[W_NEXTN_OUTPUT].data != NULL;
-    d->past = DEV_ALL;
+    const arch_slot_id   late = l->vec[W_NEXTN_NORM] ? W_NEXTN_NORM : W_NEXTN_LATE_NORM;
+    d->past = past;
     fwd__layer(d);
-    fwd__enter(d, l->vec[W_NEXTN_NORM] ? &l->vec[W_NEXTN_NORM] : &glob->vec[W_OUTPUT_NORM]);
+    fwd__enter(d, l->vec[late] ? &l->vec[late] : &glob->vec[W_OUTPUT_NORM]);
     if (own || !watched) fwd__head(d, own ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], n_vocab, watched);
 }
 
-/* The list of the draft head. */
+/* The list of a draft head. */
 static void fwd__plan_guess(fwd *f, fwd_draft *d) {
+    const bool        chain = fwd__chains(&f->m->hp);
+    const dev_row_set past = chain ? DEV_OUT : DEV_ALL;
     fwd__embed(d);
-    fwd__pair_token(d);
-    fwd__pair_hidden(d, 0, &f->prior);
-    fwd__guess(d, f->n_vocab, false);
-    f->hidden = f->plan.kept = d->in;
-    f->plan.kept_rows = DEV_ALL;
+    fwd__pair_token(d, f->head, true);
+    fwd__pair_state(d, f->head, 0, &f->prior);
+    fwd__guess(d, f->head, past, f->n_vocab, false);
+    f->hidden = f->state = f->plan.kept = chain ? d->x : d->in;
+    f->plan.kept_rows = past;
 }
 
 /* The list of its keys and values alone, for the rows of the model's step. */
 static void fwd__plan_keep(fwd *f, fwd_draft *d) {
     fwd__embed(d);
-    fwd__pair_token(d);
-    fwd__pair_hidden(d, 0, &f->prior);
+    fwd__pair_token(d, 0, true);
+    fwd__pair_state(d, 0, 0, &f->prior);
     fwd__keep_pairs(d);
+}
+
+/* The draft heads in the list of the model, behind its last norm: their keys and values of all rows, or, where the tap watches,
+ * all of them. */
+static void fwd__heads_behind(fwd *f, fwd_draft *d, bool watched) {
+    const bool chain = fwd__chains(&f->m->hp);
+    d->rows = DEV_ALL;
+    if (!chain) d->xn = watched ? d->guess : d->next;
+    else d->xn = d->guess;
+    for (int k = 0; k < f->m->hp.n_nextn; k++) {
+        if (chain) fwd__pair_token(d, k, false);
+        fwd__pair_state(d, k, f->state, &f->prior);
+        if (watched) fwd__guess(d, k, DEV_ALL, f->n_vocab, true);
+        else fwd__keep_pairs(d);
+    }
 }
 
 /* The list of the model. */
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
     const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
+    const bool          chain = ahead && fwd__chains(hp);
     const int           keeper = fwd__last_keeper(hp);
     ASSERT(!watched || !f->m->gpus);
     fwd__embed(d);
-    if (here) fwd__pair_token(d);
+    if (here && !chain) fwd__pair_token(d, 0, true);
     fwd__draw_by_layer(d);
     if (hp->n_stream) fwd__spread(d);
     for (int il = 0; il < hp->n_layer; il++) {
@@ -775,19 +819,14 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
         (hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
     }
     if (hp->n_stream) fwd__gather(d);
+    if (chain) fwd__pick(d, d->x, d->state, 1, hp->n_embd, hp->n_embd, 0, 0);
     fwd__enter(d, &f->m->glob.vec[W_OUTPUT_NORM]);
     f->hidden = d->in;
+    f->state = chain ? d->state : f->hidden;
     if (ahead && !watched) d->rows = DEV_OUT;
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
-    d->rows = ahead ? DEV_ALL : d->rows;
-    if (ahead && watched) {
-        fwd__pair_hidden(d, d->xn, &f->prior);
-        d->xn = d->guess;
-        fwd__guess(d, f->n_vocab, true);
-    } else if (here) {
-        fwd__pair_hidden(d, d->xn, &f->prior);
-        fwd__keep_pairs(d);
-    } else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
+    if (here) fwd__heads_behind(f, d, watched);
+    else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
     if (f->vectors && !ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_OUT;
 }
 
@@ -846,7 +885,7 @@ static bool fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gi
     fwd           guess = f, keep = f;
     dev_gpu_needs head = {0}, kept = {0};
     fwd__gpu_needs_of(f, to);
-    if (!m->hp.n_nextn) return true;
+    if (!m->hp.n_nextn || fwd__chains(&m->hp)) return !m->hp.n_nextn;
     guess.gives = FWD_GUESS, guess.max_rows = guess.max_out = min_int(max_rows, max_out);
     keep.gives = FWD_KEEP;
     head.layer = mem_new((size_t)all + 1, sizeof *head.layer);
@@ -875,12 +914,10 @@ static fwd *fwd__keep_new(const fwd *f) {
     return k;
 }
 
-/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives: FWD_LOGITS or FWD_HIDDEN, or FWD_GUESS,
- * logits of the draft head, which m then has. */
-static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
+static fwd *fwd__make(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives, int head) {
     fwd *f = mem_new(1, sizeof *f);
-    *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
-               .run = {.p = p, .plan = &f->plan, .batch = &f->batch}};
+    *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .head = head,
+               .n_vocab = m->hp.n_vocab, .run = {.p = p, .plan = &f->plan, .batch = &f->batch}};
     f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
     f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
@@ -888,11 +925,21 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
-    f->prior.first = f->before;
+    f->prior = (dev_before){.first = f->before, .by_row = gives == FWD_GUESS};
     f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
     if (f->apart && gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
     return f;
+}
+
+/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
+static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
+    return fwd__make(m, kv, p, max_rows, max_out, gives, 0);
+}
+
+/* The list of draft head k of m, which gives its logits: guess k + 1 of up to n_seqs sequences, or with one head every guess. */
+static fwd *fwd_new_head(const model *m, kv_cache *kv, pool *p, int n_seqs, int k) {
+    return fwd__make(m, kv, p, n_seqs * (k + 1), n_seqs, FWD_GUESS, k);
 }
 
 /* f may be NULL. */
@@ -936,6 +983,7 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     const unsigned gives = f->gives == FWD_GUESS ? FWD_LOGITS : f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
     if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->before[b->n_seq] = NULL, f->from[b->n_seq++] = seq;
+    if (f->gives == FWD_GUESS) f->before[b->n] = NULL;
     b->token[b->n] = token;
     b->pos[b->n] = pos;
     b->seq[b->n] = b->n_seq - 1;
@@ -943,9 +991,11 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     b->n_out += want != 0;
 }
 
-/* Where a draft head is used: h [D], which stays until the step has run, are the hidden values of the position before the first
- * row of the sequence that was added last. Without them its row is guessed with zeros. */
-static void fwd_before(fwd *f, const float *h) { f->before[f->batch.n_seq - 1] = h; }
+/* Where a draft head is used: h [D], which stays until the step has run, is the state of the position before the first row of the
+ * sequence that was added last, in a list of a head of the row that was added last. Without it such a row reads zeros. */
+static void fwd_before(fwd *f, const float *h) {
+    f->before[(f->gives == FWD_GUESS ? f->batch.n : f->batch.n_seq) - 1] = h;
+}
 
 /* What the list gives: FWD_LOGITS, FWD_HIDDEN or FWD_GUESS. */
 static unsigned fwd_gives(const fwd *f) { return f->gives; }
@@ -1011,7 +1061,13 @@ static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
 /* After a step that gave numbers alone: f->logits now hold theirs. */
 static void fwd_fetch(fwd *f) { dev_gpu_fetch(&f->run); }
 
-/* The hidden values [D] of the row that was number i among those that asked; where a draft head is used, of row i of the step. */
-static const float *fwd_hidden(const fwd *f, int i) {
-    return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx;
+static const float *fwd__kept_row(const fwd *f, dev_buf b, int i) {
+    return f->plan.buf[b].a.x + (size_t)i * f->plan.buf[b].a.ldx;
 }
+
+/* The hidden values [D] of the row that was number i among those that asked; where a draft head is used, of row i of the step. */
+static const float *fwd_hidden(const fwd *f, int i) { return fwd__kept_row(f, f->hidden, i); }
+
+/* What a draft head reads of row i of the step of a model that has one, or of the row that was number i among those that asked in
+ * the step of a head: [D]. */
+static const float *fwd_state(const fwd *f, int i) { return fwd__kept_row(f, f->state, i); }

@@ -451,43 +451,57 @@ static bool model__head_fits(const model *m, const model *h, err_t *e) {
                    a->n_vocab);
 }
 
-/* The table of RoPE of m that the draft head's layer needs; -1: m has none like it. */
-static int model__head_rope(const model *m, const model *h) {
-    const arch_rope_hp *want = &h->hp.rope[h->hp.layer[h->hp.n_layer].rope];
+/* The table of RoPE of m that layer il of h needs, a draft head; -1: m has none like it. */
+static int model__head_rope(const model *m, const model *h, int il) {
+    const arch_rope_hp *want = &h->hp.rope[h->hp.layer[il].rope];
     int                 t = m->hp.n_rope - 1;
     while (t >= 0 && (m->hp.rope[t].n_rot != want->n_rot || m->hp.rope[t].local != want->local)) t--;
     return t;
 }
 
-/* The draft head of file g, which holds that alone and outlives m, becomes the model's. m is as it was where that fails and e is
+/* The tensors of layer il of h, a draft head beside m. */
+static bool model__bind_head(const model *m, model *h, int il, err_t *e) {
+    bool *used = mem_new(h->g->n_tensor, sizeof *used);
+    bool  ok = true;
+    for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(h, (arch_slot_id)id, il, used, e);
+    ok = ok && model__split(h, &h->layer[il], il, e);
+    mem_free(used);
+    if (!ok) return false;
+    const int rope = model__head_rope(m, h, il);
+    h->hp.layer[il].rope = max_int(rope, 0);
+    return rope >= 0 ||
+           err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", h->g->path, m->g->path);
+}
+
+/* The draft heads of file g, which holds these alone and outlives m, become the model's. m is as it was where that fails and e is
  * set. */
 static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
     model     h = {.g = g};
-    bool     *used = mem_new(g->n_tensor, sizeof *used);
     bool      ok = arch_load(&h.hp, g, e) && model__head_fits(m, &h, e);
-    const int il = m->hp.n_layer;
+    const int from = m->hp.n_layer;
     if (ok) h.layer = mem_new((size_t)arch_layers(&h.hp), sizeof *h.layer);
-    for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(&h, (arch_slot_id)id, il, used, e);
-    ok = ok && model__split(&h, &h.layer[il], il, e);
-    const int rope = ok ? model__head_rope(m, &h) : -1;
-    if (ok && rope < 0) ok = err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", g->path, m->g->path);
+    for (int il = from; ok && il < arch_layers(&h.hp); il++) ok = model__bind_head(m, &h, il, e);
     if (ok) {
-        m->hp.layer = mem_grow(m->hp.layer, (size_t)il + 1, sizeof *m->hp.layer);
-        m->layer = mem_grow(m->layer, (size_t)il + 1, sizeof *m->layer);
-        m->hp.layer[il] = h.hp.layer[il];
-        m->hp.layer[il].rope = rope;
-        m->layer[il] = h.layer[il];
-        m->hp.n_nextn = 1;
+        m->hp.n_nextn = h.hp.n_nextn;
+        m->hp.layer = mem_grow(m->hp.layer, (size_t)arch_layers(&m->hp), sizeof *m->hp.layer);
+        m->layer = mem_grow(m->layer, (size_t)arch_layers(&m->hp), sizeof *m->layer);
+        for (int il = from; il < arch_layers(&m->hp); il++) {
+            m->hp.layer[il] = h.hp.layer[il];
+            m->layer[il] = h.layer[il];
+        }
         m->head_g = g;
     }
-    mem_free_all(h.layer, used);
+    mem_free(h.layer);
     arch_drop(&h.hp);
     return ok;
 }
 
-/* Whether the first draft head is used, if the model has one; after model_open() all are there. The others are never run: a head
- * that reads its own output guesses further tokens. */
-static void model_use_head(model *m, bool use) { m->hp.n_nextn = use ? min_int(m->hp.n_nextn, 1) : 0; }
+/* Whether the model's draft heads are used; after model_open() all are there. Of several the first is run alone, since a head
+ * that reads its own output guesses further tokens, unless each further guess has one of its own. */
+static void model_use_head(model *m, bool use) {
+    const bool chain = m->hp.desc->traits & A_CHAIN;
+    m->hp.n_nextn = !use ? 0 : chain ? m->hp.n_nextn : min_int(m->hp.n_nextn, 1);
+}
 
 /* A line on stderr for each key of the file that changes the text and that llama.cpp does not read for the architecture. */
 static void model_say_own_keys(const model *m) {

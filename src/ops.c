@@ -249,9 +249,11 @@ static void ops__temper(const dev *dv, const dev_op *op, int r) {
     *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
 
-/* out *= in, one value. */
+/* Each head of out, n values, *= its value of in. */
 static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
-    k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n);
+    const float *by = ops__in(dv, op, 0, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int h = 0; h < max_int(op->n_head, 1); h++) k_scale(y + (size_t)h * (size_t)op->n, by[h], op->n);
 }
 
 /* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
@@ -262,15 +264,15 @@ static void ops__pick(const dev *dv, const dev_op *op, int r) {
         memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
-/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. The
- * input is of an earlier phase: the row before belongs to another task. */
+/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that; or for
+ * each row what lies before it. The input is of an earlier phase: the row before belongs to another task. */
 static void ops__before(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = ops__which(dv, op, r);
     const bool       first = !row || b->seq[row] != b->seq[row - 1];
     const dev_before *of = op->before;
-    const float     *x = first ? of->first[b->seq[row]] : of->rows ? of->rows + (size_t)(row - 1) * of->ld
-                                                        : ops__row(dv, op->in[0], row - 1);
+    const float     *x = of->by_row ? of->first[row] : first ? of->first[b->seq[row]]
+                         : of->rows ? of->rows + (size_t)(row - 1) * of->ld : ops__row(dv, op->in[0], row - 1);
     float           *y = ops__out(dv, op, 0, r);
     if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
     else memset(y, 0, (size_t)op->n * sizeof *y);
@@ -1306,7 +1308,7 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
     X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
       ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), 1, 0, 0, 0,                                                        \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), max_int(op->n_head, 1), 0, 0, 0,                                   \
       ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
     X(MUL, "mul", DEV_WRITES, op->mul.to + op->n, op->mul.a + op->n, op->mul.b + op->n, 0, 0,                                   \
       ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \

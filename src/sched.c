@@ -1083,7 +1083,7 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
 /* The draft head will read what the step has computed of the last position that is kept. */
 static void sched__keep_hidden(sched *sc, sched_seq *q) {
     const int i = q->done - 1 - q->from;
-    if (sc->eng->head && q->guess && i >= 0) spec_hidden(sc->guesser, q->guess, fwd_hidden(sc->eng->f, q->row + i), q->done - 1);
+    if (sc->eng->n_head && q->guess && i >= 0) spec_hidden(sc->guesser, q->guess, fwd_state(sc->eng->f, q->row + i), q->done - 1);
 }
 
 /* All that was picked for q joins its text, up to where it ends. */
@@ -1149,7 +1149,7 @@ static void sched__sample(sched *sc) {
 static void sched__embed_rows(const sched *sc, sched_seq *q) {
     const fwd   *f = sc->eng->f;
     const size_t D = (size_t)sc->eng->m.hp.n_embd;
-    const bool   by_row = sc->eng->head != NULL;      /* hidden values of all rows of the step */
+    const bool   by_row = sc->eng->n_head > 0;        /* hidden values of all rows of the step */
     bool         finite = true;
     for (int i = q->from, k = 0; finite && k < q->n_rows; i++) {
         if (!embed_wants(q->text, i)) continue;

@@ -592,7 +592,45 @@ def more_families():
                              ("olmo", "blk.0.attn_norm.weight", [16], BAD), ("codeshell", "token_embd.weight", [16, 272], GOOD),
                              ("minimax-m2", "blk.0.exp_probs_b", [6], BAD), ("../encoders/neo-bert", "blk.0.attn_qkv.bias", [48], BAD)):
         yield "67 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
+    yield from chained()
     yield "67 neo-bert with fewer key heads", BAD, family("../encoders/neo-bert", "attention.head_count_kv", U32, 1).bytes()
+
+
+def chained():
+    """mimo2 and step35: heads, windows and cuts that depend on the layer, a draft head for each guess."""
+    nan, top = float("nan"), 1 << 31
+    for m in ("mimo2", "step35"):
+        yield "67 good " + m, GOOD, family(m).bytes()
+        for v in (0, 1, 2, 4, 7, 8, top):
+            yield "67 %s: %d draft heads" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
+        yield "67 %s without its heads" % m, GOOD, without_layers(m, 4)
+        yield "67 %s with the first of its heads alone" % m, BAD, without_layers(m, 5)
+        yield "67 %s: a second head without its projection" % m, BAD, without_tensor(m, "blk.5.nextn.eh_proj.weight")
+        for t in ("blk.5.nextn.hnorm.weight", "blk.6.attn_output.weight", "blk.4.ffn_down.weight"):
+            yield "67 %s: %s missing" % (m, t), GOOD, without_tensor(m, t)
+        for k, v in (("attention.head_count_kv", [1] * 6), ("attention.sliding_window_pattern", [1] * 8), ("attention.head_count_kv", [0] + [1] * 6)):
+            yield "67 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
+        yield "67 %s: a layer without router" % m, BAD, without_tensor(m, "blk.2.ffn_gate_inp.weight")
+    for v in (nan, -1.0, 1e4):
+        yield "67 mimo2: attention.value_scale %s" % v, BAD, family("mimo2", "attention.value_scale", F32, v).bytes()
+    for k in ("swiglu_clamp_exp", "swiglu_clamp_shexp"):
+        for v in ([1.0] * 6, [nan] * 7, [-1.0] * 7, [0.5] * 7, [1e7] * 7, []):
+            yield "67 step35: %s %s" % (k, v), BAD, family("step35", k, ARR, (F32, v)).bytes()
+        yield "67 step35: no %s" % k, GOOD, family("step35", k, F32, None).bytes()
+        yield "67 mimo2: %s" % k, BAD, family("mimo2", k, F32, 7.0).bytes()
+    for m, t, dims in (("mimo2", "blk.1.attn_sinks.weight", [3]), ("mimo2", "blk.4.attn_qkv.weight", [16, 59]), ("mimo2", "blk.4.layer_output_norm.weight", [15]),
+                       ("step35", "blk.1.attn_gate.weight", [16, 2]), ("step35", "rope_freqs.weight", [2]), ("step35", "blk.6.nextn.eh_proj.weight", [31, 16])):
+        yield "67 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("mimo2", "blk.1.attn_sinks.weight"), ("mimo2", "blk.4.layer_output_norm.weight"), ("mimo2", "blk.1.exp_probs_b.bias"),
+                 ("step35", "blk.1.attn_gate.weight"), ("step35", "rope_freqs.weight")):
+        yield "67 %s: no %s, which a file may lack" % (m, t), GOOD, without_tensor(m, t)
+
+
+def without_layers(m, n):
+    """A model without the tensors of layer n and of those behind it."""
+    f = family(m)
+    f.tensors = [x for x in f.tensors if not x["name"].startswith("blk.") or int(x["name"].split(".")[1]) < n]
+    return f.bytes()
 
 
 def one_kind(layer, n, t, v):

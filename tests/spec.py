@@ -547,6 +547,57 @@ def heads():
                 held(want, lines, "head", k=k, model=model, binary=O.stress)
 
 
+CHAINS = [os.path.join(TINY, name + ".gguf") for name in ("mimo2", "step35")]     # with a head for each guess
+
+
+def chain_near(model):
+    """A copy whose layers add little and whose heads pass on the token: they are often right."""
+    def patch(f, b):
+        forms = {0: "f", 1: "e"}
+        where = {name: (f.base + at, math.prod(dims), forms.get(kind), dims) for name, (dims, kind, at) in f.tensors.items()}
+        last = where["output_norm.weight"]
+        for name, (at, n, form, dims) in where.items():
+            size = struct.calcsize(form) * n
+            if "_down" in name or name.endswith("attn_output.weight"):
+                b[at:at + size] = struct.pack("<%d%s" % (n, form), *(0.01 * x for x in struct.unpack("<%d%s" % (n, form), b[at:at + size])))
+            elif name.endswith("eh_proj.weight"):
+                b[at:at + size] = struct.pack("<%df" % n, *(float(i % dims[0] == i // dims[0]) for i in range(n)))
+            elif name.endswith("nextn.enorm.weight"):
+                b[at:at + size] = struct.pack("<%df" % n, *[1.0] * n)
+            elif name.endswith(("layer_output_norm.weight", "nextn.shared_head_norm.weight")):
+                b[at:at + size] = b[last[0]:last[0] + size]
+    return patched(model, stem(model) + "-near.gguf", patch)
+
+
+@case
+def heads_in_a_chain():
+    """a draft head for each guess, with windows, often right or never: the same records and ids, at most as many guesses as heads"""
+    for m, model in enumerate(x for chain in CHAINS for x in (chain, chain_near(chain))):
+        lines = small_lines(random.Random(m), 6, 50) + [dict(x, n=2) for x in small_lines(random.Random(9), 2, 30)]
+        want = unguessed(lines, model=model)
+        for k, source, *shape in some(((1, "head", "-np", "4"), (3, "all", "-np", "1"), (3, "head", "--kv-blocks", "24", "--kv-block-size", "16", "-np", "8"),
+                                       (2, "head", "-b", "7", "-t", "2", "--kv-block-size", "7"), (5, "head", "--cpu", "scalar"), (0, "all", "-np", "16")), 6):
+            c = held(want, lines, source, *shape, draft=model, k=k, model=model, what=stem(model))
+            check(source != "head" or not k or stressed() or c.guessed["head"] <= 3 * c.steps, "more guesses than heads: %r" % (c,))
+        args = ("-ctk", "q8_0", "-ctv", "q8_0")
+        held(unguessed(lines, *args, model=model), lines, "head", *args, k=3, model=model)
+        greedy = [dict(x, temperature=0, max_tokens=80) for x in lines[:3]]
+        c = held(unguessed(greedy, model=model), greedy, "head", k=3, model=model)
+        low, high = ((0, 0.1), (0.3, 1))[m % 2]
+        check(stressed() or low <= c.accepted["head"] / c.guessed["head"] <= high, "%s: %r" % (stem(model), c))
+        held_alone("Hello the world", "-n", "90", "--ignore-eos", "--temp", "0.8", "-s", "5", "--context-shift", "-c", "48", "--keep", "4",
+                   runs=[("head", None, 3), ("head", None, 0)], model=model)
+        if O.stress:
+            held(want, lines, "head", k=3, model=model, binary=O.stress)
+        trunk, head = head_beside(model)
+        got, s = told(lines, "-md", head, "--no-lookup", *forced(3), model=trunk)
+        equal(got, unguessed(lines, model=trunk), "heads beside " + stem(model))
+        guessed(counts_of(s), "head", "heads beside " + stem(model))
+        cache = ("--prompt-cache", tmp(stem(model) + ".cache"))
+        for _ in range(2):
+            held(want, lines, "head", *cache, k=2, model=model)
+
+
 @case
 def heads_alone():
     """one run with a draft head prints the same ids: samplers, ends of context, context shift, a constraint, a draft model beside it"""
@@ -583,16 +634,16 @@ def heads_without_numbers():
 
 
 def head_beside(model):
-    """A model in two files: without its draft head, and the head alone."""
-    f, arch = inflate.File(model), stem(model).split("_")[0]
-    mine, paths = head_of(f)[0][0].rpartition("blk.")[2].split(".")[0], []
+    """A model in two files: without its draft heads, and these alone."""
+    f, paths = inflate.File(model), []
+    first, more = min(int(name.split(".")[1]) for name in f.tensors if ".nextn." in name), re.compile(r"blk\.(\d+)\.")
     for alone in False, True:
+        kept = [x for x in f.tensors.items() if not more.match(x[0]) or (int(more.match(x[0])[1]) >= first) == alone]
+        if not alone and model not in CHAINS and stem(model)[:-5] not in map(stem, CHAINS):     # those have arrays of block_count values
+            arch = stem(model).split("_")[0]
+            f.set_number(arch + ".block_count", first)
+            del f.keys[arch + ".nextn_predict_layers"]
         keys = dict(f.keys)
-        if not alone:
-            f.set_number(arch + ".block_count", int(mine))
-            keys = dict(f.keys)
-            del keys[arch + ".nextn_predict_layers"]
-        kept = [x for x in f.tensors.items() if not x[0].startswith("blk.") or x[0].startswith("blk.%s." % mine) == alone]
         paths.append(tmp("%s-%s.gguf" % (stem(model), "head" if alone else "trunk")))
         inflate.write(paths[-1], keys, [(name, dims, kind, lambda name=name: f.data(name)) for name, (dims, kind, _) in kept], f.align())
         f = inflate.File(model)

@@ -212,6 +212,7 @@ static const tr_kind tr_kinds[] = {
     {"gate",            {.kind = OPS_GATE}, 1, false, false, true, false},
     {"add scaled",      {.kind = OPS_ADD_SCALED}, 2, false, false, false, false},
     {"scale by",        {.kind = OPS_SCALE_BY}, 1, false, false, false, false},
+    {"scale by, heads", {.kind = OPS_SCALE_BY}, 1, false, true, false, false},
     {"mul",             {.kind = OPS_MUL, .mul = {.a = 2, .b = 7, .to = 1}}, 2, false, false, false, false},
     {"sparse",          {.kind = OPS_SPARSE, .scale = 0.7f}, 0, false, false, false, false},
     {"blend",           {.kind = OPS_BLEND}, 2, false, true, false, false},

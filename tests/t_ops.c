@@ -263,6 +263,7 @@ static const top_example top_examples[] = {
     {.name = "gate",            .op = {.kind = OPS_GATE, TOP_ONE, .vec = top_vec}},
     {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TOP_TWO}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
+    {.name = "scale by, heads", .op = {.kind = OPS_SCALE_BY, TOP_ONE}, .fit = top_fit_heads},
     {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},

@@ -75,6 +75,12 @@ def guesses(r, **kw):
     return np.concatenate([m.guesses(r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
 
 
+def beside(name, r, **kw):
+    """The same for the draft head of data/tiny/beside that has this name, beside the model of row r."""
+    head, model = tiny_read_gemma.Assistant(File(os.path.join(DATA, "beside", name + ".gguf")), **kw), read(os.path.join(DATA, r["file"]))
+    return np.concatenate([head.guesses(model, r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
+
+
 def golden_guesses(r):
     return np.fromfile(os.path.join(DATA, r["name"] + ".guess"), "<f4").astype(float).reshape(-1, r["V"])
 
@@ -110,7 +116,7 @@ def check_faults(r, seen):
 
 def check_guess_faults(r):
     ok = True
-    for fault in reader(File(os.path.join(DATA, r["file"]))).GUESS_FAULTS if guesses(r) is not None else ():
+    for fault in read(os.path.join(DATA, r["file"])).GUESS_FAULTS if guesses(r) is not None else ():
         e = nmse(guesses(r, fault=fault), golden_guesses(r))
         loud = not e <= 30 * 1e-6
         print("%-24s %-22s nmse %.1e%s" % (r["name"], fault, e, "" if loud else "  TOO QUIET"))

@@ -819,7 +819,9 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float 
         else k__cuda_map(K__MAP_ACT, op->u.act, y, y, a, 0.0f, n);
         break;
     case K_ROW_ADD_SCALED: k__cuda_map(K__MAP_AXPY, 0, y, y, a, *b, n); break;
-    case K_ROW_SCALE_BY: k__cuda_map(K__MAP_SCALE, 0, y, y, NULL, *a, n); break;
+    case K_ROW_SCALE_BY:
+        for (int h = 0; h == 0 || h < op->n_head; h++) k__cuda_map(K__MAP_SCALE, 0, y + h * n, y + h * n, NULL, a[h], n);
+        break;
     case K_ROW_MUL: k__cuda_map(K__MAP_MUL, 0, y + op->u.mul.to, a + op->u.mul.a, b + op->u.mul.b, 0.0f, n); break;
     default: break;
     }
