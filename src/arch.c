@@ -28,7 +28,7 @@
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
  * last norm leaves what a head reads and whose layers add to one stream. A head has the window that its layer has in the file.
  * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
- * arch_is_head, arch_dim, arch_slot_of.
+ * arch_assists, arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -92,6 +92,7 @@ enum {                                /* traits: choices inside a step */
     A_MAY_SINKS = 1ll << 55,          /* A_SINKS in layers that have the tensor */
     A_HEAD_GATE = 1ll << 56,          /* a layer may have a gate on each head of attention's output: a sigmoid of what it reads */
     A_CHAIN = 1ll << 57,              /* with A_NEXTN: each further guess has a head of its own; they read and leave the stream */
+    A_ASSIST = 1ll << 59,             /* a draft head for another model, whose embeddings, keys and values it reads */
     A_CUT_GLU = 1ll << 58,            /* the activated gate and up of a feed-forward may be cut to a range */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
@@ -195,6 +196,9 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_POST_NORM | A_QK_NORM | A_TOPK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER |
                A_BESIDE,
      .act = ACT_GELU, .window_every = 6, .attn_scale = 1},
+    {"gemma4-assistant", "draft heads for Gemma 4, which go with -md to that model", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_QK_NORM | A_DENSE | A_LOCAL_ROPE | A_BY_LAYER | A_ASSIST, .act = ACT_GELU,
+     .window_every = 6, .attn_scale = 1},
     {"gemma3n",         "Gemma 3n: E2B, E4B",                     ROPE_HALVES,
      .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER | A_ALTUP,
      .act = ACT_GELU, .window_every = 5, .final_cap = 30, .base_local = 10000, .attn_scale = 1},
@@ -317,6 +321,7 @@ typedef struct {
     int   n_rot;                                      /* RoPE rotates the first n_rot values of a head; 0: none */
     int   rope;                                       /* number of its table of frequencies */
     int   kv_back;                                    /* it reads keys and values of the layer so many before it; 0: its own */
+    int   kv_at;                                      /* A_ASSIST: those of this layer of the other model */
     bool  windowed;                                   /* by the pattern of layers */
     dev_view view;                                    /* which side of itself a position sees */
     int   window;                                     /* positions that one sees, with itself, half of it on each side; 0: all */
@@ -360,6 +365,7 @@ typedef struct arch_hparams {
     const arch_desc *desc;                            /* the row of its architecture */
     int    n_vocab;                                   /* tokens */
     int    n_embd;                                    /* width of the stream */
+    int    n_state;                                   /* A_ASSIST: width of the other model's stream */
     int    n_layer;                                   /* layers that a step runs */
     int    n_ctx_train;                               /* positions that the model was trained for */
     int    n_ahead;                                   /* layers after the last, which predict further tokens */
@@ -557,6 +563,7 @@ static const arch_key arch_keys[] = {
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
+    {"embedding_length_out",                MODEL(n_state),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_ASSIST},
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_ALSO, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1},
@@ -670,10 +677,10 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
     {"attention.sliding_window",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum mimo2 step35 "
-     "deepseek2-ocr"},                                /* the last: A_WHOLE */
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma4-assistant gemma3n mellum mimo2 "
+     "step35 deepseek2-ocr"},                                /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum mimo2 step35"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35"},
     {"attention.value_scale",               "mimo2"},
     {"attn_logit_softcapping",              "gemma2"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
@@ -681,7 +688,7 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"residual_scale",                      "granite granitemoe minicpm"},
     {"logit_scale",                         "granite granitemoe minicpm"},
     {"rope.freq_base_swa",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum mimo2 step35"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35"},
     {"rope.scaling.yarn_attn_factor",       ""},
     {"rope.scaling.yarn_log_multiplier",    "mistral3"},
     {"rope.scaling.yarn_ext_factor",        ""},
@@ -1005,6 +1012,10 @@ static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
 static bool arch__share(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     arch_layer_hp *l = &hp->layer[il];
     int            from = hp->n_layer - hp->n_shared - 1;
+    if (hp->desc->traits & A_ASSIST) {
+        l->kv_back = 1;                               /* model_add_head() finds where they lie */
+        return true;
+    }
     if (il <= from || il >= hp->n_layer) return true;
     while (from >= 0 && hp->layer[from].window != l->window) from--;
     if (from < 0)
@@ -1095,14 +1106,23 @@ static bool arch_has_head(const gguf_file *g) {
     return ok;
 }
 
-/* Whether it has a draft head alone, with the sizes of the model that it belongs to. */
-static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.0.attn_norm.weight") && arch_has_head(g); }
+/* Whether it is a draft head of another architecture than the model that it belongs to. */
+static bool arch_assists(const gguf_file *g) {
+    arch_hparams hp = {0};
+    return arch__find(&hp, g, &(err_t){0}) && hp.desc->traits & A_ASSIST;
+}
+
+/* Whether it has a draft head alone: one with the sizes of the model that it belongs to, or of another architecture. */
+static bool arch_is_head(const gguf_file *g) {
+    return arch_assists(g) || (!gguf_tensor_find(g, "blk.0.attn_norm.weight") && arch_has_head(g));
+}
 
 /* --- tensors --- */
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
-    D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
+    D_1, D_EMBD, D_EMBD_PAIR, D_STATE, D_STATE_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K,
+    D_FF, D_GATE_UP,
     D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT, D_ROT_MOST,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
@@ -1130,6 +1150,8 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_1: return 1;
     case D_EMBD: return hp->n_embd;
     case D_EMBD_PAIR: return 2 * (int64_t)hp->n_embd;
+    case D_STATE: return hp->n_state;
+    case D_STATE_PAIR: return 2 * (int64_t)hp->n_state;
     case D_VOCAB: return hp->n_vocab;
     case D_CTX: return hp->n_ctx_train;
     case D_Q: return (int64_t)l->n_head * l->hd_k;
@@ -1188,6 +1210,7 @@ typedef enum {
     W_LAUREL_IN, W_LAUREL_OUT, W_LAUREL_NORM, B_LAUREL_NORM,
     W_NEXTN_EMBD, W_NEXTN_TOKEN_NORM, B_NEXTN_TOKEN_NORM, W_NEXTN_STATE_NORM, B_NEXTN_STATE_NORM, W_NEXTN_PROJ,
     W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_LATE_NORM, B_NEXTN_LATE_NORM, W_NEXTN_OUTPUT,
+    W_ASSIST_IN, W_ASSIST_OUT,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -1366,6 +1389,8 @@ static const arch_slot arch_slots[] = {
     {W_NEXTN_NORM,     "blk.%d.nextn.shared_head_norm.weight", D_1,     D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, 0},
     {W_NEXTN_LATE_NORM, "blk.%d.layer_output_norm.weight", D_1,         D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, A_CHAIN},
     {W_NEXTN_OUTPUT,   "blk.%d.nextn.shared_head_head.weight", D_VOCAB, D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
+    {W_ASSIST_IN,      "blk.%d.nextn.pre_projection.weight", D_EMBD,    D_STATE_PAIR, S_FIRST,  ON_ATTN,    D_1, A_ASSIST},
+    {W_ASSIST_OUT,     "nextn.post_projection.weight",     D_STATE,     D_EMBD,      0,         ON_MODEL,   D_1, A_ASSIST},
 };
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 

@@ -496,6 +496,7 @@ typedef struct {
         struct {
             const double *freq;                       /* [n] radians per position */
             int           at;                         /* where they begin in a row */
+            int           ahead;                      /* positions that are added to the row's */
         } angles;
         struct {
             const dev_kv *kv;                         /* of the layer; NULL: the list is only measured */

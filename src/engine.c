@@ -303,8 +303,7 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
-    for (int k = 1; k <= eng->m.hp.n_nextn; k++)
-        heads += fwd_bytes(&eng->m, n_threads, k * plan->n_seqs, plan->n_seqs, FWD_GUESS);
+    for (int k = 0; k < fwd_n_heads(&eng->m); k++) heads += fwd_head_bytes(&eng->m, n_threads, plan->n_seqs, k);
     if (heads) engine_need(&t, "draft head's steps", heads);
     for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
     t.token_bytes = beside ? beside->token_bytes : 0;
@@ -539,7 +538,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
-    if (eng->m.gpus && !f.head) {
+    if (eng->m.gpus && (!f.head || eng->m.assist)) {
         log_info("draft head  not used: the GPU has no kernel for it");
         model_use_head(&eng->m, false);
     }
@@ -593,10 +592,10 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
     if (plan.vectors && !plan.hidden && eng->m.gpus) fwd_keep_hidden(eng->f);      /* a CPU keeps them anyway */
-    eng->n_head = eng->m.hp.n_nextn;
+    eng->n_head = fwd_n_heads(&eng->m);
     eng->head = mem_new((size_t)eng->n_head, sizeof *eng->head);
     for (int k = 0; k < eng->n_head; k++) eng->head[k] = fwd_new_head(&eng->m, eng->kv, eng->p, plan.n_seqs, k);
-    if (eng->n_head) eng->before = mem_aligned((size_t)eng->m.hp.n_embd, sizeof *eng->before);
+    if (eng->m.hp.n_nextn) eng->before = mem_aligned((size_t)eng->m.hp.n_embd, sizeof *eng->before);
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     model_say_own_keys(&eng->m);
@@ -699,11 +698,11 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
         if (r.meter) meter_step(r.meter, next - at);
         fwd_begin(eng->f);
         for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
-        if (at > from && eng->n_head) fwd_before(eng->f, eng->before);
+        if (at > from && eng->before) fwd_before(eng->f, eng->before);
         kv_publish(seq, ids);
         if (mark <= next) kv_snapshot(seq, mark, mark == kv_last_mark(kv, to) ? KV_KEPT : KV_WEAK);
         ok = engine_step(eng, next - 1, &logits, e);
-        if (eng->n_head) memcpy(eng->before, fwd_state(eng->f, next - 1 - at), (size_t)eng->m.hp.n_embd * sizeof *eng->before);
+        if (eng->before) memcpy(eng->before, fwd_state(eng->f, next - 1 - at), (size_t)eng->m.hp.n_embd * sizeof *eng->before);
         kv_commit(eng->kv, ok);
         ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
     }

@@ -14,8 +14,9 @@
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
  *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_new_head, fwd_free, fwd_trim, fwd_watch, fwd_keep_hidden,
- * fwd_begin, fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_state, fwd_part_names.
+ * Public: fwd_bytes, fwd_n_heads, fwd_head_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_new_head, fwd_free, fwd_trim,
+ * fwd_watch, fwd_keep_hidden, fwd_begin, fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
+ * fwd_state, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -38,6 +39,7 @@ static const char *const fwd_part_names[FWD_PARTS] = {
  * sequences. */
 typedef struct fwd {
     const model *m;
+    const model *of;                                  /* the model that m assists; NULL: none */
     kv_cache    *kv;
     dev_plan     plan;
     dev_run      run;
@@ -203,6 +205,16 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
     fwd__norm(d, d->x, d->x, norm, 1, n);
 }
 
+/* cos and sin of each table of RoPE, for the row's position and `ahead` more. */
+static void fwd__angles(fwd_draft *d, int ahead) {
+    const arch_hparams *hp = &d->m->hp;
+    for (int t = 0; t < hp->n_rope; t++) {
+        const model_rope *r = &d->m->rope[t];
+        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at, ahead}, .n = hp->rope[t].n_rot / 2,
+                            .scale = r->mscale});
+    }
+}
+
 /* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the
  * first type. */
 static void fwd__embed(fwd_draft *d) {
@@ -217,11 +229,7 @@ static void fwd__embed(fwd_draft *d) {
     }
     fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
-    for (int t = 0; t < hp->n_rope; t++) {
-        const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2,
-                            .scale = r->mscale});
-    }
+    fwd__angles(d, 0);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
 }
@@ -320,8 +328,8 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
 static void fwd__attention(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
-    const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
+    const dev_kv        *kv = d->kv ? &d->kv->layer[hp->desc->traits & A_ASSIST ? lh->kv_at : d->il] : NULL;
     fwd__qkv(d, kv);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
@@ -767,8 +775,39 @@ static void fwd__guess(fwd_draft *d, int k, dev_row_set past, int n_vocab, bool 
     if (own || !watched) fwd__head(d, own ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], n_vocab, watched);
 }
 
+/* The list of a draft head of another architecture. Its rows read the token and the state of the position before it, and keys and
+ * values of the model up to there: a row has that position, and turns as at the one of the token. Further guesses have the same
+ * position, since the model has no keys and values beyond it. */
+static void fwd__plan_assist(fwd *f, fwd_draft *d) {
+    const model_tensors *glob = &f->m->glob;
+    const dev_mat       *embd = &f->of->glob.mat[W_TOK_EMBD];
+    const int            n = f->m->hp.n_state;
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->next}, .embed = {embd, false}, .n = n, .scale = f->of->hp.embd_scale});
+    fwd__pick(d, d->next, d->pair, 1, n, n, 0, 0);
+    fwd__op(d, (dev_op){.kind = OPS_BEFORE, .out = {d->y}, .n = n, .before = &f->prior});
+    fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
+    fwd__angles(d, 1);
+    fwd__product(d, FWD_EMBED, &f->m->layer[0].mat[W_ASSIST_IN], d->pair, d->x);
+    for (int il = 0; il < f->m->hp.n_layer; il++) {
+        fwd__at_layer(d, il);
+        d->past = DEV_ALL;
+        fwd__layer(d);
+    }
+    fwd__enter(d, &glob->vec[W_OUTPUT_NORM]);
+    fwd__matmul(d, FWD_HEAD);
+    dev_plan_product(d->to, &glob->mat[W_ASSIST_OUT], d->rows, d->in, d->y);
+    fwd__head(d, &glob->mat[W_OUTPUT], f->n_vocab, false);
+    f->hidden = f->state = f->plan.kept = d->y;
+    f->plan.kept_rows = DEV_ALL;
+}
+
 /* The list of a draft head. */
 static void fwd__plan_guess(fwd *f, fwd_draft *d) {
+    if (f->of) {
+        fwd__plan_assist(f, d);
+        return;
+    }
     const bool        chain = fwd__chains(&f->m->hp);
     const dev_row_set past = chain ? DEV_OUT : DEV_ALL;
     fwd__embed(d);
@@ -871,6 +910,23 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
     return f.bytes;
 }
 
+/* The list of draft head k of m, or of the one that assists it, before it has memory. */
+static fwd fwd__head_of(const model *m, int n_seqs, int k) {
+    return (fwd){.m = m->assist ? m->assist : m, .of = m->assist ? m : NULL, .max_rows = n_seqs * (k + 1), .max_out = n_seqs,
+                 .gives = FWD_GUESS, .head = k, .n_vocab = m->hp.n_vocab};
+}
+
+/* Draft heads of m that guess. */
+static int fwd_n_heads(const model *m) { return m->assist ? 1 : m->hp.n_nextn; }
+
+/* Bytes that fwd_new_head() allocates. */
+static size_t fwd_head_bytes(const model *m, int n_threads, int n_seqs, int k) {
+    fwd f = fwd__head_of(m, n_seqs, k);
+    fwd__fill(&f, n_threads, true);
+    fwd__drop(&f);
+    return f.bytes;
+}
+
 static void fwd__gpu_needs_of(fwd f, dev_gpu_needs *to) {
     fwd__fill(&f, 1, true);
     dev_gpu_needs_of(&f.plan, to);
@@ -914,10 +970,14 @@ static fwd *fwd__keep_new(const fwd *f) {
     return k;
 }
 
-static fwd *fwd__make(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives, int head) {
-    fwd *f = mem_new(1, sizeof *f);
-    *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .head = head,
-               .n_vocab = m->hp.n_vocab, .run = {.p = p, .plan = &f->plan, .batch = &f->batch}};
+/* Memory for a list of this kind. */
+static fwd *fwd__make(fwd kind, kv_cache *kv, pool *p) {
+    fwd         *f = mem_new(1, sizeof *f);
+    const model *m = kind.m;
+    const int    max_rows = kind.max_rows;
+    *f = kind;
+    f->kv = kv;
+    f->run = (dev_run){.p = p, .plan = &f->plan, .batch = &f->batch};
     f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
     f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
@@ -925,21 +985,21 @@ static fwd *fwd__make(const model *m, kv_cache *kv, pool *p, int max_rows, int m
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
-    f->prior = (dev_before){.first = f->before, .by_row = gives == FWD_GUESS};
+    f->prior = (dev_before){.first = f->before, .by_row = f->gives == FWD_GUESS};
     f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
-    if (f->apart && gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
+    if (f->apart && f->gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
     return f;
 }
 
 /* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
-    return fwd__make(m, kv, p, max_rows, max_out, gives, 0);
+    return fwd__make((fwd){.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab}, kv, p);
 }
 
 /* The list of draft head k of m, which gives its logits: guess k + 1 of up to n_seqs sequences, or with one head every guess. */
 static fwd *fwd_new_head(const model *m, kv_cache *kv, pool *p, int n_seqs, int k) {
-    return fwd__make(m, kv, p, n_seqs * (k + 1), n_seqs, FWD_GUESS, k);
+    return fwd__make(fwd__head_of(m, n_seqs, k), kv, p);
 }
 
 /* f may be NULL. */

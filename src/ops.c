@@ -176,7 +176,7 @@ static void ops__embed(const dev *dv, const dev_op *op, int r) {
 static void ops__angles(const dev *dv, const dev_op *op, int r) {
     float *cs = ops__out(dv, op, 0, r) + op->angles.at;
     for (int i = 0; i < op->n; i++) {
-        const double angle = dv->run->batch->pos[ops__which(dv, op, r)] * op->angles.freq[i];
+        const double angle = (dv->run->batch->pos[ops__which(dv, op, r)] + op->angles.ahead) * op->angles.freq[i];
         cs[2 * i] = (float)cos(angle) * op->scale;
         cs[2 * i + 1] = (float)sin(angle) * op->scale;
     }

@@ -420,8 +420,9 @@ static float *spec__left(const spec *sp, const spec_seq *q, int i) {
     return q->ahead_hidden + (sp->eng->n_head > 1 ? (size_t)i * (size_t)sp->eng->m.hp.n_embd : 0);
 }
 
-/* Space in the cache for the rows of the head's guesses. False: there is none. */
+/* Space in the cache for the rows of the head's guesses: an assistant has none. False: there is none. */
 static bool spec__head_room(spec *sp, spec_seq *q) {
+    if (sp->eng->m.assist) return q->own->n == (int)q->ids->n - 1 && q->own->n > 0;
     return q->own->n == (int)q->ids->n - 1 && kv_reserve(q->own, q->own->n + spec__most_of(sp, q, SPEC_HEAD));
 }
 
@@ -434,14 +435,14 @@ static void spec__head_leave(spec_seq *q) {
 /* Rows of the head's next step: the last one of each sequence; for one of several heads those of all guesses so far, whose keys
  * and values it has not kept yet. */
 static int spec__head_rows(spec *sp) {
-    const bool many = sp->eng->n_head > 1;
+    const bool many = sp->eng->n_head > 1, assists = sp->eng->m.assist != NULL;
     sp->f = sp->eng->head[many && sp->n_live ? sp->live[0]->n : 0];
     fwd_begin(sp->f);
     for (int i = 0; i < sp->n_live; i++) {
         const spec_seq *q = sp->live[i];
         const int       pos = (int)q->ids->n - 1;
         for (int k = many ? 0 : q->n; k <= q->n; k++) {
-            fwd_add(sp->f, q->own, k ? q->id[k - 1] : q->ids->id[pos], pos + k, k == q->n ? FWD_LOGITS : 0);
+            fwd_add(sp->f, q->own, k ? q->id[k - 1] : q->ids->id[pos], assists ? pos - 1 : pos + k, k == q->n ? FWD_LOGITS : 0);
             fwd_before(sp->f, k ? spec__left(sp, q, k - 1) : spec_before(q, pos));
         }
     }

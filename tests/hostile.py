@@ -633,6 +633,54 @@ def without_layers(m, n):
     return f.bytes()
 
 
+class Beside:
+    """A draft head in a file of its own, given with the model that it is for."""
+
+    def __init__(self, data, model="gemma4"):
+        self.data, self.model = data, opened(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny", model + ".gguf")).bytes()
+
+    def runs(self, d):
+        model, head = (place({name: data}, d) for name, data in (("m.gguf", self.model), ("head.gguf", self.data)))
+        yield "beside", ["-m", model, "-md", head, "--raw", "-p", "x", "-n", "6", "--temp", "0", "--ignore-eos", "--draft-min", "2", "-q"], None
+
+
+def assistants():
+    """gemma4-assistant beside its model."""
+    name, nan, top = "beside/gemma4-assistant", float("nan"), 1 << 31
+    yield "67 good " + name, GOOD, Beside(family(name).bytes())
+    yield "67 %s without its model" % name, EITHER, family(name).bytes()
+    for k, values in (("embedding_length_out", (0, 31, 33, top, None)), ("block_count", (0, 2, 4, 513, None)), ("attention.head_count", (0, 3, 8, top, None)),
+                      ("attention.key_length", (16, 31, 64)), ("attention.key_length_swa", (8, 32, top)), ("attention.sliding_window", (1, 19, 21, top)),
+                      ("embedding_length", (15, 32, None)), ("rope.dimension_count", (3, 64)), ("feed_forward_length", (0, 25, None))):
+        for v in values:
+            yield "67 assistant: %s %s" % (k, v), EITHER if k == "attention.sliding_window" and v == 0 else BAD, Beside(family(name, k, U32, v).bytes())
+    for v in ([1, 1], [1, 1, 0, 1], [], [2, 1, 0]):
+        yield "67 assistant: windows %s" % v, BAD, Beside(family(name, "attention.sliding_window_pattern", ARR, (U32, v)).bytes())
+    yield "67 assistant: all layers with windows", BAD, Beside(family(name, "attention.sliding_window_pattern", ARR, (BOOL, [1, 1, 1])).bytes())
+    for v in (0, 1, 99):
+        yield "67 assistant: nextn_predict_layers %d" % v, GOOD, Beside(family(name, "nextn_predict_layers", U32, v).bytes())
+    yield "67 assistant: a cap of logits", GOOD, Beside(family(name, "final_logit_softcapping", F32, 30.0).bytes())
+    for t in ("blk.0.nextn.pre_projection.weight", "nextn.post_projection.weight", "token_embd.weight", "output_norm.weight", "rope_freqs.weight",
+              "blk.1.attn_q.weight", "blk.2.attn_q_norm.weight", "blk.0.ffn_down.weight", "blk.1.post_ffw_norm.weight", "blk.0.layer_output_scale.weight"):
+        lacks = GOOD if t in ("rope_freqs.weight", "blk.0.layer_output_scale.weight") else BAD
+        yield "67 assistant: %s missing" % t, lacks, Beside(without_tensor(name, t))
+    for t, dims in (("blk.0.nextn.pre_projection.weight", [32, 16]), ("nextn.post_projection.weight", [16, 16]), ("token_embd.weight", [16, 271]),
+                    ("blk.1.attn_q.weight", [16, 32]), ("rope_freqs.weight", [15])):
+        yield "67 assistant: %s is %s" % (t, dims), BAD, Beside(resized(name, t, dims))
+    for t, dims, what in (("blk.0.attn_k.weight", [16, 16], GOOD), ("masked_embd_centroids.weight", [16, 8], GOOD), ("masked_embd_ordering", [272], GOOD),
+                          ("blk.1.nextn.pre_projection.weight", [64, 16], BAD), ("blk.0.nextn.eh_proj.weight", [32, 16], BAD)):
+        yield "67 assistant with %s" % t, what, Beside(with_tensor(name, t, dims))
+    for word in (0x7fc00000, 0x7f800000):
+        yield "67 assistant of bits %08x" % word, GOOD, Beside(filled(name, "blk.0.nextn.pre_projection.weight", word))
+    data = family(name).bytes()
+    for n in (0, 7, 100, len(data) // 2, len(data) - 1):
+        yield "67 assistant: the first %d bytes" % n, BAD, Beside(data[:n])
+    f = family(name).set("general.architecture", STR, "gemma4")
+    yield "67 assistant that says it is a gemma4", BAD, Beside(f.bytes())
+    yield "67 assistant beside another model", BAD, Beside(data, "llama")
+    yield "67 assistant beside a model with other windows", BAD, Beside(data, "gemma4_far")
+
+
 def one_kind(layer, n, t, v):
     """qwen35 whose n layers are copies of this one, with attention.recurrent_layers as one value for all. Without that key every
     fourth layer has attention."""
@@ -1240,12 +1288,12 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")
-        if isinstance(case, Constraint): runs = case.runs(d)
+        if isinstance(case, (Constraint, Beside)): runs = case.runs(d)
         else: runs = on_file(place(case, d), name)
         start = time.time()
         faults = [(what, fault(opt.binary, args, allowed if what != "run" else allowed - {1} | ({0} if 1 in allowed else set()),

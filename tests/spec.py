@@ -674,6 +674,80 @@ def heads_beside():
         refused(run("-m", trunk, *args, "--no-head"), 2, "--no-head", "a head in a file and --no-head")
 
 
+ASSISTED = {os.path.join(TINY, of + ".gguf"): os.path.join(TINY, "beside", name + ".gguf")
+            for of, name in (("gemma4", "gemma4-assistant"), ("gemma4_far", "gemma4-assistant_far"))}
+
+
+def floats(f, b, name, new=None):
+    """A float tensor as a list; new: what it becomes."""
+    dims, kind, at = f.tensors[name]
+    form, at = "<%d%s" % (math.prod(dims), {0: "f", 1: "e"}[kind]), f.base + at
+    if new is not None:
+        b[at:at + struct.calcsize(form)] = struct.pack(form, *new)
+    return list(struct.unpack_from(form, b, at))
+
+
+def assisted_near(model, head):
+    """Copies of a gemma4 and of its assistant that are often of one mind: layers add little, embeddings have no values where the assistant has none,
+    which passes on those of the token."""
+    a, width = inflate.File(head), inflate.File(model).tensors["token_embd.weight"][0][0]
+    n = a.tensors["token_embd.weight"][0][0]
+
+    def quiet(f, b):
+        for name in f.tensors:
+            if name.endswith(("post_attention_norm.weight", "post_ffw_norm.weight", "post_norm.weight")):
+                floats(f, b, name, [0.01 * x for x in floats(f, b, name)])
+
+    def target(f, b):
+        quiet(f, b)
+        floats(f, b, "token_embd.weight", [x * (i % width < n) for i, x in enumerate(floats(f, b, "token_embd.weight"))])
+    near = patched(model, stem(model) + "-near.gguf", target)
+
+    def assistant(f, b):
+        t = inflate.File(near)
+        quiet(f, b)
+        floats(f, b, "token_embd.weight", [x for i, x in enumerate(floats(t, t.b, "token_embd.weight")) if i % width < n])
+        floats(f, b, "output_norm.weight", floats(t, t.b, "output_norm.weight")[:n])
+        floats(f, b, "blk.0.nextn.pre_projection.weight", [float(i % (2 * width) == i // (2 * width)) for i in range(2 * width * n)])
+    return near, patched(head, stem(head) + "-near.gguf", assistant)
+
+
+@case
+def heads_that_assist():
+    """gemma4-assistant, given with -md, often right or never: the same records and ids; what does not fit is refused"""
+    for m, (model, head) in enumerate(x for pair in ASSISTED.items() for x in (pair, assisted_near(*pair))):
+        lines = small_lines(random.Random(m), 6, 50) + [dict(x, n=2) for x in small_lines(random.Random(9), 2, 30)]
+        want = unguessed(lines, model=model)
+
+        def beside(want, *args, k, must=True, source="head"):
+            got, s = told(lines, "-md", head, *(("--no-lookup",) if source == "head" else ("--lookup",)), *forced(k), *args, model=model)
+            equal(got, want, "%s beside %s, %s" % (stem(head), stem(model), " ".join(args)))
+            guessed(counts_of(s), source, stem(head), must=must and k > 0)
+            return counts_of(s)
+        for k, *args in some(((1, "-np", "4"), (4, "--kv-blocks", "24", "--kv-block-size", "16", "-np", "8"), (3, "-b", "7", "-t", "2", "--kv-block-size", "7"),
+                              (7, "--cpu", "scalar"), (0, "-np", "16"), (2, "-b", "1", "-np", "2")), 6):
+            beside(want, *args, k=k)
+        beside(want, k=3, source="all")
+        args = ("-ctk", "q8_0", "-ctv", "q8_0")
+        beside(unguessed(lines, *args, model=model), *args, k=3)
+        cache = ("--prompt-cache", tmp(stem(model) + ".assisted.cache"))
+        for _ in range(2):
+            beside(want, *cache, k=2)
+        if m % 2:
+            lines = [dict(x, temperature=0, max_tokens=80) for x in lines[:3]]
+            c = beside(unguessed(lines, model=model), k=3)
+            check(stressed() or c.accepted["head"] / c.guessed["head"] > 0.3, "%s: %r" % (stem(head), c))
+        for args in ("--temp 0", "--temp 0.8 -s 5 --context-shift -c 48 --keep 4", "--temp 0 --regex [a-z]{20,30}"):
+            args = ("-n", "80", *(() if "regex" in args else ("--ignore-eos",)), *args.split())
+            plain, _, _ = alone("Hello the world", *PLAIN, *args, model=model)
+            for k in 1, 3, 0:
+                same(alone("Hello the world", "-md", head, "--no-lookup", *forced(k), *args, model=model)[0], plain, "%s, k = %d, %s" % (stem(head), k, " ".join(args)))
+        other = list(ASSISTED.values())[m < 2]
+        for args in (("-m", head), ("-m", SMALL, "-md", head), ("-m", NEAR, "-md", head), ("-m", model, "-md", other)):
+            refused(run(*args, "--raw", "-p", "a", "-n", "2"), 2, "head", " ".join(args))
+        refused(run("-m", model, "-md", head, "--no-head", "--raw", "-p", "a", "-n", "2"), 2, "--no-head", "an assistant and --no-head")
+
+
 # Tokens a step that a float64 reading counts over the texts of 4 prompts, 200 tokens each, with so many guesses:
 # make bench-spec HEAD=models/pip-head-q4_k_m.gguf MODEL=models/pip-q4_k_m.gguf SPEC="--rounds 1 --prompts 4"
 COUNTED = {1: 1.825, 2: 2.452, 3: 3.046}

@@ -218,6 +218,10 @@ class Assistant(Four):
                     "position of the last key", "one position further each", "window of as many", "keys of the other layers", "scores scaled", "no q/k norm",
                     "no frequency factors", "no layer scalar", "no norms after blocks", "norm epsilon"]
 
+    def __init__(self, f, **kw):
+        super().__init__(f, **kw)
+        self.layers = self.key("block_count")
+
     def attend_one(self, i, x, target, n):
         """x [1, D], at position n behind n keys."""
         b, heads, fault = "blk.%d." % i, self.key("attention.head_count"), self.fault

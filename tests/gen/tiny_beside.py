@@ -27,7 +27,7 @@ HEADS = {"gemma4-assistant": dict(of="gemma4", kinds="wwf"), "gemma4-assistant_f
 
 def sizes(name):
     of = dict(BASE, **tiny_gemma.MODELS[HEADS[name]["of"]])
-    return dict(of, **HEADS[name], arch="gemma4-assistant", name=name, embd=24, ff=32, heads=4, type="F32", eps=f32(of["eps"]), state=of["embd"],
+    return dict(of, **HEADS[name], arch="gemma4-assistant", name=name, embd=16, ff=24, heads=4, type=tiny_gemma.float_types, eps=f32(of["eps"]), state=of["embd"],
                 seed=zlib.crc32(name.encode()))
 
 
