@@ -146,6 +146,7 @@ static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {
      .6f, .8f, .95f, .9f, .9f, .9f, .9f},             /* the only token; the first of several; others */
 };
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .7f, .8f};
+static const double spec_weight[SPEC_SOURCES] = {SPEC_WEIGHT, SPEC_WEIGHT, 1, SPEC_WEIGHT};   /* a bad head is soon left */
 #define SPEC_YIELD 0.9                                /* the same of a yield */
 
 /* Degree of a draft's guess, by its probability. */
@@ -162,21 +163,23 @@ static int spec__kind_of_match(int length, int same, int all) {
     return (all > 1 ? 5 : 2) + (length > 3) + (length > 9);
 }
 
-static double spec__rate(const spec_rate *own, const spec_rate *all, double hope) {
-    const double known = (all->hit + SPEC_WEIGHT * hope) / (all->tried + SPEC_WEIGHT);
+/* weight: trials that the hope counts for. */
+static double spec__rate(const spec_rate *own, const spec_rate *all, double hope, double weight) {
+    const double known = (all->hit + weight * hope) / (all->tried + weight);
     return (own->hit + SPEC_WEIGHT * known) / (own->tried + SPEC_WEIGHT);
 }
 
 static double spec__chance(const spec *sp, const spec_seq *q, spec_source from, int kind) {
-    return spec__rate(&q->rate[from][kind], &sp->rate[from][kind], (double)spec_hopes[from][kind]);
+    return spec__rate(&q->rate[from][kind], &sp->rate[from][kind], (double)spec_hopes[from][kind],
+                      SPEC_WEIGHT);
 }
 
 static double spec__mean(const spec *sp, const spec_seq *q, spec_source from) {
-    return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from]);
+    return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from], spec_weight[from]);
 }
 
 static double spec__yield(const spec *sp, const spec_seq *q, spec_source from) {
-    return spec__rate(&q->yield[from], &sp->yield[from], SPEC_YIELD);
+    return spec__rate(&q->yield[from], &sp->yield[from], SPEC_YIELD, SPEC_WEIGHT);
 }
 
 /* hit: 1, the guess was right or got a row; else 0. */
