@@ -89,6 +89,8 @@ class Decoder(Model):
         "halves in the wrong layers",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
 
+    guesses = None                                              # draft heads are left out
+
     def __init__(self, f, **kw):
         key = "%s.attention.layer_norm_" % f.meta["general.architecture"]
         self.centred = key + "epsilon" in f.meta
