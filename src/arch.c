@@ -503,6 +503,7 @@ typedef struct arch_hparams {
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
+    bool   halves;                                    /* RoPE is in pairs, rows of Q and K in halves: see [import] */
     uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
     int    n_rope;                                    /* tables of RoPE */
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
@@ -730,6 +731,7 @@ static const arch_key arch_keys[] = {
     {"rope.freq_base",                      ROPE(base),            H_FLT,    0,      1, 1e12,             .preset = 10000},
     {"rope.scaling.alpha",                  MODEL(alpha),          H_FLT,    0,      0, 1e6,              .quirks = Q_ALPHA},
     {"rope.freq_base_swa",                  MODEL(base_local),     H_FLT,    0,      1, 1e12,             .from = arch__base},
+    {"rope.halves",                         MODEL(halves),         H_BOOL,   0,      0, 1},
     {"rope.dimension_sections",             .of = OF_MODEL, .at = 0, H_SECTIONS, 0,  0, ARCH_MAX_HEAD,    .traits = A_SECTIONS},
     {"rope.scaling.type",                   ROPE(scaling),         H_WORD,   0,      0, 0,                .preset = SCALE_LINEAR},
     {"rope.scale_linear",                   ROPE(factor),          H_FLT,    H_UNSET, 1e-3, 1e6,          .preset = 1},

@@ -261,9 +261,10 @@ static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *
     const bool           wide = desc->traits & A_QK_WHOLE || desc->quirks & Q_MAY_ALIBI, late = desc->quirks & Q_LATE_QK_NORM;
     fwd__offset(d, b, bias, n_head * lh->hd_k);
     if (!late) fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
-    if (lh->n_rot)
+    const int form = desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
+    if (lh->n_rot || form == K_ROPE_TO_PAIRS)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                            .rope = {lh->n_rot, d->m->rope[lh->rope].at, desc->rope == ROPE_HALVES}});
+                            .rope = {lh->n_rot, lh->n_rot ? d->m->rope[lh->rope].at : 0, form}});
     if (late) fwd__norm(d, b, b, norm, n_head, lh->hd_k);
     if (desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }

@@ -363,7 +363,7 @@ static void ops__level(const dev *dv, const dev_op *op, int r) {
 
 /* out: the heads rotated by the angles in[0]. */
 static void ops__rope(const dev *dv, const dev_op *op, int r) {
-    k_rope(ops__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.halves, ops__in(dv, op, 0, r) + op->rope.at);
+    k_rope(ops__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.form, ops__in(dv, op, 0, r) + op->rope.at);
 }
 
 /* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */

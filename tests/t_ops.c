@@ -239,7 +239,7 @@ static const top_example top_examples[] = {
     {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .length = 3}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
-    {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.halves = true}}, .fit = top_fit_rope},
+    {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.form = K_ROPE_HALVES}}, .fit = top_fit_rope},
     {.name = "hadamard",        .op = {.kind = OPS_HADAMARD}, .fit = top_fit_heads},
     {.name = "store",           .op = {.kind = OPS_STORE, TOP_TWO}, .fit = top_fit_cache},
     {.name = "attend",          .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_cache},

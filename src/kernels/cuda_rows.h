@@ -164,7 +164,7 @@ K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
 }
 
 K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
-    const int half = op->u.rope.n_rot / 2, far = op->u.rope.halves ? half : 1, step = op->u.rope.halves ? 1 : 2,
+    const int half = op->u.rope.n_rot / 2, far = op->u.rope.form ? half : 1, step = op->u.rope.form ? 1 : 2,
               all = half * op->n_head;
     for (int at = K_CUDA_THREAD; at < all; at += K_CUDA_THREADS) {
         const int   i = at % half;
