@@ -454,6 +454,7 @@ enum { DEV_STREAMS = 16 };                            /* most streams of a row *
 /* Rows that lie before others, as OPS_BEFORE takes them. */
 typedef struct dev_before {
     const float *const *first;                        /* [sequences of the batch] what lies before the first row, NULL: zeros */
+    bool         by_row;                              /* first has what lies before each row */
     const float *rows;                                /* [rows of the batch, ld]; NULL: the operation's input holds them */
     size_t       ld;                                  /* values between two of them */
 } dev_before;
@@ -503,6 +504,7 @@ typedef struct {
         struct {
             const double *freq;                       /* [n] radians per position */
             int           at;                         /* where they begin in a row */
+            int           ahead;                      /* positions that are added to the row's */
         } angles;
         struct {
             const dev_kv *kv;                         /* of the layer; NULL: the list is only measured */
