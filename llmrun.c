@@ -53,10 +53,11 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
- *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
- *               <- base tok gen chat req
+ *   [post]      bodies of requests of OpenAI's and Anthropic's APIs                <- base req
+ *   [wire]      their answers, whole and as streams                                <- base tok gen chat req post
  *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
  *   [page]      the page of the server: one HTML file
+ *   [metrics]   figures of a server, as Prometheus reads them                      <- base
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
  *               <- base gguf val tok samp constrain embed engine gen chat req
@@ -74,7 +75,7 @@
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [serve]     the scheduler behind HTTP
- *               <- base http net tok model kv samp constrain engine gen chat req wire files page ask gain spec sched
+ *               <- base http net tok model kv samp constrain engine gen chat req post wire files page metrics ask gain spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -90,7 +91,7 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox tok ops arch model constrain calls req spec term talk serve quant cli topics
+ *               <- k base sandbox tok ops arch model constrain calls req spec term talk metrics serve quant cli topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -211,9 +212,11 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/post.c"
 #include "src/wire.c"
 #include "src/files.c"
 #include "src/page.c"
+#include "src/metrics.c"
 #include "src/forms.c"
 #include "src/ask.c"
 #include "src/gain.c"

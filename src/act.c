@@ -1423,8 +1423,11 @@ static bool act__embed(act_job *r, err_t *e) {
 static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_needs *beside) {
     const config   *c = r->c;
     const spec_opts o = act__spec(r);
-    if (c->action != ACT_EMBED_LINES)
-        return act__with_head(r, sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
+    if (c->action != ACT_EMBED_LINES) {
+        engine_plan p = sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside);
+        p.vectors = true;                             /* lines may ask for them */
+        return act__with_head(r, p, &o);
+    }
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1447,6 +1450,7 @@ static bool act__batch(act_job *r, err_t *e) {
     engine       *en = NULL;
     engine_needs  beside = {0};
     embed_opts    embeds;
+    err_t         none = {0};                         /* why lines of texts cannot ask for vectors */
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
     const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
@@ -1454,7 +1458,9 @@ static bool act__batch(act_job *r, err_t *e) {
     if (ready && spec_needs(&so, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(r, en, n_seqs, e);
-    if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
+    job.vectors = c->action == ACT_EMBED_LINES;
+    if (en && act__embed_opts(c, en, &embeds, job.vectors ? e : &none) && (job.vectors || embeds.pooling != POOLING_RANK))
+        job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;

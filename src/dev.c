@@ -707,7 +707,7 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
 }
 
 /* The form that a matrix wants, as a bit; 0: the model has none. */
-static unsigned dev__wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
+static unsigned dev__wants(const dev_mat *w) { return w->data ? k_forms_of(w->type) : 0; }
 
 /* One more product of the last operation: out = the first n_out rows of w . in. The operation that makes forms of `in` makes what
  * w wants. */

@@ -14,7 +14,7 @@ static ops_sgemm *g_sgemm;
 enum {
     OPS_PARTS_SEGMENTS = 512,                         /* most segments of a row that are tasks of their own */
     OPS_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
-    OPS_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+    OPS_SOON = 65536,                                 /* bytes of weights that are fetched while a thread waits */
 };
 #define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
 
@@ -804,7 +804,7 @@ static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
     const size_t at = (size_t)r * (a->ldq / 256);
     if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
     if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
+        a->split[r] = k_quant_act(x, n, wanted & K_FORM_FINE, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
 }
 
 /* The forms of out that products read. */

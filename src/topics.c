@@ -135,7 +135,8 @@ static const topic topics_all[] = {
         "$ llmrun -m bge-small.gguf --embed --batch texts.txt -o vectors.npy\tfor NumPy: float32, [texts][width]; .f32: raw",
         "Pooling is what the file says (--pooling changes it), and vectors have the length 1 (--embd-normalize). A decoder's "
         "vector is that of the last token. --embed-prefix puts a text before each, as E5 and others need it. Rerankers give "
-        "scores (--pooling rank). A text has the same vector alone and among others."}},
+        "scores (--pooling rank). A text has the same vector alone and among others. Without --embed a batch of "
+        "texts may have lines for /v1/embeddings among its own, as --serve takes both."}},
     {"speculation", "Speculative decoding", {
         "A step that verifies several draft tokens costs little more than a step for one. Drafts come from the text itself "
         "(n-gram lookup, on by default), from what a constraint forces, from the draft head of the model (NextN, MTP; on by "
@@ -220,7 +221,7 @@ static const topic topics_all[] = {
         "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
         "is slow."}},
     {"limits", "What llmrun cannot do", {
-        "There is no server, no download, no picture or sound as input, and no training.",
+        "There is no download, no picture or sound as input, and no training.",
         "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
         "are not read. Big-endian files are refused.",
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",

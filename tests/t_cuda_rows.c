@@ -300,10 +300,11 @@ static void t_cuda_rows_odd(void) {
  * warps. */
 static void t_cuda_rows_forms(void) {
     static const int      ns[] = {32, 64, 96, 224, 256, 288, 1024, 2080, 5024};
-    static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16};
+    static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16,
+                                     1u << K_ACT_I8 | K_FORM_FINE};
     static tr_case        c;
     int                   split = 0, whole = 0;
-    for (int i = 0; i < 9 * 3; i++) {
+    for (int i = 0; i < 9 * 4; i++) {
         tr_new(&c, i % 3 ? 9 : 33);
         const dev_buf b = tr_buf(&c, DEV_ALL, 1, ns[i % 9]);
         tr_form(&c, (dev_op){.out = {b}, .n = ns[i % 9]}, forms[i / 9]);
