@@ -4,8 +4,9 @@
  * windows belong to a layer. The step reads kinds and numbers and never asks for an architecture by name.
  * To add an architecture:
  *   1. A row of arch_table. A choice that no other makes is a trait: a bit of its own below, read where a step is laid out
- *      (the hyper-parameters here, the list of operations in [fwd]). Files of one architecture that differ by a tensor, a key or
- *      the number of layers have a row each. An optional key that llama.cpp reads for it: its name in arch_peers.
+ *      (the hyper-parameters here, the list of operations in [fwd]); where hardly another will ever make it, a quirk. Files of
+ *      one architecture that differ by a tensor, a key or the number of layers have a row each. An optional key that llama.cpp
+ *      reads for it: its name in arch_peers.
  *   2. For a key that no other has: a field of arch_hparams or arch_layer_hp and a row of arch_keys. For a tensor that no other
  *      has: an id and a row of arch_slots; for tensors that a file may have as one, model_joins of [model]. A norm (W_) is
  *      followed by its bias (B_) in the list of ids, whether files have it or not. A row for this architecture alone stands
@@ -17,7 +18,8 @@
  *      thinking that no other has are a row of chat__marks ([chat]).
  *   5. A tiny model and the logits of a float64 reading: rows of ARCHS and MODELS in tests/gen/tiny_decoders.py (an encoder:
  *      tests/gen/tiny_encoders.py), a row of ARCHS in tests/tiny_read_decoders.py, the second reading, which is the first where
- *      transformers has no class. The head of tests/gen/tiny_models.py tells how; tests/data/README.md lists what they must
+ *      transformers has no class; one with a quirk goes to tiny_quirks.py and tiny_read_quirks.py instead. The head of
+ *      tests/gen/tiny_models.py tells how; tests/data/README.md lists what they must
  *      show; tests/gen/tiny_convert.py compares names and layouts with those of llama.cpp's converter. New rows of
  *      data/tiny/pending.txt move to manifest.txt. A model with keys of its own is named in t_model_keys() of tests/t_model.c,
  *      a broken file of it is a row of tests/hostile.py. Then `build/test/tests fwd model tok`, tests/tiny_check.py and its
