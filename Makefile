@@ -135,8 +135,8 @@ soak: llmrun                           ## REQUESTS (10000) to a server, a tenth 
 serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
 	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
 
-serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic" (python3: pytest requests openai aiohttp)
-	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS)
+serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic"; pytest and others of PyPI go into build/peer, else skipped
+	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS) --install build/peer
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)

@@ -390,6 +390,7 @@ static bool act__dump_tensor(act_job *r, err_t *e) {
     const k_type *k = &k_types[t->type];
     uint64_t      n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
     if (!out_begin(&r->out, e)) return false;
+    gguf_fill(g, t, 0, n / t->dim[0], NULL);
     float *buf = mem_aligned(STEP, sizeof *buf);
     for (uint64_t at = 0; at < n && !r->out.why; at += STEP) {
         uint64_t some = n - at < STEP ? n - at : STEP;
@@ -1424,8 +1425,11 @@ static bool act__embed(act_job *r, err_t *e) {
 static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_needs *beside) {
     const config   *c = r->c;
     const spec_opts o = act__spec(r);
-    if (c->action != ACT_EMBED_LINES)
-        return act__with_head(r, sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
+    if (c->action != ACT_EMBED_LINES) {
+        engine_plan p = sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside);
+        p.vectors = true;                             /* lines may ask for them */
+        return act__with_head(r, p, &o);
+    }
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1448,6 +1452,7 @@ static bool act__batch(act_job *r, err_t *e) {
     engine       *en = NULL;
     engine_needs  beside = {0};
     embed_opts    embeds;
+    err_t         none = {0};                         /* why lines of texts cannot ask for vectors */
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
     const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
@@ -1455,7 +1460,9 @@ static bool act__batch(act_job *r, err_t *e) {
     if (ready && spec_needs(&so, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(r, en, n_seqs, e);
-    if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
+    job.vectors = c->action == ACT_EMBED_LINES;
+    if (en && act__embed_opts(c, en, &embeds, job.vectors ? e : &none) && (job.vectors || embeds.pooling != POOLING_RANK))
+        job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
@@ -2220,10 +2227,29 @@ static bool act__is_file(const char *path, err_t *e) {
                    "models says where they come from)", path);
 }
 
+/* How a checkpoint's folder is opened: see [import]. */
+static unsigned act__import_flags(const config *c) {
+    const bool quantises = c->action == ACT_QUANTIZE;
+    const bool keeps = quantises && (!strcasecmp(c->what, "auto") || !strcasecmp(c->what, "copy"));
+    const bool reads = !(ON_STEPS >> c->action & 1) && !(quantises && c->calibrate);
+    err_t      none = {0};
+    const bool on_gpu = ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers && gpu_count(&none) > 0;
+    return (quantises || reads || on_gpu ? IMPORT_FILE : 0) | (quantises && !keeps ? IMPORT_EXACT : 0) |
+           (reads ? IMPORT_LAZY : 0);
+}
+
+/* Opens the file or the folder. A folder that is written as a file is checked as one that runs. */
+static bool act__open_file(const config *c, gguf_file *g, err_t *e) {
+    if (!act__is_file(c->model, e) || !import_open(g, c->model, act__import_flags(c), e)) return false;
+    if (c->action != ACT_QUANTIZE || !import_is_folder(c->model) || model_check(g, e)) return true;
+    gguf_close(g);
+    return false;
+}
+
 /* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
     if (row->read && !act__may_talk(c) && !act__prompt_exists(c, 0, e)) return false;
-    if (!act__is_file(c->model, e) || !gguf_open(g, c->model, e)) return false;
+    if (!act__open_file(c, g, e)) return false;
     if (!act__asked(c, g, e)) {
         gguf_close(g);
         return false;
@@ -2238,10 +2264,26 @@ static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *
     return false;
 }
 
+/* The files of a checkpoint's folder, and those of its folders, which may be links to others. */
+static void act__confine_folder(sandbox *s, const char *path, int deep) {
+    str  name = {0};
+    DIR *d = opendir(path);
+    for (const struct dirent *at; d && (at = readdir(d));) {
+        if (at->d_name[0] == '.') continue;
+        str_clear(&name);
+        str_fmt(&name, "%s/%s", path, at->d_name);
+        sandbox_read(s, name.p);
+        if (deep && import_is_folder(name.p)) act__confine_folder(s, name.p, deep - 1);
+    }
+    if (d) closedir(d);
+    str_drop(&name);
+}
+
 /* A model may be in several files. */
 static void act__confine_input(sandbox *s, const char *path) {
     str part = {0};
     sandbox_read(s, path);
+    if (import_is_folder(path)) act__confine_folder(s, path, 1);
     for (uint64_t i = 1; gguf_other_part(path, i, &part); i++) sandbox_read(s, part.p);
     str_drop(&part);
 }

@@ -1314,7 +1314,7 @@ static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     const bench_extent x = bench__extent(j->o);
     const int          len = x.len;
     model              m = {0};
-    if (!gguf_open(&j->g, path, e)) return false;
+    if (!import_open(&j->g, path, 0, e)) return false;
     bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && model_writes(&m, e) && bench__fits(j, &m.hp, &x, e);
     if (ok && j->o->head && !m.hp.n_nextn)
         ok = err_set(e, EXIT_INPUT, "%s: --head: the file has no draft head (nextn), expected one", path);
@@ -1350,7 +1350,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     *j = (bench_job){
         .o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
     bench__cpu_name(j->cpu, sizeof j->cpu);
-    bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
+    bool ok = bench__levels(o, e) && (!o->draft || import_open(&j->draft_g, o->draft, 0, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
     ok = ok && bench__machine_open(&j->machine, e) && out_begin(out, e);
     const bool begun = ok;

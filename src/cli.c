@@ -300,7 +300,7 @@ static const cli_opt cli_opts[] = {
              "runs one"},
     {"--rm-model",                      "NAME",       OPT_ACT,  AT(what),            ACT_REMOVE, 0, GROUP_ACT, ON_ALL,
      .help = "remove a model that --models lists from the disk, after a question"},
-    {"--list", "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
+    {"--list", "types|archs|checkpoints|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
      .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize with the bits per "
              "weight of a file of 8 billion weights (Llama 3.1), forms of tool calls, options"},
     {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,

@@ -43,6 +43,9 @@
 #define LLVMFuzzerTestOneInput replay_req
 #include "fuzz_req.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_safetensors
+#include "fuzz_safetensors.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_schema
 #include "fuzz_schema.c"
 #undef LLVMFuzzerTestOneInput
@@ -58,6 +61,9 @@
 #define LLVMFuzzerTestOneInput replay_tok
 #include "fuzz_tok.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_vocab
+#include "fuzz_vocab.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_wire
 #include "fuzz_wire.c"
 #undef LLVMFuzzerTestOneInput
@@ -68,8 +74,9 @@ static const struct {
 } replay_entries[] = {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"form", replay_form},
     {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"hub", replay_hub},     {"jinja", replay_jinja},
-    {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req}, {"schema", replay_schema}, {"spec", replay_spec},
-    {"store", replay_store}, {"table", replay_table}, {"tok", replay_tok}, {"wire", replay_wire},
+    {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
+    {"safetensors", replay_safetensors}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
+    {"table", replay_table}, {"tok", replay_tok}, {"vocab", replay_vocab}, {"wire", replay_wire},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 

@@ -195,7 +195,7 @@ static bool t_cli__from_body(const samp_param *p, double x, samp_opts *o) {
     err_t e = {0};
     snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", p->json, x);
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form form = {&base, 10, true, false, NULL};
+    const req_form form = {&base, 10, true, false, NULL, NULL};
     const bool     ok = req_read(&q, bytes_of(line), &form, &e);
     CHECKF(ok || (e.code == EXIT_INPUT && strstr(e.text, p->json)), "%s", e.text);
     *o = q.ask.samp;
@@ -384,7 +384,7 @@ static void t_cli_help_texts(void) {
 
 /* The man page has its sections and every option; no line begins with a request that is none. */
 static void t_cli_help_man(void) {
-    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "CONVERSATIONS", "TOPICS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
+    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "CONVERSATIONS", "TOPICS", "SERVER", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
     static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B ", ".nf", ".fi"};
     str man = {0};
     help__man(&man);
@@ -392,6 +392,11 @@ static void t_cli_help_man(void) {
         char line[64];
         snprintf(line, sizeof line, "\n.SH %s\n", sections[i]);
         CHECKF(strstr(man.p, line) != NULL, "no section %s", sections[i]);
+    }
+    for (int i = 0; i < METRICS_ROWS; i++) {
+        char tag[96];
+        snprintf(tag, sizeof tag, ".TP\n\\fBllmrun_%s\\fR\n", metrics_rows[i].name);
+        CHECKF(strstr(man.p, tag) != NULL, "the man page lacks %s", metrics_rows[i].name);
     }
     for (const char *p = man.p; *p; p += strcspn(p, "\n") + 1) {
         bool known = *p != '.' && *p != '\'';

@@ -85,13 +85,14 @@ class Decoder(Model):
         "no choice bias", "choice bias in the weights", "no expert scale", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
 
+    guesses = None                                              # draft heads are left out
+
     def __init__(self, f, **kw):
         key = "%s.attention.layer_norm_" % f.meta["general.architecture"]
         self.centred = key + "epsilon" in f.meta
         f.meta.setdefault(key + "rms_epsilon", f.meta.get(key + "epsilon"))
         super().__init__(f, **kw)
         self.has = dict(PLAIN, **ARCHS[self.arch])
-        self.layers -= self.key("nextn_predict_layers", 0)
         self.gaps = []                                              # between the scores of the last chosen expert and the next one
         if self.fault == "other activation":
             self.has["act"] = silu if self.has["act"] is gelu else gelu
