@@ -1747,7 +1747,7 @@ static bool act__confirm(const hub_model *m, err_t *e) {
 
 static bool act__remove(act_job *r, err_t *e) {
     const hub_model *m = act__listed(r, e);
-    if (!m || (!r->c->hub.yes && !act__confirm(m, e)) || !hub_remove(m, e)) return false;
+    if (!m || (!r->c->yes && !act__confirm(m, e)) || !hub_remove(m, e)) return false;
     str size = {0};
     str_size(&size, (double)m->bytes);
     log_warn("%s is removed: %s", m->name, size.p);

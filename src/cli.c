@@ -79,7 +79,7 @@ typedef struct {
     str         own_output;                           /* output, {shard} replaced */
     const char *system_file;                          /* NULL: not given */
     str         own_system;                           /* its text */
-    bool        json, escape, blas, no_stdin, no_sandbox;
+    bool        json, escape, blas, no_stdin, no_sandbox, yes;
     int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
@@ -329,7 +329,7 @@ static const cli_opt cli_opts[] = {
              "sent to the host of the hub alone", .env = "HF_TOKEN"},
     {"--offline",                       NULL,         OPT_ON,   AT(hub.offline),     0, 0, GROUP_HUB, ON_ALL,
      .help = "connect to no hub: -hf takes what is in the cache, or fails"},
-    {"--yes",                           NULL,         OPT_ON,   AT(hub.yes),         0, 0, GROUP_HUB, ON(REMOVE),
+    {"--yes",                           NULL,         OPT_ON,   AT(yes),             0, 0, GROUP_HUB, ON(REMOVE),
      .help = "--rm-model asks no question"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),

@@ -730,13 +730,14 @@ static void help__quoted(str *out, const char *text, const char *also) {
 }
 
 static void help__zsh_value(const cli_opt *o, str *out) {
-    str words = {0};
+    str words = {0}, what = {0};
     help__choices(o, &words);
+    str_add(&what, o->arg, strcspn(o->arg, "|"));
     str_put(out, *o->arg == '[' ? "::" : ":");
-    str_add(out, o->arg, strcspn(o->arg, "|"));
+    help__quoted(out, what.p, ":\\");
     if (words.n) str_fmt(out, ":(%s)", words.p);
     else str_put(out, help__takes_model(o) ? ":_files -g \"*.gguf\"" : help__takes_file(o) ? ":_files" : ": ");
-    str_drop(&words);
+    str_drop_all(&words, &what);
 }
 
 static void help__zsh(str *out) {
