@@ -428,9 +428,9 @@ static const float *t_rows_at(t_rig *r, kv_seq *seq, const int32_t *ids, int n_i
 /* Whether attention has split the last step into segments. */
 static bool t_apart(const t_rig *r) {
     const dev_plan *p = &r->f->plan;
-    int             i = 0;
+    int             i = 0, deal, n;
     while (p->op[i].kind != OPS_ATTEND) i++;
-    return ops__apart(&r->f->run, &p->op[i]);
+    return ops__apart(&r->f->run, &p->op[i], &deal, &n);
 }
 
 /* The model with another window and team of threads, over the same cache. */
@@ -612,6 +612,14 @@ static void t_break_value_heads(t_rig *r) {
     other.traits ^= A_DELTA_GROUPED;
     r->m.hp.desc = &other;
 }
+static void t_break_groups(t_rig *r) { r->m.hp.n_group = 1; }
+static void t_break_group_best(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.traits &= ~(uint64_t)A_GROUP_BEST;
+    r->m.hp.desc = &other;
+}
+static void t_break_latent_norm(t_rig *r) { r->m.layer[0].vec[W_KV_A_NORM] = r->m.layer[1].vec[W_KV_A_NORM]; }
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -651,6 +659,12 @@ static void t_fwd_faults(void) {
         {"bloom", "the slope of another head", t_break_slopes}, {"jais", "5 % more attention scale", t_break_scale},
         {"baichuan_13b", "the slope of another head", t_break_slopes}, {"mellum", "a window one wider", t_break_window_of_some},
         {"qwen2_output_bias", "no bias of the output", t_break_output_bias},
+        {"deepseek2", "5 % more attention scale", t_break_scale}, {"deepseek2", "the other RoPE kind", t_break_rope},
+        {"deepseek2_old", "two best experts of a group", t_break_group_best}, {"deepseek2_v3", "no groups", t_break_groups},
+        {"deepseek2_v3", "no bias of the choice", t_break_choice}, {"bailingmoe2", "no groups", t_break_groups},
+        {"deepseek2_glm", "the other scores of experts", t_break_scores}, {"mistral4", "the temperature changes later", t_break_temper},
+        {"minicpm3", "2 % more of each block", t_break_residual_scale}, {"plm", "another activation", t_break_act},
+        {"deepseek2_v3", "keys and values with the next layer's norm", t_break_latent_norm},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         t_tiny   t;
@@ -741,7 +755,7 @@ static float *t_fwd_guesses(t_rig *r, const t_tiny *t, const int32_t *ids, int c
 
 /* A draft head guesses as a float64 reading of its arrangement says, and with the same bits however the model runs. */
 static void t_fwd_draft_head(void) {
-    static const char *const models[] = {"qwen3_mtp", "qwen35_mtp", "qwen35moe_mtp"};
+    static const char *const models[] = {"qwen3_mtp", "qwen35_mtp", "qwen35moe_mtp", "deepseek2_v3", "bailingmoe2"};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
                                  {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {

@@ -247,7 +247,8 @@ typedef struct {
     int      hadamard_v;                                 /* values of one transform; 1: stored as they are */
     uint32_t type_k;
     uint32_t type_v;
-    int      spare;
+    int      shared;                                     /* latent attention: values are the first hd_v of a key, and
+                                                          * hadamard_k is that of the rest of it */
 } k_kv_place;
 
 /* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a
@@ -323,11 +324,13 @@ typedef struct {
     int stride;                                          /* values of a head in in[0] */
     int at;                                              /* where the wanted ones begin there */
     int to;                                              /* where they begin in out */
+    int step;                                            /* between those of two heads in out; 0: they lie side by side */
 } k_row_pick;
 
 typedef struct {
     int n_rot;                                           /* values that it rotates, of each head */
     int at;                                              /* where its angles begin in a row of in[0] */
+    int skip;                                            /* values of a head before those that it rotates */
     int halves;                                          /* which two make a pair: as of k_rope */
 } k_row_rope;
 

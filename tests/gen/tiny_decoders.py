@@ -79,6 +79,8 @@ ARCHS = {
     "deepseek": dict(LLAMA, cls=None, ffn="experts"),
     "deepseek2-ocr": dict(cls=None, n_rot=True, ffn="experts", choice=""),
     "bailingmoe": dict(LLAMA, cls=None, ffn="experts"),
+    "bailingmoe2": dict(CHOSEN, cls="Glm4MoeForCausalLM", module="glm4_moe", fused=True, n_rot=True, qk="head",
+                        choice="mlp.gate.e_score_correction_bias"),
     "chatglm": dict(cls="GlmForCausalLM", module="glm", fused=True, n_rot=True, ffn="joined", names={"ffn_up": "mlp.gate_up_proj"}),
     "baichuan": dict(LLAMA, **LIKE_LLAMA),
     "xverse": dict(LLAMA, **LIKE_LLAMA),
@@ -109,7 +111,7 @@ def arch_of(s):
 # Beside what tiny_base.BASE tells: config: further arguments of the framework's config; keys: of the file, by their function in GGUFWriter;
 # cls: another class than that of the architecture; n_rot: dimensions that rotate; act: standard deviation of what an
 # activation gets; down: of the weights after it, times the root of their inputs; dense: so many layers before those with experts;
-# ahead: layers after the last, which predict further tokens; embd_too: the embeddings are the output matrix
+# ahead: layers after the last, which predict further tokens (last: their last norm, where it is not shared_head_norm); embd_too: the embeddings are the output matrix
 SMALL = dict(config={}, keys={}, act=1.5, down=2.0, embd=16, heads=4, kv=2, hd=8, ff=32)
 EVEN = dict(SMALL, heads=2, kv=1)                              # heads as wide as the model
 SPM = dict(vocab="spm")
@@ -235,6 +237,12 @@ MODELS.update({
                           keys=dict(vocab_size=N_VOCAB, sliding_window=24, leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7, expert_weights_norm=True)),
     "bailingmoe": dict(SMALL, arch="bailingmoe", layers=1, hd=12, n_rot=12, moe=dict(experts=6, used=3, ff=16, shared=32),
                        keys=dict(leading_dense_block_count=0, expert_shared_count=2, expert_weights_scale=1.0, expert_weights_norm=True)),
+    "bailingmoe2": dict(SMALL, **HALF, arch="bailingmoe2", layers=2, dense=1, ahead=1, last="layer_output_norm", tied=False, eps=1e-6,
+                        moe=dict(experts=8, used=3, ff=16, shared=16, choice=0.3),
+                        config=dict(SCALED, use_qk_norm=True, n_group=4, topk_group=2, norm_topk_prob=True),
+                        keys=dict(SIGMOID, leading_dense_block_count=1, expert_group_count=4, expert_group_used_count=2, expert_shared_count=1,
+                                  expert_shared_feed_forward_length=16, expert_weights_scale=1.7, expert_weights_norm=True,
+                                  nextn_predict_layers=1, block_count=3)),
     "chatglm": dict(EVEN, arch="chatglm", layers=2, tied=False, bias=("attn_qkv",), **HALF, config=dict(attention_bias=True)),
     "baichuan": dict(EVEN, arch="baichuan", layers=2, kv=2, tied=False),
     "baichuan_13b": dict(EVEN, arch="baichuan", cls=None, layers=40, embd=8, heads=2, kv=2, hd=4, ff=8, type="F16"),
@@ -287,8 +295,9 @@ def draw(w, s):
 def draw_ahead(w, s, a, b):
     """What a draft head has beside a layer."""
     w.matrix(b + "eh_proj", s["embd"], 2 * s["embd"])
-    for name in ("enorm", "hnorm", "shared_head_norm"):
+    for name in ("enorm", "hnorm"):
         norm(w, a, b + name, s["embd"])
+    norm(w, a, b.replace("nextn.", s["last"]) if "last" in s else b + "shared_head_norm", s["embd"])
 
 
 def norm(w, a, name, n, mean=1.0):
