@@ -33,7 +33,7 @@ MODELS = {
                       rope=dict(YARN, mscale=0.707, mscale_all_dim=0.707),
                       config=dict(topk_method="greedy", routed_scaling_factor=1.7, norm_topk_prob=False),
                       keys=dict(expert_weights_scale=1.7, expert_shared_count=2, rope_scaling_yarn_log_mul=0.1 * 0.707)),
-    "deepseek2_old": dict(LATENT, arch="deepseek2", cls="DeepseekV2ForCausalLM", whole=True, moe=dict(experts=12, used=3, ff=8, shared=8),
+    "deepseek2_old": dict(LATENT, arch="deepseek2", cls="DeepseekV2ForCausalLM", whole=True, dense=0, moe=dict(experts=12, used=3, ff=8, shared=8),
                           config=dict(topk_method="group_limited_greedy", n_group=3, topk_group=1, routed_scaling_factor=1.7, norm_topk_prob=False),
                           keys=dict(expert_weights_scale=1.7, expert_shared_count=1, expert_group_count=3, expert_group_used_count=1)),
     "deepseek2_v3": dict(LATENT, arch="deepseek2", ahead=1, tied=False, greedy=True, moe=dict(experts=12, used=3, ff=8, shared=8, choice=0.3),
