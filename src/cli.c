@@ -531,7 +531,8 @@ static const cli_opt cli_opts[] = {
      .help = "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and "
              "--imatrix-out", .beside = BESIDE_TEXT},
     {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v),       0, 0, GROUP_CACHE, ON_RUN,
-     .help = "type of the cached values; the default is f32 for the same actions", .beside = BESIDE_TEXT},
+     .help = "type of the cached values; the default is f32 for the same actions; latent attention (MLA) caches no values",
+     .beside = BESIDE_TEXT},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1, 65536, GROUP_CACHE, ON_RUN,
      .help = "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache", .beside = BESIDE_TEXT},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0, CLI_BIG, GROUP_CACHE, ON_RUN,
