@@ -226,6 +226,6 @@ def write_keys(g, s):
 
 
 def hub_config(s):
-    if not hf_class(s) or "whole" in s or s.get("ahead"):
+    if not hf_class(s) or "whole" in s or s.get("ahead") or s["arch"] == "mistral4":        # its checkpoints are of a model that sees images
         return None
-    return {} if s["arch"] != "minicpm3" else dict(rope_theta=s["theta"])
+    return {}
