@@ -1698,7 +1698,7 @@ def keys_that_llama_cpp_does_not_read():
         line = ("%s: llama.%s counts here; llama.cpp does not read it for llama" % (path, key)).encode()
         check(r.rc == 0 and (r.out != before.out) == other and r.err.count(line) == other and r.err.count(b"counts here") == other, "%s = %s: %r" % (key, value, r.err))
         same(run("-q", "-m", path, *args).err, b"", "-q")
-    for name in "granite", "glm4moe_air", "deepseek2-ocr":
+    for name in "granite", "glm4moe_air", "deepseek2-ocr", "deepseek2_v3", "mistral4", "bailingmoe2":
         r = run("-m", os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), *args[:2], "-p", "a")
         check(r.rc == 0 and b"counts here" not in r.err, "%s reads its keys: %r" % (name, r.err))
 
