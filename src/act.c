@@ -565,7 +565,8 @@ static bool act__render(act_job *r, err_t *e) {
     chat_input    in = {0};
     jinja_text    out = {0};
     const char   *name = c->files.n && strcmp(c->files.v[0], "-") != 0 ? c->files.v[0] : act_stdin;
-    bool ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
+    bool ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) &&
+              (!has_model || import_open(&g, c->model, IMPORT_FILE | IMPORT_LAZY, e));
     const double  t0 = clock_now();
     chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
     const double  t1 = clock_now();
@@ -1747,7 +1748,7 @@ static bool act__confirm(const hub_model *m, err_t *e) {
 
 static bool act__remove(act_job *r, err_t *e) {
     const hub_model *m = act__listed(r, e);
-    if (!m || (!r->c->hub.yes && !act__confirm(m, e)) || !hub_remove(m, e)) return false;
+    if (!m || (!r->c->yes && !act__confirm(m, e)) || !hub_remove(m, e)) return false;
     str size = {0};
     str_size(&size, (double)m->bytes);
     log_warn("%s is removed: %s", m->name, size.p);

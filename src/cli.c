@@ -79,7 +79,7 @@ typedef struct {
     str         own_output;                           /* output, {shard} replaced */
     const char *system_file;                          /* NULL: not given */
     str         own_system;                           /* its text */
-    bool        json, escape, blas, no_stdin, no_sandbox;
+    bool        json, escape, blas, no_stdin, no_sandbox, yes;
     int         bos;                                  /* as for tok_start() */
     int         special;                              /* -1: not given, the action decides; 0, 1: given */
     int         log_level;
@@ -316,20 +316,20 @@ static const cli_opt cli_opts[] = {
      .help = "model file (GGUF), for a split model its first part, or a name that --models lists; a key that changes the text "
              "counts for every architecture, and a line names one that llama.cpp does not read for the model's",
      .env = "LLMRUN_MODEL"},
-    {"-hf -hfr --hf-repo",              "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
-     .help = "model of a hub, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path of a "
-             "file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is the "
-             "same"},
+    {"-hf -hfr --hf-repo",              "NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
+     .help = "model of a hub, OWNER/NAME, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path "
+             "of a file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is "
+             "the same"},
     {"-hff --hf-file",                  "NAME",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
      .help = "path of the file in the repository of -hf", .beside = BESIDE_REPO},
-    {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
+    {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
      .help = "draft model of a hub, as -md hf:OWNER/NAME:QUANT"},
     {"-hft --hf-token",                 "TOKEN",      OPT_STR,  AT(hub.token),       0, 0, GROUP_HUB, ON_ALL,
      .help = "token for repositories that are not public; without it the one that Hugging Face's own tools keep; it is "
              "sent to the host of the hub alone", .env = "HF_TOKEN"},
     {"--offline",                       NULL,         OPT_ON,   AT(hub.offline),     0, 0, GROUP_HUB, ON_ALL,
      .help = "connect to no hub: -hf takes what is in the cache, or fails"},
-    {"--yes",                           NULL,         OPT_ON,   AT(hub.yes),         0, 0, GROUP_HUB, ON(REMOVE),
+    {"--yes",                           NULL,         OPT_ON,   AT(yes),             0, 0, GROUP_HUB, ON(REMOVE),
      .help = "--rm-model asks no question"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),

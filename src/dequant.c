@@ -56,7 +56,7 @@ static float dq__f32(const uint8_t *p) {
 }
 
 /* FP8 with `exp` exponent bits: e4m3fn (no infinity, 0x7f is NaN) or e5m2. Its bits, moved to those of F32, are too small by the
- * difference of the biases, a power of two: the product is exact for subnormal values too. */
+ * difference of the biases, a power of two. Subnormal values are counted instead: this program takes those of F32 for 0. */
 static float dq__fp8(uint8_t x, int exp) {
     const int      bias = (1 << (exp - 1)) - 1;
     const uint32_t bits = (uint32_t)(x & 0x7f) << (16 + exp), unit = (uint32_t)(254 - bias) << 23;
@@ -65,6 +65,7 @@ static float dq__fp8(uint8_t x, int exp) {
     if (exp == 5 && (x & 0x7c) == 0x7c) return x & 3 ? NAN : x & 0x80 ? -INFINITY : INFINITY;
     memcpy(&value, &bits, 4);
     memcpy(&scale, &unit, 4);
+    if (!(bits >> 23)) value = (float)(bits >> (16 + exp)) * (exp == 4 ? 0x1p-9f : 0x1p-16f), scale = 1;
     return x & 0x80 ? -(value * scale) : value * scale;
 }
 
@@ -154,7 +155,7 @@ static bool dq__check_codes(const st_folder *f, const dq_mat *m, err_t *e) {
 }
 
 static bool dq__check_bnb(const st_folder *f, const dq_mat *m, err_t *e) {
-    const uint64_t all = m->rows * m->cols, blocks = dq__groups(all, m->group);
+    const uint64_t all = m->rows * m->cols, blocks = m->group ? dq__groups(all, m->group) : 0;
     if (m->form == DQ_BNB8)
         return dq__has(f, m->w, all, "I8", e) && dq__has(f, m->scale, m->rows, "F32", e);
     if (m->w->n_bytes != (all + 1) / 2)

@@ -457,6 +457,7 @@ enum { DEV_EXPERTS = 1024 };                          /* most experts of a layer
 /* Rows that lie before others, as OPS_BEFORE takes them. */
 typedef struct dev_before {
     const float *const *first;                        /* [sequences of the batch] what lies before the first row, NULL: zeros */
+    bool         by_row;                              /* first has what lies before each row */
     const float *rows;                                /* [rows of the batch, ld]; NULL: the operation's input holds them */
     size_t       ld;                                  /* values between two of them */
 } dev_before;
@@ -506,6 +507,7 @@ typedef struct {
         struct {
             const double *freq;                       /* [n] radians per position */
             int           at;                         /* where they begin in a row */
+            int           ahead;                      /* positions that are added to the row's */
         } angles;
         struct {
             const dev_kv *kv;                         /* of the layer; NULL: the list is only measured */

@@ -264,6 +264,9 @@ static double family__wide(const family_config *c) { return 4.0 * c->n_embd; }
 static double family__embd(const family_config *c) { return c->n_embd; }
 static double family__base(const family_config *c) { return (void)c, 10000; }
 static double family__head(const family_config *c) { return c->head_dim; }
+/* transformers gives a Llama this number where its config has none, and the converter writes it then. */
+static double family__head_llama(const family_config *c) { return family__says(c, "model_type", "llama") ? c->head_dim
+    : (double)NAN; }
 static double family__plain_head(const family_config *c) { return c->n_embd / c->n_head; }
 static double family__eps5(const family_config *c) { return (void)c, 1e-5; }
 static double family__eps6(const family_config *c) { return (void)c, 1e-6; }
@@ -406,10 +409,12 @@ static const family_key family_keys[] = {
     {"attention.key_length",             FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
     {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
     {"attention.key_length",             FK_INT, "global_head_dim", NULL, "gemma4"},
+    {"attention.key_length",             FK_INT, "head_dim", family__head_llama, "llama"},
     {"attention.key_length",             FK_INT, "head_dim", NULL, NULL},
     {"attention.value_length",           FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
     {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
     {"attention.value_length",           FK_INT, "global_head_dim", NULL, "gemma4"},
+    {"attention.value_length",           FK_INT, "head_dim", family__head_llama, "llama"},
     {"attention.value_length",           FK_INT, "head_dim", NULL, NULL},
     {"attention.key_length_swa",         FK_INT, "head_dim", NULL, "gemma4"},
     {"attention.value_length_swa",       FK_INT, "head_dim", NULL, "gemma4"},
@@ -524,6 +529,9 @@ static const char *family__key(const family_config *c, const char *name, char ke
 static bool family__put(const family_config *c, const family_key *k, gguf_writer *w, err_t *e) {
     char   key[128];
     double v = 0;
+    const bytes text = k->from && k->kind != FK_BOOL ? family_get(c, k->from) : (bytes){0};
+    if (text.n && text.p[0] == '"')
+        return err_set(e, EXIT_INPUT, "%s/config.json: %.*s for %s, expected a number", c->dir, GGUF_SHOW(text), k->key);
     if (!family__value(c, k, &v)) return true;
     family__key(c, k->key, key);
     if (k->kind == FK_INT && !(v >= 0 && v <= UINT32_MAX && v == floor(v)))

@@ -16,7 +16,6 @@ typedef struct {
     const char *draft;                                /* the same for a draft model */
     const char *token;                                /* NULL: that of Hugging Face's tools, if there is one */
     bool        offline;                              /* connect to nothing */
-    bool        yes;                                  /* remove without asking */
 } fetch_opts;
 
 enum {
@@ -58,6 +57,7 @@ static const struct {
 enum {                                                /* CURLOPT_: long, pointer, function */
     FETCH_LOW_SPEED = 19, FETCH_LOW_TIME = 20, FETCH_NO_PROGRESS = 43, FETCH_NO_BODY = 44, FETCH_FOLLOW = 52,
     FETCH_CONNECT_S = 78, FETCH_HTTP_GET = 80, FETCH_NO_SIGNAL = 99, FETCH_PROTOCOLS = 181, FETCH_ALIVE = 213,
+    FETCH_NO_PROXY_HEADS = 265,
     FETCH_BODY_TO = 10001, FETCH_URL = 10002, FETCH_RANGE = 10007, FETCH_WHY = 10010, FETCH_AGENT = 10018,
     FETCH_FIELDS = 10023, FETCH_HEAD_TO = 10029, FETCH_PROGRESS_TO = 10057, FETCH_CA = 10065,
     FETCH_ON_BODY = 20011, FETCH_ON_HEAD = 20079, FETCH_ON_PROGRESS = 20219,
@@ -362,7 +362,7 @@ static fetch__end fetch__refused(fetch__client *c, const char *url, const char *
     }
 }
 
-/* One hop. -1: done, c->status says how; else libcurl's error. */
+/* One hop: 0, and c->status says how it went; or libcurl's error. */
 static int fetch__hop(fetch__client *c, const char *url, bool head, uint64_t from) {
     char  range[32];
     void *fields = NULL;
@@ -385,7 +385,7 @@ static int fetch__hop(fetch__client *c, const char *url, bool head, uint64_t fro
     c->lib.set(c->curl, FETCH_FIELDS, NULL);
     c->lib.free(fields);
     str_drop(&key);
-    return code ? code : -1;
+    return code;
 }
 
 /* Whether a redirect may be followed: by HTTP, and never from TLS to none. */
@@ -411,7 +411,7 @@ static fetch__end fetch__request(fetch__client *c, const char *first, bool head,
     for (;; hops++) {
         char     *to = NULL;
         const int code = fetch__hop(c, url.p, head, from);
-        if (code >= 0) {
+        if (code) {
             end = fetch__failed(c, code, url.p, e);
             break;
         }
@@ -440,9 +440,9 @@ static fetch__end fetch__request(fetch__client *c, const char *first, bool head,
     return end;
 }
 
-/* Waits before another try: a tenth of a second, then twice as long each time. */
+/* Waits before another try, twice as long each time. */
 static void fetch__wait(int fails) {
-    const double    s = 0.1 * (1 << min_int(fails, 5));
+    const double    s = 0.05 * (1 << min_int(fails, 6));
     struct timespec t = {(time_t)s, (long)(1e9 * (s - floor(s)))};
     nanosleep(&t, NULL);
 }
@@ -806,6 +806,7 @@ static bool fetch__begin_curl(fetch__client *c, err_t *e) {
     lib->set(c->curl, FETCH_LOW_SPEED, 1L);
     lib->set(c->curl, FETCH_LOW_TIME, fetch__stall());
     lib->set(c->curl, FETCH_ALIVE, 1L);
+    lib->set(c->curl, FETCH_NO_PROXY_HEADS, 1L);
     lib->set(c->curl, FETCH_AGENT, "llmrun");
     lib->set(c->curl, FETCH_WHY, c->why);
     lib->set(c->curl, FETCH_ON_HEAD, fetch__on_head);

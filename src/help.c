@@ -273,7 +273,7 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
-    {"-hf",        "model of a hub, which is downloaded once"},
+    {"-hf",        "model of a hub (OWNER/NAME), downloaded once"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
@@ -281,12 +281,10 @@ static const struct {
     {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},
     {"--temp",     "sampling temperature; 0: always the likeliest token"},
     {"--seed",     "equal seeds give equal text; -1: draw one"},
-    {"-r",         "end the answer before TEXT"},
     {"-i",         "talk with the model; /help lists commands"},
     {"--batch",    "answer every prompt of a file"},
     {"--bench",    "measure the speed"},
     {"--quantize", "write the model in a smaller type (--list quants)"},
-    {"--inspect",  "print what is in the model file"},
     {"-o",         "write the answer to a file"},
     {"-q",         "print nothing but the answer and errors (-v: more)"},
 };
@@ -732,13 +730,14 @@ static void help__quoted(str *out, const char *text, const char *also) {
 }
 
 static void help__zsh_value(const cli_opt *o, str *out) {
-    str words = {0};
+    str words = {0}, what = {0};
     help__choices(o, &words);
+    str_add(&what, o->arg, strcspn(o->arg, "|"));
     str_put(out, *o->arg == '[' ? "::" : ":");
-    str_add(out, o->arg, strcspn(o->arg, "|"));
+    help__quoted(out, what.p, ":\\");
     if (words.n) str_fmt(out, ":(%s)", words.p);
     else str_put(out, help__takes_model(o) ? ":_files -g \"*.gguf\"" : help__takes_file(o) ? ":_files" : ": ");
-    str_drop(&words);
+    str_drop_all(&words, &what);
 }
 
 static void help__zsh(str *out) {

@@ -655,6 +655,8 @@ static import_tensor *import__take(const import__one *o, int part, uint64_t row0
     char           name[GGUF_NAME_MAX + 1];
     const int      dims = o->expert >= 0 ? 3 : m->form == DQ_PLAIN ? min_int(max_int(o->t->n_dims, 1), 4) : m->n_mat > 1 ? 3 : 2;
     import__name(o, part, name);
+    if (o->t->n_dims > 3 && m->form == DQ_PLAIN)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "has %d dimensions, expected at most 3", o->t->n_dims), NULL;
     for (uint64_t i = 0; i < m->n_mat; i++) {
         const import_piece p = {*m, i, row0, step, transposed, o->expert >= 0 ? (uint64_t)o->expert : i};
         if (!(t = import__add(o->j, name, o->layer, &p, rows, transposed ? m->rows : m->cols, dims, o->t))) return NULL;
@@ -1028,7 +1030,9 @@ static bool import__quantised(import_job *j, const st_tensor *t, bytes *base, dq
 
 /* What of the folder is no tensor of the model, by its name. */
 static bool import__left_out(const import_job *j, bytes stem, int layer) {
-    if (layer >= j->c.n_layer + j->c.n_ahead) return true;             /* draft heads that are not taken */
+    static const char ahead[] = "num_nextn_predict_layers mtp_num_hidden_layers";
+    if (layer >= j->c.n_layer + j->c.n_ahead && family_int(&j->c, ahead, 0)) return true;
+    /* draft heads that are not taken */
     if (layer >= 0) return false;
     const bool head = bytes_is(stem, "lm_head.weight"), tied = family_true(&j->c, "tie_word_embeddings");
     if (head && (j->c.row->flags & FAM_NO_HEAD || (j->c.row->flags & FAM_TIED && tied))) return true;
@@ -1057,7 +1061,9 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
     const bool skip = !stem.n || import__is_foreign(o.layer < 0 ? stem : name) || import__left_out(j, stem, o.layer);
     if (!skip) {
         o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
-        if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
+        if (o.layer >= j->c.n_layer + j->c.n_ahead)
+            ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected 0 to %d", o.layer, j->c.n_layer + j->c.n_ahead - 1);
+        else if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
         else if (o.row->change != IC_SKIP) {
             const size_t cut = weight ? 7 : 0;
             ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) && import__convert(&o);
@@ -1318,7 +1324,7 @@ static bool import__general(import_job *j, gguf_writer *w) {
         if (!family_number(&gen, sampling[i].from, &v)) continue;
         if (!sampling[i].whole) gguf_write_f32(w, sampling[i].key, (float)v);
         else if (v >= 0 && v <= INT32_MAX && v == floor(v))
-            gguf_write_array(w, sampling[i].key, GGUF_I32, &(int32_t){(int32_t)v}, 1);
+            gguf_write_i32(w, sampling[i].key, (int32_t)v);
     }
     str_drop_all(&text, &card, &path);
     return got >= 0;

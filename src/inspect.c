@@ -274,8 +274,8 @@ static void inspect__print_head(str *s, const inspect_file *f) {
     }
     if (f->hp_ok && f->hp.n_nextn == 1) str_fmt(s, "%-16s layer %d (NextN)\n", "draft head", f->hp.n_layer);
     if (f->hp_ok && f->hp.n_nextn > 1)
-        str_fmt(s, "%-16s layers %d to %d (NextN), of which the first is used\n", "draft heads", f->hp.n_layer,
-                f->hp.n_layer + f->hp.n_nextn - 1);
+        str_fmt(s, "%-16s layers %d to %d (NextN), %s\n", "draft heads", f->hp.n_layer, f->hp.n_layer + f->hp.n_nextn - 1,
+                f->hp.desc->traits & A_CHAIN ? "one for each guess" : "of which the first is used");
     inspect__print_vocab(s, f);
     str_fmt(s, "%-16s mapping ", "memory");
     str_size(s, (double)g->n_bytes);

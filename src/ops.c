@@ -178,7 +178,7 @@ static void ops__embed(const dev *dv, const dev_op *op, int r) {
 static void ops__angles(const dev *dv, const dev_op *op, int r) {
     float *cs = ops__out(dv, op, 0, r) + op->angles.at;
     for (int i = 0; i < op->n; i++) {
-        const double angle = dv->run->batch->pos[ops__which(dv, op, r)] * op->angles.freq[i];
+        const double angle = (dv->run->batch->pos[ops__which(dv, op, r)] + op->angles.ahead) * op->angles.freq[i];
         cs[2 * i] = (float)cos(angle) * op->scale;
         cs[2 * i + 1] = (float)sin(angle) * op->scale;
     }
@@ -298,15 +298,15 @@ static void ops__deal(const dev *dv, const dev_op *op, int r) {
            (size_t)op->n * sizeof(float));
 }
 
-/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. The
- * input is of an earlier phase: the row before belongs to another task. */
+/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that; or for
+ * each row what lies before it. The input is of an earlier phase: the row before belongs to another task. */
 static void ops__before(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = ops__which(dv, op, r);
     const bool       first = !row || b->seq[row] != b->seq[row - 1];
     const dev_before *of = op->before;
-    const float     *x = first ? of->first[b->seq[row]] : of->rows ? of->rows + (size_t)(row - 1) * of->ld
-                                                        : ops__row(dv, op->in[0], row - 1);
+    const float     *x = of->by_row ? of->first[row] : first ? of->first[b->seq[row]]
+                         : of->rows ? of->rows + (size_t)(row - 1) * of->ld : ops__row(dv, op->in[0], row - 1);
     float           *y = ops__out(dv, op, 0, r);
     if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
     else memset(y, 0, (size_t)op->n * sizeof *y);

@@ -6,7 +6,7 @@
  * pieces of any size; gguf_write_finish. gguf_write_drop may follow any of them.
  *   Files of our own keep something between runs (prompt cache, lookup cache); each names its kind as general.architecture.
  * A file of another kind is never replaced.
- * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_f32, gguf_write_bool, gguf_write_array,
+ * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_i32, gguf_write_f32, gguf_write_bool, gguf_write_array,
  * gguf_write_str, gguf_write_strs, gguf_write_kv, gguf_write_tensor, gguf_write_head, gguf_write_data, gguf_write_finish,
  * gguf_write_drop; gguf_own_missing, gguf_own_is_kind,
  * gguf_own_may_replace.
@@ -147,6 +147,12 @@ static void gguf_write__add_key(gguf_writer *w, bytes key, uint32_t type) {
 static void gguf_write_u32(gguf_writer *w, const char *key, uint32_t v) {
     gguf_write__add_key(w, bytes_of(key), GGUF_U32);
     gguf_write__add_u32(&w->kv, v);
+}
+
+/* The same with a number that may be negative. */
+static void gguf_write_i32(gguf_writer *w, const char *key, int32_t v) {
+    gguf_write__add_key(w, bytes_of(key), GGUF_I32);
+    gguf_write__add_u32(&w->kv, (uint32_t)v);
 }
 
 /* The same with a float. */

@@ -3,6 +3,7 @@
 FAMILIES gives for each name config.json and the tensors; write() writes a folder. Widths are as small as the formats allow. The
 names and shapes are those of published files; tests/gen/import_peer.py holds llama.cpp's converter against what becomes of them.
 """
+import functools
 import json
 import os
 import random
@@ -240,14 +241,19 @@ def config_of(name):
     return json.loads(json.dumps(FAMILIES[name][0]))
 
 
-def tensors_of(name, dtype="BF16", names=None):
-    """name -> (dtype, shape, bytes), in the order of FAMILIES."""
+@functools.cache
+def drawn(name, dtype):
     rng, out = random.Random(zlib.crc32(name.encode())), {}
     for tensor, shape in FAMILIES[name][1]:
         gain = "norm" in tensor.lower() and tensor.endswith("weight") or ".ln_" in tensor and tensor.endswith("weight")
         values = draw(rng, shape, 0.3 if gain else 0.2, 1.0 if gain else 0.0)
         out[tensor] = (dtype, shape, PACK[dtype](values))
     return out
+
+
+def tensors_of(name, dtype="BF16"):
+    """name -> (dtype, shape, bytes), in the order of FAMILIES."""
+    return dict(drawn(name, dtype))
 
 
 def tokenizer(name):

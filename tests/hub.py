@@ -32,7 +32,7 @@ def sha(data):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
     def log_message(self, *args):
         pass
@@ -745,6 +745,24 @@ def fill(home, files, commit=COMMIT, repo=FOLDER):
     os.makedirs(os.path.join(base, "refs"), exist_ok=True)
     with open(os.path.join(base, "refs", "main"), "w") as f:
         f.write(commit)
+
+
+@case
+def places():
+    """The cache is where Hugging Face's tools have it: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME or the home folder; a link to another disk is followed."""
+    x = tempfile.mkdtemp(dir=TMP)
+    home = Home()
+    for env, hub in (({"HF_HUB_CACHE": x + "/a"}, x + "/a"), ({"HUGGINGFACE_HUB_CACHE": x + "/b"}, x + "/b"), ({"HF_HOME": x + "/c"}, x + "/c/hub"),
+                     ({"HF_HOME": "", "XDG_CACHE_HOME": x + "/d"}, x + "/d/huggingface/hub"), ({"HF_HOME": ""}, home.path + "/.cache/huggingface/hub"),
+                     ({"HF_HUB_CACHE": "~/e"}, home.path + "/e")):
+        home.hub = hub
+        fill(home, {"m-Q4_K_M.gguf": MODEL})
+        good(home.run(None, "-hf", REPO, "--offline", *SAYS, env=env))
+        os.rename(os.path.join(hub, FOLDER), os.path.join(hub, "elsewhere"))
+        os.symlink("elsewhere", os.path.join(hub, FOLDER))
+        good(home.run(None, "-hf", REPO, "--offline", *SAYS, env=env))
+        refused(home.run(None, "-hf", "other/name", "--offline", *SAYS, env=env), 2, re.escape("(%s)" % hub), "the place in the message")
+    refused(home.run(None, "-hf", "other/name", *SAYS, env={"HF_HOME": "", "HOME": ""}), 2, "HOME is not set|libcurl|HUB=0", "no home")
 
 
 @case

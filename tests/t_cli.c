@@ -336,8 +336,9 @@ static void t_cli_help_topics(void) {
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
-        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, structure, speculation, cache, rope, evaluation, quantize, "
-                  "batch, serve, bench, output, models, types, templates, tool-calls, embeddings, gpu, guarantees, performance, limits"},
+        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, hub, chat, run, sampling, structure, speculation, cache, rope, evaluation, "
+                  "quantize, batch, serve, bench, output, models, checkpoints, types, templates, tool-calls, embeddings, gpu, guarantees, "
+                  "performance, limits"},
         {"templats", "--help: no topic templats (did you mean templates?)"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -181,8 +181,9 @@ static void t_model_keys(void) {
     static const char *files[] =
         {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl",
          "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n",
-         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "phimoe", "deci", "grok", "hunyuan_vl", "grovemoe", "nanbeige", "apertus",
-         "mpt", "laguna", "deepseek2_v3", "mistral4"};
+         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "mimo2", "step35", "beside/gemma4-assistant", "phimoe", "deci", "grok",
+         "hunyuan_vl", "grovemoe", "nanbeige", "apertus", "mpt", "laguna", "deepseek2_v3",
+         "mistral4"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;

@@ -317,6 +317,7 @@ static const top_example top_examples[] = {
     {.name = "softplus",        .op = {.kind = OPS_SOFTPLUS}},
     {.name = "xielu",           .op = {.kind = OPS_XIELU, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
+    {.name = "scale by, heads", .op = {.kind = OPS_SCALE_BY, TOP_ONE}, .fit = top_fit_heads},
     {.name = "scale by, vec",   .op = {.kind = OPS_SCALE_BY, .vec = top_vec}},
     {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},

@@ -146,9 +146,9 @@ typedef struct {
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
 /* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
-/* What rows of activations need for weights of a type: 1 << K_ACT_F32 ..., and K_FORM_FINE for weights of 5 bits and more with a
- * scale for each 32, which lose so little that the rounding of activations is a large part of it. A row that several matrices
- * read is rounded once, as the finest of them wants it. */
+/* What rows of activations need for weights of a type: 1 << K_ACT_F32 ..., and K_FORM_FINE for Q8_0, Q5_0, Q5_1 and Q4_1, whose
+ * users expect little loss: there the rounding of activations is a large part of it. Prefill pays some 5 % for the finer limit. A
+ * row that several matrices read is rounded once, as the finest of them wants it. */
 K_PUBLIC unsigned k_forms_of(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
  * sum and d [(n + 255)/256]. fine: for K_FORM_FINE. True: the row may have outliers ([far]). Their codes and scales are the row

@@ -73,7 +73,7 @@ def draw(w, s):
     for i in range(s["layers"] + s.get("ahead", 0)):
         draw_layer(w, s, "blk.%d." % i, s["moe"] and i >= s["dense"])
     if s.get("ahead"):
-        draw_ahead(w, s, dict(layer_norm=False), "blk.%d.nextn." % s["layers"])
+        draw_ahead(w, s, dict(layer_norm=False), "blk.%d." % s["layers"])
     gain(w, "output_norm", D)
     if not s["tied"]:
         w.matrix("output", N_VOCAB, D, gain=s["out"])

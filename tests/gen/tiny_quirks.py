@@ -307,4 +307,7 @@ def hub_config(s):
     a = arch_of(s)
     if s["arch"] in BORROWED or not hf_class(s) or s.get("ahead") or s["arch"] in ("muse-glimmer", "phimoe"):
         return None
-    return {} if a["head_dim"] else dict(head_dim=None)
+    c = {} if a["head_dim"] else dict(head_dim=None)
+    if s["arch"] == "hunyuan-moe":
+        c.update(moe_intermediate_size=[s["moe"]["ff"]] * s["layers"], moe_topk=[s["moe"]["used"]] * s["layers"], num_shared_expert=[1] * s["layers"])
+    return c
