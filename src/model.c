@@ -507,11 +507,12 @@ static bool model__has_trunk(const gguf_file *g, err_t *e) {
                    g->path);
 }
 
-/* model_open() for a model, or for a draft head of another architecture. */
-static bool model__load(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
+/* model_open() for a model, or for a draft head of another architecture, which lies beside a model. */
+static bool model__load(model *m, const gguf_file *g, const rope_opts *o, bool beside, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
     m->layer = mem_new((size_t)arch_own_layers(&m->hp), sizeof *m->layer);
+    if (!beside && !model__has_trunk(g, e)) return false;
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
@@ -521,8 +522,7 @@ static bool model__load(model *m, const gguf_file *g, const rope_opts *o, err_t 
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
  * model_close() in both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
-    *m = (model){.g = g};
-    return model__has_trunk(g, e) && model__load(m, g, o, e);
+    return model__load(m, g, o, false, e);
 }
 
 /* Whether h, with the draft head of another file, has the sizes of m. */
@@ -593,7 +593,7 @@ static bool model__lend(const model *m, model *a, int il, err_t *e) {
 /* The draft head of another architecture in file g becomes that of m. */
 static bool model__add_assistant(model *m, const gguf_file *g, err_t *e) {
     model *a = mem_new(1, sizeof *a);
-    bool   ok = model__load(a, g, &rope_defaults, e);
+    bool   ok = model__load(a, g, &rope_defaults, true, e);
     if (ok && m->hp.n_nextn)
         ok = err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", g->path,
                      m->g->path);
