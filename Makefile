@@ -144,6 +144,8 @@ schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy 
 rule: build/test/judge                 ## which tokens may follow, against brute force: TOKENS (1000000) for each kind of constraint; RULE="grammars --seed 5"
 	@$(PYTHON) tests/rule.py $< --tokens $(TOKENS) $(RULE)
 
+import: llmrun                         ## checkpoints beside llama.cpp's converter: tensors, keys, tokens; PEER: its source; WORDS="qwen3 tokens", MINILM: a folder of all-MiniLM-L6-v2 (python3: torch transformers gguf numpy)
+	@MINILM="$(MINILM)" $(PYTHON) tests/gen/import_peer.py ./llmrun $(PEER) $(WORDS)
 tokens: build/test/judge               ## the tokenizers bert and t5 beside transformers' on TEXTS (3000) random texts; PEERS: a folder with ggml-vocab-*.gguf
 	@$(PYTHON) tests/tokens.py $< --texts $(TEXTS) $(PEERS:%=--peers %)
 
@@ -604,4 +606,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import

@@ -317,9 +317,9 @@ static const cli_opt cli_opts[] = {
              "counts for every architecture, and a line names one that llama.cpp does not read for the model's",
      .env = "LLMRUN_MODEL"},
     {"-hf -hfr --hf-repo",              "NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
-     .help = "model of a hub, OWNER/NAME, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path "
-             "of a file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is "
-             "the same"},
+     .help = "model of a hub, OWNER/NAME, which is downloaded once and runs from the cache afterwards; QUANT is a type or the "
+             "path of a file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m "
+             "hf:OWNER/NAME:QUANT is the same"},
     {"-hff --hf-file",                  "NAME",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
      .help = "path of the file in the repository of -hf", .beside = BESIDE_REPO},
     {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
@@ -558,7 +558,8 @@ static const cli_opt cli_opts[] = {
      .help = "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and "
              "--imatrix-out", .beside = BESIDE_TEXT},
     {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v),       0, 0, GROUP_CACHE, ON_RUN,
-     .help = "type of the cached values; the default is f32 for the same actions", .beside = BESIDE_TEXT},
+     .help = "type of the cached values; the default is f32 for the same actions; latent attention (MLA) caches no values",
+     .beside = BESIDE_TEXT},
     {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1, 65536, GROUP_CACHE, ON_RUN,
      .help = "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache", .beside = BESIDE_TEXT},
     {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0, CLI_BIG, GROUP_CACHE, ON_RUN,

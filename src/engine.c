@@ -117,7 +117,8 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     const kv_opts *o = &eng->kv->opts;
     log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name,
              eng->m.hp.n_layer, eng->n_ctx, eng->m.hp.n_ctx_train);
-    log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name, k_types[o->type_v].name, o->block);
+    log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name,
+             eng->m.hp.layer[0].rank ? "a part of them" : k_types[o->type_v].name, o->block);
     if (kv_has_states(eng->kv)) {
         const dev_blocks *mem = &eng->kv->group[eng->kv->states].mem;
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks,

@@ -265,8 +265,9 @@ static double family__embd(const family_config *c) { return c->n_embd; }
 static double family__base(const family_config *c) { return (void)c, 10000; }
 static double family__head(const family_config *c) { return c->head_dim; }
 /* transformers gives a Llama this number where its config has none, and the converter writes it then. */
-static double family__head_llama(const family_config *c) { return family__says(c, "model_type", "llama") ? c->head_dim
-    : (double)NAN; }
+static double family__head_llama(const family_config *c) {
+    return family__says(c, "model_type", "llama") ? c->head_dim : (double)NAN;
+}
 static double family__plain_head(const family_config *c) { return c->n_embd / c->n_head; }
 static double family__eps5(const family_config *c) { return (void)c, 1e-5; }
 static double family__eps6(const family_config *c) { return (void)c, 1e-6; }

@@ -85,6 +85,8 @@ typedef struct {
     dev_buf in;                                       /* [B, D] what the block reads: xn, or x where it has no norm */
     dev_buf q;                                        /* [B, H*HD] */
     dev_buf k;                                        /* [B, G*HD] */
+    dev_buf ask;                                      /* [B, H * (rank + n_rot)] queries of latent attention */
+    dev_buf head;                                     /* [H*B] what matrices of heads read: rows of one head after another */
     dev_buf v;                                        /* [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
     dev_buf y;                                        /* [B, D] what a block adds to the stream */
@@ -223,7 +225,8 @@ static void fwd__angles(fwd_draft *d, int ahead) {
 
 /* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
 static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
-    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
+    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head,
+                        .pick = {.stride = stride, .at = at, .to = to}});
 }
 
 /* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the
@@ -264,7 +267,7 @@ static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *
     const int form = desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
     if (lh->n_rot || form == K_ROPE_TO_PAIRS)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                            .rope = {lh->n_rot, lh->n_rot ? d->m->rope[lh->rope].at : 0, form}});
+                            .rope = {.n_rot = lh->n_rot, .at = lh->n_rot ? d->m->rope[lh->rope].at : 0, .form = form}});
     if (late) fwd__norm(d, b, b, norm, n_head, lh->hd_k);
     if (desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }
@@ -363,26 +366,36 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     fwd__queries(d);
 }
 
-static void fwd__attention(fwd_draft *d) {
+/* out = attention of q. */
+static void fwd__attend(fwd_draft *d, const dev_kv *kv, dev_buf q, dev_buf out) {
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
     const arch_hparams  *hp = &d->m->hp;
-    const dev_kv        *kv = d->kv ? &d->kv->layer[hp->desc->traits & A_ASSIST ? lh->kv_at : d->il] : NULL;
-    fwd__qkv(d, kv);
-    if (hp->temper != 0)
-        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
-    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {q}, .n = lh->n_head * lh->hd_k});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
-    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head,
+    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {q}, .out = {out}, .n = lh->hd_v, .n_head = lh->n_head,
                         .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
                                   .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap,
                                   .sinks = vec[W_SINKS],
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
-    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {out}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
+}
+
+/* Where the layer keeps keys and values; NULL: the list is only measured. */
+static const dev_kv *fwd__kv(const fwd_draft *d) {
+    return d->kv ? &d->kv->layer[d->m->hp.desc->traits & A_ASSIST ? d->lh->kv_at : d->il] : NULL;
+}
+
+static void fwd__attention(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_kv        *kv = fwd__kv(d);
+    fwd__qkv(d, kv);
+    fwd__attend(d, kv, d->q, d->att);
     const dev_buf out = fwd__gate_out(d);
-    if (hp->value_scale != 0) fwd__scale(d, out, lh->n_head * lh->hd_v, hp->value_scale);
-    fwd__norm(d, out, out, &vec[W_ATTN_SUB_NORM], 1, lh->n_head * lh->hd_v);
+    if (d->m->hp.value_scale != 0) fwd__scale(d, out, lh->n_head * lh->hd_v, d->m->hp.value_scale);
+    fwd__norm(d, out, out, &d->l->vec[W_ATTN_SUB_NORM], 1, lh->n_head * lh->hd_v);
     fwd__give(d, &d->l->mat[W_O], out);
 }
 
@@ -391,6 +404,67 @@ static void fwd__linear(fwd_draft *d) {
     d->rows = d->past;
     fwd__matmul(d, FWD_WO);
     dev_plan_product(d->to, &d->l->mat[W_O], d->rows, d->in, d->y);
+}
+
+/* --- latent attention (MLA; DeepSeek-AI 2024). Of each head, a query takes in its part of the keys' matrix and the output goes
+ * through its part of the values' matrix, so that all heads read the same row of each position --- */
+
+/* RoPE of what follows the first `rank` values of each head. */
+static void fwd__turn_rest(fwd_draft *d, dev_buf b, int n_head) {
+    const arch_layer_hp *lh = d->lh;
+    fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
+                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = lh->rank,
+                                 .form = d->m->hp.desc->rope == ROPE_HALVES ? K_ROPE_HALVES : K_ROPE_PAIRS}});
+}
+
+/* A row of each position goes to the cache, from k: `rank` values with a norm, then those with RoPE. */
+static void fwd__latent_store(fwd_draft *d) {
+    fwd__norm(d, d->k, d->k, &d->l->vec[W_KV_A_NORM], 1, d->lh->rank);
+    fwd__turn_rest(d, d->k, 1);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k}, .cache = {.kv = fwd__kv(d)}});
+}
+
+/* out = of each head, its matrix of the stack w times the values from its place on in `in`. Heads lie `stride` values apart
+ * there, `step` in out. */
+static void fwd__by_heads(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf in, int stride, dev_buf out, int step) {
+    const int heads = d->lh->n_head;
+    fwd__op(d, (dev_op){.kind = OPS_DEAL, .in = {in}, .out = {d->head}, .n = w->n_in, .each = heads, .pick = {.stride = stride}});
+    fwd__forms(d, d->head, w->n_in, heads);
+    fwd__matmul(d, part);
+    dev_plan_heads(d->to, w, d->rows, d->head, out, step);
+}
+
+/* The queries of all heads, each with its part of the keys' matrix. */
+static void fwd__latent_queries(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    if (lh->q_rank) {
+        fwd__norm(d, d->all, d->all, &d->l->vec[W_Q_A_NORM], 1, lh->q_rank);
+        fwd__product(d, FWD_QKV, &w[W_Q_B], d->all, d->q);
+        d->part = FWD_CACHE;
+    }
+    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {d->q}, .out = {d->ask}, .n = lh->n_rot, .n_head = lh->n_head,
+                        .pick = {.stride = lh->hd_q, .at = lh->hd_q - lh->n_rot, .to = lh->rank, .step = lh->hd_k}});
+    fwd__turn_rest(d, d->ask, lh->n_head);
+    fwd__by_heads(d, FWD_QKV, &w[W_K_B], d->q, lh->hd_q, d->ask, lh->hd_k);
+}
+
+static void fwd__latent(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
+    if (lh->q_rank) dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
+    else dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
+    d->part = FWD_CACHE;
+    fwd__latent_store(d);
+    d->rows = d->past;
+    d->beside = true;
+    fwd__latent_queries(d);
+    d->part = FWD_CACHE;
+    fwd__attend(d, fwd__kv(d), d->ask, d->o);
+    fwd__by_heads(d, FWD_WO, &w[W_V_B], d->o, lh->rank, d->att, lh->hd_o);
+    fwd__give(d, &w[W_O], d->att);
 }
 
 /* --- recurrent layers --- */
@@ -531,7 +605,9 @@ static void fwd__route(fwd_draft *d) {
     if (hp->router_cap != 0) fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->score}, .n = lh->n_expert, .scale = hp->router_cap});
     fwd__op(d, (dev_op){.kind = OPS_ROUTE, .in = {d->score}, .out = {d->pick, d->weight},
                         .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
-                        .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
+                        .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router,
+                                    .groups = hp->n_group, .groups_used = hp->n_group_used,
+                                    .alone = (hp->desc->traits & A_GROUP_BEST) && !d->l->vec[B_ROUTER_CHOICE]}});
 }
 
 /* The expert that runs for every row is added to y, after its gate if it has one. */
@@ -632,7 +708,7 @@ static void fwd__both(fwd_draft *d) {
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
 static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv,
-                                        [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL};
+                                        [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
                                       [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both};
 
@@ -801,7 +877,8 @@ static void fwd__buffers(fwd_draft *d) {
         const char *name;
         dev_buf    *buf;
     } all[] = {
-        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
+        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(ask),
+        FWD_BUF(head),
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
         FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
@@ -872,9 +949,11 @@ static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *be
 static void fwd__keep_pairs(fwd_draft *d) {
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
-    fwd__kv_products(d);
+    if (d->lh->mixer == MIX_LATENT) dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k);
+    else fwd__kv_products(d);
     d->part = FWD_CACHE;
-    fwd__kv_store(d, d->kv ? &d->kv->layer[d->il] : NULL);
+    if (d->lh->mixer == MIX_LATENT) fwd__latent_store(d);
+    else fwd__kv_store(d, fwd__kv(d));
 }
 
 /* Head k from its pairs on, for the rows of `past` beyond keys and values. Only an output matrix of its own is watched. */

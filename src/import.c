@@ -1031,9 +1031,7 @@ static bool import__quantised(import_job *j, const st_tensor *t, bytes *base, dq
 /* What of the folder is no tensor of the model, by its name. */
 static bool import__left_out(const import_job *j, bytes stem, int layer) {
     static const char ahead[] = "num_nextn_predict_layers mtp_num_hidden_layers";
-    if (layer >= j->c.n_layer + j->c.n_ahead && family_int(&j->c, ahead, 0)) return true;
-    /* draft heads that are not taken */
-    if (layer >= 0) return false;
+    if (layer >= 0) return layer >= j->c.n_layer + j->c.n_ahead && family_int(&j->c, ahead, 0);    /* draft heads, not taken */
     const bool head = bytes_is(stem, "lm_head.weight"), tied = family_true(&j->c, "tie_word_embeddings");
     if (head && (j->c.row->flags & FAM_NO_HEAD || (j->c.row->flags & FAM_TIED && tied))) return true;
     if (!(j->c.row->flags & FAM_ENCODER)) return false;

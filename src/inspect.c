@@ -267,7 +267,9 @@ static void inspect__print_head(str *s, const inspect_file *f) {
     for (int il = 0; f->hp_ok && il < f->hp.n_layer; il++) {
         const arch_layer_hp *l = &f->hp.layer[il];
         if (il && l->hd_k == l[-1].hd_k && l->hd_v == l[-1].hd_v) continue;
-        str_fmt(s, "%-16s key %d, value %d", "head size", l->hd_k, l->hd_v);
+        if (l->rank)
+            str_fmt(s, "%-16s query %d, value %d; latent attention: %d of a position", "head size", l->hd_q, l->hd_o, l->hd_k);
+        else str_fmt(s, "%-16s key %d, value %d", "head size", l->hd_k, l->hd_v);
         str_fmt(s, il ? ", from layer %d on\n" : "\n", il);
     }
     if (f->hp_ok && f->hp.n_nextn == 1) str_fmt(s, "%-16s layer %d (NextN)\n", "draft head", f->hp.n_layer);

@@ -35,6 +35,8 @@ typedef struct model {
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes;                         /* of that room */
     size_t       packs_used;                          /* of matrices that are packed */
+    uint8_t    **made;                                /* [n_made] matrices that were not in the file as the step reads them */
+    int          n_made;
     bool         lacks;                               /* model_open() failed at a tensor that is missing or of another type */
     dev_gpus    *gpus;                                /* the GPUs that run the last layers; NULL: none */
 } model;
@@ -77,7 +79,8 @@ static void model_close(model *m) {
     mem_free(m->assist);
     for (dev_mat *w; m->gpus && (w = model__mat(m, &at));) dev_mat_drop(w);
     mem_pages_free(m->packs, m->packs_bytes);
-    mem_free(m->layer);
+    for (int i = 0; i < m->n_made; i++) mem_free(m->made[i]);
+    mem_free_all(m->made, m->layer);
     mem_free(m->slope);
     for (int i = 0; i < ARCH_ROPES; i++) mem_free(m->rope[i].freq);
     arch_drop(&m->hp);
@@ -218,6 +221,64 @@ static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
     return true;
 }
 
+/* --- latent attention: the matrix of keys and values of all heads (attn_kv_b), as older files have it --- */
+
+/* The type of a turned matrix. */
+static uint32_t model__float_of(uint32_t type) { return type == K_F32 || type == K_F16 ? type : K_BF16; }
+
+/* A factor of one matrix for each of several. */
+static const float *model__same_scale(model *m, float scale, int n) {
+    float *to = mem_new((size_t)n, sizeof *to);
+    for (int i = 0; i < n; i++) to[i] = scale;
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
+    return to;
+}
+
+/* The part of keys of each head, the first n of its `per` rows [rank], becomes [rank][n]: a copy, in the type of the file if that
+ * is one of floats, else in bf16, since blocks of a row cannot be turned. */
+static dev_mat model__turned(model *m, const dev_mat *of, int heads, int per, int n) {
+    const uint32_t type = model__float_of(of->type);
+    const size_t   row = k_row_bytes(type, n), each = row * (size_t)of->n_in;
+    const int      rank = of->n_in;
+    float         *x = mem_new(mem_size((size_t)n, (size_t)rank), sizeof *x), *y = mem_new((size_t)n, sizeof *y);
+    uint8_t       *to = mem_aligned(mem_size((size_t)heads, each), 1);
+    for (int h = 0; h < heads; h++) {
+        const uint8_t *from = of->data + (size_t)h * (size_t)per * of->row_bytes;
+        for (int i = 0; i < n; i++)
+            k_types[of->type].dequant(from + (size_t)i * of->row_bytes, x + (size_t)i * (size_t)rank, rank);
+        for (int d = 0; d < rank; d++) {
+            for (int i = 0; i < n; i++) y[i] = x[(size_t)i * (size_t)rank + (size_t)d];
+            k_types[type].quant(y, to + (size_t)h * each + (size_t)d * row, n);
+        }
+    }
+    mem_free_all(x, y);
+    MEM_PUSH(m->made, m->n_made, to);
+    return (dev_mat){.data = to, .type = type, .n_in = n, .n_out = rank, .n_mat = heads, .row_bytes = row, .mat_bytes = each,
+                     .scale = of->scale ? model__same_scale(m, *of->scale, heads) : NULL};
+}
+
+/* Keys' and values' matrices of each head, which a file has as two stacks, or as one matrix. */
+static bool model__split_latent(model *m, model_tensors *l, int il, err_t *e) {
+    const arch_layer_hp *lh = &m->hp.layer[il];
+    dev_mat *whole = &l->mat[W_KV_B], *k = &l->mat[W_K_B], *v = &l->mat[W_V_B];
+    const int            n = lh->hd_q - lh->n_rot, per = n + lh->hd_o;
+    if (lh->mixer != MIX_LATENT) return true;
+    if (whole->data && (k->data || v->data)) return model__both(m, W_KV_B, k->data ? W_K_B : W_V_B, il, e);
+    m->lacks = !whole->data && !(k->data && v->data);
+    if (m->lacks)
+        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, k->data ? "v_b" : "k_b");
+    if (!whole->data) return true;
+    *k = model__turned(m, whole, lh->n_head, per, n);
+    *v = *whole;
+    v->data += (size_t)n * whole->row_bytes;
+    v->n_out = lh->hd_o;
+    v->n_mat = lh->n_head;
+    v->mat_bytes = (size_t)per * whole->row_bytes;
+    if (whole->scale) v->scale = model__same_scale(m, *whole->scale, lh->n_head);
+    *whole = (dev_mat){0};
+    return true;
+}
+
 /* The number of the layer in the name of a tensor; -1: there is none. */
 static int model__layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
@@ -278,8 +339,8 @@ static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
     m->lacks = false;
     for (int id = 0; id < ARCH_SLOTS; id++)
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
-    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e) &&
-                      model__check_gate(m, il, e));
+    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__split_latent(m, &m->layer[il], il, e) &&
+                      model__check_delta(m, il, e) && model__check_laurel(m, il, e) && model__check_gate(m, il, e));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
@@ -330,8 +391,8 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
         lo = model__yarn_dim(ro, ro->yarn_fast), hi = model__yarn_dim(ro, ro->yarn_slow);
         if (!ro->yarn_smooth) lo = floor(lo), hi = ceil(hi);
         lo = fmax(0, lo), hi = fmin(ro->n_rot - 1, hi);
-        if (ro->yarn_ext != 0) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
-        if (ro->yarn_ext != 0 && ro->factor > 1) to->mscale /= 1.0f + 0.1f * ro->yarn_log * logf(ro->factor);
+        if (ro->yarn_ext != 0 && !ro->yarn_scores) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
+        if (ro->yarn_ext != 0 && !ro->yarn_scores && ro->factor > 1) to->mscale /= 1.0f + 0.1f * ro->yarn_log * logf(ro->factor);
     }
     for (int i = 0; i < ro->n_rot / 2; i++) {
         double f = pow((double)ro->base, -2.0 * i / ro->n_rot);
@@ -340,6 +401,13 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
         double mix = yarn ? ro->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
         to->freq[i] = slow * (1 - mix) + f * mix;
     }
+}
+
+/* The factor of YaRN that belongs to scores (DeepSeek-AI 2024): (1 + m ln s)^2, where s stretches the context. */
+static void model__scale_scores(const arch_hparams *hp, arch_layer_hp *l) {
+    const arch_rope_hp *ro = &hp->rope[l->rope];
+    const float         f = 1.0f + ro->yarn_log * logf(ro->factor);
+    if (ro->yarn_scores && ro->scaling == SCALE_YARN && ro->factor > 1) l->attn_scale *= f * f;
 }
 
 /* Divisors of the frequencies of all tables but local ones; NULL: none. LongRoPE has two sets (Ding et al. 2024): the long
@@ -411,6 +479,7 @@ static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e)
     if (o->scaling && scaling < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
     for (int i = 0; i < hp->n_rope; i++)
         if (!hp->rope[i].local) model__override_table(&hp->rope[i], o, scaling);
+    for (int il = 0; il < arch_layers(hp); il++) model__scale_scores(hp, &hp->layer[il]);
     return true;
 }
 
@@ -438,11 +507,12 @@ static bool model__has_trunk(const gguf_file *g, err_t *e) {
                    g->path);
 }
 
-/* model_open() for a model, or for a draft head of another architecture. */
-static bool model__load(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
+/* model_open() for a model, or for a draft head of another architecture, which lies beside a model. */
+static bool model__load(model *m, const gguf_file *g, const rope_opts *o, bool beside, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
     m->layer = mem_new((size_t)arch_own_layers(&m->hp), sizeof *m->layer);
+    if (!beside && !model__has_trunk(g, e)) return false;
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
@@ -452,8 +522,7 @@ static bool model__load(model *m, const gguf_file *g, const rope_opts *o, err_t 
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
  * model_close() in both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
-    *m = (model){.g = g};
-    return model__has_trunk(g, e) && model__load(m, g, o, e);
+    return model__load(m, g, o, false, e);
 }
 
 /* Whether h, with the draft head of another file, has the sizes of m. */
@@ -483,11 +552,12 @@ static bool model__bind_head(const model *m, model *h, int il, err_t *e) {
     bool *used = mem_new(h->g->n_tensor, sizeof *used);
     bool  ok = true;
     for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(h, (arch_slot_id)id, il, used, e);
-    ok = ok && model__split(h, &h->layer[il], il, e);
+    ok = ok && model__split(h, &h->layer[il], il, e) && model__split_latent(h, &h->layer[il], il, e);
     mem_free(used);
     if (!ok) return false;
     const int rope = model__head_rope(m, h, il);
     h->hp.layer[il].rope = max_int(rope, 0);
+    if (rope >= 0) model__scale_scores(&m->hp, &h->hp.layer[il]);
     return rope >= 0 ||
            err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", h->g->path, m->g->path);
 }
@@ -523,7 +593,7 @@ static bool model__lend(const model *m, model *a, int il, err_t *e) {
 /* The draft head of another architecture in file g becomes that of m. */
 static bool model__add_assistant(model *m, const gguf_file *g, err_t *e) {
     model *a = mem_new(1, sizeof *a);
-    bool   ok = model__load(a, g, &rope_defaults, e);
+    bool   ok = model__load(a, g, &rope_defaults, true, e);
     if (ok && m->hp.n_nextn)
         ok = err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", g->path,
                      m->g->path);
@@ -561,7 +631,11 @@ static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
         }
         m->head_g = g;
     }
-    mem_free(h.layer);
+    for (int i = 0; i < h.n_made; i++) {
+        if (ok) MEM_PUSH(m->made, m->n_made, h.made[i]);
+        else mem_free(h.made[i]);
+    }
+    mem_free_all(h.layer, h.made);
     arch_drop(&h.hp);
     return ok;
 }
@@ -712,7 +786,7 @@ static bool model_check(const gguf_file *g, err_t *e) {
 /* Bytes of the keys and values that a layer keeps of one position. */
 static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
     if (l->rec.width || l->kv_back) return 0;
-    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v)));
 }
 
 /* Bytes of one token in the KV cache, in all layers. */

@@ -175,9 +175,9 @@ static const topic topics_all[] = {
     {"speculation", "Speculative decoding", {
         "A step that verifies several draft tokens costs little more than a step for one. Drafts come from the text itself "
         "(n-gram lookup, on by default), from what a constraint forces, from the draft head of the model (NextN, MTP; on by "
-        "default where the file has one, or in a file of its own: -md), or from a small model with the same vocabulary "
-        "(-md). The text is the same with and without, also when it is sampled. How many tokens are drafted follows from "
-        "measured times of steps and from how often drafts were accepted; -v prints both."}},
+        "default where the file has one, or in a file of its own, as for Gemma 4: -md), or from a small model with the same "
+        "vocabulary (-md). The text is the same with and without, also when it is sampled. How many tokens are drafted "
+        "follows from measured times of steps and from how often drafts were accepted; -v prints both."}},
     {"cache", "Windows, recurrent states, prompt cache", {
         "Layers with a window keep only the blocks of the cache that the window reaches. Recurrent layers (gated delta nets, "
         "short convolutions) keep one state for each sequence, whose size does not depend on the text. A state cannot be cut "
@@ -195,7 +195,8 @@ static const topic topics_all[] = {
         "on the GPU\tthe last layers with all their products, experts and their routing, norms, RoPE and attention; their "
         "keys, values and recurrent states; the head; tokens of --temp 0 where nothing stands before the largest logit",
         "on the CPU\tembeddings, the first layers, all other sampling, draft models, importance matrices, calibrated "
-        "rounding; a gated delta net whose keys have more than 128 values, and all layers before it",
+        "rounding; latent attention (MLA), experts in groups, a gated delta net whose keys have more than 128 values, and all "
+        "layers before these",
         "With -ngl auto a run that finds no usable GPU uses the CPU; -v says why. With a number or all it ends with exit "
         "code 3 and the reason. Without --device the first GPU that holds the layers runs them; where none does, several do.",
         "--same on\tthe bits of the CPU: the text is the same wherever the layers run. Cheap for quantised weights and q8_0 "

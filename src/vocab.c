@@ -780,8 +780,10 @@ static bool vocab__unigram(vocab__job *v) {
     vocab__write_tokens(v, "t5", true);
     gguf_write_str(v->w, "tokenizer.ggml.pre", bytes_of("default"));
     gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", true);
+    /* patterns of texts: a pre-tokenizer that splits at spaces, a normalizer that replaces runs of them */
     gguf_write_bool(v->w, "tokenizer.ggml.remove_extra_whitespaces",
-                    !bytes_is(vocab__member(str_bytes(&v->config), "clean_up_tokenization_spaces"), "false"));
+                    bytes_find(vocab__member(v->root, "pre_tokenizer"), 0, bytes_of("\"WhitespaceSplit\"")) != SIZE_MAX ||
+                    bytes_find(vocab__member(v->root, "normalizer"), 0, bytes_of("\"Replace\"")) != SIZE_MAX);
     if (str_unquote(&base64, map, false)) str_unbase64(&bin, str_bytes(&base64));
     vocab__write_map(v, str_bytes(&bin));
     str_drop_all(&base64, &bin);

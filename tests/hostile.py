@@ -565,7 +565,7 @@ def more_families():
               "baichuan_13b", "olmo_clip", "codeshell", "bloom", "jais", "mellum"):
         yield "67 good " + m, GOOD, family(m).bytes()
     for m, k, values in (("glm4moe", "expert_shared_count", (0, 2, 65, top)), ("glm4moe", "leading_dense_block_count", (0, 2, 513)),
-                         ("glm4moe", "expert_gating_func", (4, top)), ("glm4moe", "expert_group_count", (2, 3)),
+                         ("glm4moe", "expert_gating_func", (4, top)), ("glm4moe", "expert_group_count", (3, 4, 5, 1025, top)), ("glm4moe", "expert_group_used_count", (1025, top)),
                          ("glm4moe_air", "nextn_predict_layers", (0, 2, 3, top)), ("glm4moe", "nextn_predict_layers", (2, 3)),
                          ("ernie4_5-moe", "interleave_moe_layer_step", (2,)), ("ernie4_5-moe", "expert_shared_feed_forward_length", (0, 16, top)),
                          ("minimax-m2", "rope.dimension_count", (3, 10)), ("bailingmoe", "rope.dimension_count", (1, 10, 13, 1025, top)),
@@ -594,6 +594,39 @@ def more_families():
         yield "67 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
     yield from chained()
     yield "67 neo-bert with fewer key heads", BAD, family("../encoders/neo-bert", "attention.head_count_kv", U32, 1).bytes()
+
+
+def latent():
+    """Latent attention, and experts in groups."""
+    top = 1 << 31
+    for m in ("deepseek2", "deepseek2_old", "deepseek2_v3", "deepseek2_glm", "mistral4", "minicpm3", "plm", "bailingmoe2"):
+        yield "71 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("deepseek2", "attention.kv_lora_rank", (0, 19, 21, 1021, 1025, top)), ("deepseek2", "attention.q_lora_rank", (5, top)),
+                         ("deepseek2_v3", "attention.q_lora_rank", (0, 9, 11, 1 << 20, top)), ("deepseek2", "attention.key_length_mla", (0, 1, 4, 15, 17, 1025, top)),
+                         ("deepseek2", "attention.value_length_mla", (0, 5, 7, 1025, top)), ("deepseek2", "attention.key_length", (16, 23, 25, top)),
+                         ("deepseek2", "attention.value_length", (6, 19, 24, top)), ("deepseek2", "rope.dimension_count", (0, 1, 3, 6, 16, 18, top)),
+                         ("deepseek2_old", "attention.kv_lora_rank", (0, 19, 1025, top)), ("deepseek2_old", "attention.key_length", (0, 4, 15, 18, top)),
+                         ("deepseek2_old", "attention.value_length", (0, 5, 7, top)), ("deepseek2_old", "rope.dimension_count", (0, 3, 2, 16, top)),
+                         ("deepseek2_old", "attention.key_length_mla", (16, 0)), ("deepseek2_old", "attention.value_length_mla", (6,)),
+                         ("minicpm3", "attention.value_length", (3, 5)), ("plm", "attention.kv_lora_rank", (0, 24)), ("plm", "attention.head_count", (0, 3, 5)),
+                         ("deepseek2_v3", "expert_group_count", (5, 7, 24, 1025, top)), ("deepseek2_v3", "expert_group_used_count", (0, 5, top)),
+                         ("bailingmoe2", "expert_group_count", (3, 16, top)), ("bailingmoe2", "expert_group_used_count", (0, 1, 5, top))):
+        for v in values: yield "71 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for k in ("attention.key_length_mla", "attention.value_length_mla", "attention.kv_lora_rank"):
+        yield "71 deepseek2: no " + k, BAD, family("deepseek2", k).bytes()
+    yield "71 deepseek2_v3: groups, not how many are used", BAD, family("deepseek2_v3", "expert_group_used_count").bytes()
+    for m, t, dims in (("deepseek2", "blk.0.attn_k_b.weight", [20, 12, 4]), ("deepseek2", "blk.0.attn_v_b.weight", [20, 24]), ("deepseek2", "blk.1.attn_kv_a_norm.weight", [24]),
+                       ("deepseek2_old", "blk.0.attn_kv_b.weight", [20, 71]), ("deepseek2_v3", "blk.1.exp_probs_b.bias", [11]), ("plm", "blk.0.attn_q.weight", [16, 48])):
+        yield "71 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("deepseek2", "blk.0.attn_k_b.weight"), ("deepseek2", "blk.1.attn_v_b.weight"), ("deepseek2", "blk.0.attn_q.weight"), ("deepseek2", "blk.0.attn_kv_a_mqa.weight"),
+                 ("deepseek2_v3", "blk.0.attn_q_a.weight"), ("deepseek2_v3", "blk.1.attn_q_b.weight"), ("deepseek2_v3", "blk.1.attn_q_a_norm.weight"),
+                 ("deepseek2_old", "blk.0.attn_kv_b.weight"), ("minicpm3", "blk.1.attn_kv_a_norm.weight"), ("mistral4", "blk.0.attn_output.weight")):
+        yield "71 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims in (("deepseek2", "blk.0.attn_kv_b.weight", [20, 72]), ("deepseek2_old", "blk.0.attn_k_b.weight", [12, 20, 4]), ("deepseek2", "blk.0.attn_q_a.weight", [16, 10]),
+                       ("deepseek2", "blk.0.attn_k.weight", [16, 16]), ("plm", "blk.0.ffn_gate.weight", [16, 32]), ("bailingmoe2", "blk.0.attn_q.weight", [16, 32])):
+        yield "71 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+    for word in (0x7fc00000, 0x7f800000, 0xff800000):
+        yield "71 deepseek2_old: keys' and values' matrix of bits %08x" % word, EITHER, filled("deepseek2_old", "blk.0.attn_kv_b.weight", word)
 
 
 def quirky():
@@ -1334,7 +1367,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, quirky, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, quirky, latent, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

@@ -607,8 +607,8 @@ def heads_alone():
                               "--temp 0 --regex [a-z]{40,60}")):
         held_alone("Hello the world" * (1 + i % 2), "-n", "100", *(("--ignore-eos",) if "regex" not in args else ()), *args.split(),
                    runs=runs, model=NEAR)
-    held_alone("Hello the world", "-n", "60", "--temp", "0", "--ignore-eos", runs=runs[:3], model=os.path.join(TINY, "glm4moe_air.gguf"),
-               what="glm4moe, experts in the head")
+    for name, what in ("glm4moe_air", "glm4moe, experts in the head"), ("deepseek2_v3", "latent attention in the head"), ("bailingmoe2", "groups of experts"):
+        held_alone("Hello the world", "-n", "60", "--temp", "0", "--ignore-eos", runs=runs[:3], model=os.path.join(TINY, name + ".gguf"), what=what)
     for most in (1, 3):
         _, c, err = alone("Hello", "-n", "120", "--temp", "0", "--ignore-eos", "--no-lookup", "--draft-max", str(most), "--draft-min", "1",
                           model=NEAR)

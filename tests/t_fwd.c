@@ -325,7 +325,7 @@ static void t_fwd_hadamard(void) {
 
 /* Three sequences at different positions in one batch give the results of each alone. */
 static void t_fwd_company_of(uint32_t cache) {
-    static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m"};
+    static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m", "deepseek2_v3"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         t_tiny   t;
         t_rig    r;
@@ -428,9 +428,20 @@ static const float *t_rows_at(t_rig *r, kv_seq *seq, const int32_t *ids, int n_i
 /* Whether attention has split the last step into segments. */
 static bool t_apart(const t_rig *r) {
     const dev_plan *p = &r->f->plan;
-    int             i = 0;
+    int             i = 0, deal, n;
     while (p->op[i].kind != OPS_ATTEND) i++;
-    return ops__apart(&r->f->run, &p->op[i]);
+    return ops__apart(&r->f->run, &p->op[i], &deal, &n);
+}
+
+/* Tasks of attention in the last step, one row, where segments are none: query heads of a K/V head are dealt to threads that would
+ * have nothing to do. */
+static void t_dealt(const t_rig *r) {
+    const dev_plan      *p = &r->f->plan;
+    const arch_layer_hp *l = &r->m.hp.layer[0];
+    int                  i = 0, n = 1, group = l->n_head / l->n_head_kv;
+    while (p->op[i].kind != OPS_ATTEND) i++;
+    while (n < group && (group % n || n * l->n_head_kv < r->p->n)) n++;
+    EQ_INT(ops__attend_tasks(&r->f->run, &p->op[i]), n * l->n_head_kv);
 }
 
 /* The model with another window and team of threads, over the same cache. */
@@ -467,6 +478,7 @@ static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
             CHECKF(got && !memcmp(got, want + (size_t)(i / 3) * V, V * sizeof *got),
                    "%s, window %d, cache %s: %d threads, %d rows, position %d: other bits",
                    name, window, k_types[cache].name, threads[k], rows[i % 3], depth[i / 3]);
+            if (rows[i % 3] == 1) t_dealt(&r);
             if (rows[i % 3] == 1) EQ_INT(t_apart(&r), depth[i / 3] >= 512 && r.m.hp.layer[0].n_head_kv % threads[k] != 0);
         }
     }
@@ -478,11 +490,11 @@ static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
 
 /* Attention over many positions with fewer K/V heads than threads: one, and two. */
 static void t_fwd_segments(void) {
-    static const char *const names[] = {"llama_odd", "llama"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const names[] = {"llama_odd", "llama", "deepseek2"};
+    for (int i = 0; i < 3; i++) {
         t_fwd_segments_of(names[i], 0, K_F32);
         t_fwd_segments_of(names[i], 0, K_Q8_0);
-        t_fwd_segments_of(names[i], 600, K_F32);
+        if (i < 2) t_fwd_segments_of(names[i], 600, K_F32);
     }
 }
 
@@ -612,6 +624,14 @@ static void t_break_value_heads(t_rig *r) {
     other.traits ^= A_DELTA_GROUPED;
     r->m.hp.desc = &other;
 }
+static void t_break_groups(t_rig *r) { r->m.hp.n_group = 1; }
+static void t_break_group_best(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.traits &= ~(uint64_t)A_GROUP_BEST;
+    r->m.hp.desc = &other;
+}
+static void t_break_latent_norm(t_rig *r) { r->m.layer[0].vec[W_KV_A_NORM] = r->m.layer[1].vec[W_KV_A_NORM]; }
 static void t_break_quirk(t_rig *r, uint64_t bit) {
     static arch_desc other;
     other = *r->m.hp.desc;
@@ -675,6 +695,12 @@ static void t_fwd_faults(void) {
         {"bloom", "the slope of another head", t_break_slopes}, {"jais", "5 % more attention scale", t_break_scale},
         {"baichuan_13b", "the slope of another head", t_break_slopes}, {"mellum", "a window one wider", t_break_window_of_some},
         {"qwen2_output_bias", "no bias of the output", t_break_output_bias},
+        {"deepseek2", "5 % more attention scale", t_break_scale}, {"deepseek2", "the other RoPE kind", t_break_rope},
+        {"deepseek2_old", "two best experts of a group", t_break_group_best}, {"deepseek2_v3", "no groups", t_break_groups},
+        {"deepseek2_v3", "no bias of the choice", t_break_choice}, {"bailingmoe2", "no groups", t_break_groups},
+        {"deepseek2_glm", "the other scores of experts", t_break_scores}, {"mistral4", "the temperature changes later", t_break_temper},
+        {"minicpm3", "2 % more of each block", t_break_residual_scale}, {"plm", "another activation", t_break_act},
+        {"deepseek2_v3", "keys and values with the next layer's norm", t_break_latent_norm},
         {"hunyuan-dense", "norms before RoPE", t_break_late}, {"exaone4_window", "RoPE in a layer without a window", t_break_still},
         {"afmoe", "another layer's gate", t_break_out_gate},  {"laguna", "another layer's gate", t_break_head_gate},
         {"laguna_each", "a sigmoid for softplus", t_break_soft}, {"muse-glimmer", "the same epsilon in all norms", t_break_fine},
@@ -796,7 +822,7 @@ static bool t_fwd_beside(t_rig *r, const char *name, gguf_file *g) {
 static void t_fwd_draft_head(void) {
     static const struct { const char *name; int heads; const char *beside; } models[] = {
         {"qwen3_mtp", 1, NULL}, {"qwen35_mtp", 1, NULL}, {"qwen35moe_mtp", 1, NULL}, {"glm4moe_air", 1, NULL}, {"exaone4_mtp", 1, NULL},
-        {"exaone-moe", 1, NULL}, {"mimo2", 3, NULL},
+        {"exaone-moe", 1, NULL}, {"deepseek2_v3", 1, NULL}, {"bailingmoe2", 1, NULL}, {"mimo2", 3, NULL},
         {"step35", 3, NULL}, {"gemma4", 0, "gemma4-assistant"}, {"gemma4_far", 0, "gemma4-assistant_far"}};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
                                  {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};

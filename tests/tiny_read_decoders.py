@@ -33,8 +33,9 @@ def gelu(x):
 # all; square: scores are divided by the size of a head; turned: heads have as many values as rotate; mup: scales where no key tells them
 # whole: all of a head rotates and there is no window, whatever keys tell
 # half: layers without a window rotate half of what the others do; chain: draft heads read the stream before the last norm, one for each guess
+# alone: a group's score is that of its best expert, where scores are softmax and no bias counts for the choice
 PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0,
-             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False, half=False, chain=False)
+             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False, alone=False, half=False, chain=False)
 ARCHS = {
     "gemma": dict(act=gelu, root=True),
     "gemma2": dict(act=gelu, root=True, every=2, wide=46),
@@ -62,6 +63,9 @@ ARCHS = {
     "starcoder": dict(act=gelu), "codeshell": dict(act=gelu), "bloom": dict(act=gelu, alibi=True),
     "refact": dict(alibi=True), "jais": dict(alibi=True, square=True),
     "mellum": dict(plain=True, every=4),
+    "deepseek2": dict(pairs=True, normed=False, alone=True), "mistral4": dict(pairs=True, normed=False), "minicpm3": dict(mup=True),
+    "plm": dict(pairs=True, act=relu2),
+    "bailingmoe2": dict(sigmoid=True, normed=False),
     "mimo2": dict(plain=True, sigmoid=True, chain=True), "step35": dict(plain=True, sigmoid=True, normed=False, half=True, chain=True),
 }
 NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "attn_q_norm", "attn_k_norm", "output_norm", "token_embd_norm"]
@@ -84,7 +88,8 @@ class Decoder(Model):
         "q/k norm of the other width", "q/k norm after rope", "mean not subtracted", "other activation", "gate and up swapped",
         "no clip", "clip of gates alone", "clip of ups alone", "sigmoid of the gate", "ups without 1", "softmax over all experts",
         "expert weights normed or not", "one expert fewer", "no shared expert", "keys and values swapped", "other scores of experts",
-        "no choice bias", "choice bias in the weights", "no expert scale", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
+        "no choice bias", "choice bias in the weights", "no expert scale", "no groups", "one group fewer", "groups by one expert or two",
+        "groups without the choice bias", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
         "no value scale", "no gates of heads", "gates of the next head", "no cut", "cut before the activation", "cut of the wrong kind",
         "halves in the wrong layers",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
@@ -344,14 +349,30 @@ class Decoder(Model):
         scores = 1 / (1 + np.exp(-scores)) if (sigmoid == 2) != (self.fault == "other scores of experts") else softmax(scores)
         bias = self.w.get(b + "exp_probs_b.bias", self.w.get(b + "exp_probs_b", 0))
         choice = scores + (0 if self.fault == "no choice bias" else bias)
+        far = self.leave_groups(choice, bias, sigmoid)
         order = -np.sort(-choice, axis=1)
-        self.gaps.append(order[:, used - 1] - order[:, used])
+        self.gaps.append(np.minimum(order[:, used - 1] - order[:, used], far))
         for row, chosen in zip(scores, choice):
             best = np.argsort(-chosen)[:used]
             weights = (chosen if self.fault == "choice bias in the weights" else row)[best]
             normed = self.key("expert_weights_norm", self.has["normed"]) != (self.fault in ("expert weights normed or not", "softmax over all experts"))
             weights = weights / weights.sum() if normed else weights
             yield best, weights * self.or_else("no expert scale", self.key("expert_weights_scale", 0.0) or 1, 1)
+
+    def leave_groups(self, choice, bias, gate):
+        """Experts of all but the best groups are out of the choice. -> how far the last of these groups is above the next one"""
+        n, used = self.key("expert_group_count", 0), self.key("expert_group_used_count", 0)
+        if n < 2 or self.fault == "no groups":
+            return np.inf
+        used -= self.fault == "one group fewer" and (used - 1) * choice.shape[1] // n >= self.used
+        alone = (self.has["alone"] and gate != 2 and np.ndim(bias) == 0) != (self.fault == "groups by one expert or two")
+        of = choice - bias if self.fault == "groups without the choice bias" else choice
+        score = np.sort(of.reshape(len(choice), n, -1), axis=-1)[..., -1 if alone else -2:].sum(-1)
+        order = np.argsort(-score, axis=1)
+        for row, groups in zip(choice, order):
+            row.reshape(n, -1)[groups[used:]] = -np.inf
+        score = -np.sort(-score, axis=1)
+        return score[:, used - 1] - score[:, used]
 
     def experts(self, b, x):
         def mul(name, e, v):
@@ -449,4 +470,4 @@ class Decoder(Model):
         return np.concatenate(got)
 
 
-READERS = dict.fromkeys(ARCHS, Decoder)
+READERS = dict.fromkeys(ARCHS, Decoder)             # tests/tiny_read_latent.py has other ones for some

@@ -253,7 +253,8 @@ typedef struct {
     int      hadamard_v;                                 /* values of one transform; 1: stored as they are */
     uint32_t type_k;
     uint32_t type_v;
-    int      spare;
+    int      shared;                                     /* latent attention: values are the first hd_v of a key, and
+                                                          * hadamard_k is that of the rest of it */
 } k_kv_place;
 
 /* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a
@@ -329,6 +330,7 @@ typedef struct {
     int stride;                                          /* values of a head in in[0] */
     int at;                                              /* where the wanted ones begin there */
     int to;                                              /* where they begin in out */
+    int step;                                            /* between those of two heads in out; 0: they lie side by side */
 } k_row_pick;
 
 enum {
@@ -341,6 +343,7 @@ enum {
 typedef struct {
     int n_rot;                                           /* values that it rotates, of each head */
     int at;                                              /* where its angles begin in a row of in[0] */
+    int skip;                                            /* values of a head before those that it rotates */
     int form;                                            /* which two make a pair: K_ROPE_PAIRS and its neighbours */
 } k_row_rope;
 

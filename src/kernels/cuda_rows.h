@@ -158,9 +158,9 @@ K_CUDA_FN void k__cuda_norm_heads(const k_row_op *op, const float *x, float *y) 
 /* --- heads --- */
 
 K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
-    const int n = op->n, all = n * (op->n_head ? op->n_head : 0);
+    const int n = op->n, all = n * (op->n_head ? op->n_head : 0), step = op->u.pick.step ? op->u.pick.step : n;
     for (int i = K_CUDA_THREAD; i < all; i += K_CUDA_THREADS)
-        y[op->u.pick.to + i] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
+        y[op->u.pick.to + i / n * step + i % n] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
 }
 
 K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
@@ -168,7 +168,7 @@ K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
               all = half * op->n_head;
     for (int at = K_CUDA_THREAD; at < all; at += K_CUDA_THREADS) {
         const int   i = at % half;
-        float      *p = x + (size_t)(at / half) * (size_t)op->n + i * step;
+        float      *p = x + (size_t)(at / half) * (size_t)op->n + op->u.rope.skip + i * step;
         const float a = p[0], b = p[far], c = cs[2 * i], s = cs[2 * i + 1];
         p[0] = a * c - b * s;
         p[far] = a * s + b * c;
