@@ -28,9 +28,10 @@ comma    := ,
 BASE     := -std=gnu11 $(DEBUG) -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
 LIBS     := -lpcre2-8 -ldl -lm -lpthread
 
-# OpenBLAS and libedit are looked for when a run asks for them (--blas, -i); BLAS=0 and EDIT=0 leave that out.
+# OpenBLAS, libedit and libcurl are looked for when a run asks for them (--blas, -i, -hf); BLAS=0, EDIT=0 and HUB=0 leave that out.
 BLAS     ?= 1
 EDIT     ?= 1
+HUB      ?= 1
 # CUDA=0 leaves the kernels for NVIDIA GPUs out, as does a machine without nvcc.
 CUDA     ?= 1
 # Landlock and seccomp; SANDBOX=0 leaves them out, as do sanitizers, which trace the process and start programs.
@@ -55,9 +56,9 @@ KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
 SOURCES  := $(shell $(call SINGLE,list=1 kernels=0,llmrun.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 # The suites of build/test/tests and of build/test/kernel_tests (one may be in both), and those whose functions other suites use.
-SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/main.c))
-KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/kernels.c))
-SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z_]*\)\.h"/\1/p' tests/t_*.c))
+SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z0-9_]*)' tests/main.c))
+KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z0-9_]*)' tests/kernels.c))
+SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z0-9_]*\)\.h"/\1/p' tests/t_*.c))
 ORPHANS        := $(filter-out $(SUITES) $(KERNEL_SUITES),$(patsubst tests/%.c,%,$(wildcard tests/t_*.c)))
 $(if $(ORPHANS),$(error neither tests/main.c nor tests/kernels.c lists $(ORPHANS)))
 
@@ -143,6 +144,8 @@ schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy 
 rule: build/test/judge                 ## which tokens may follow, against brute force: TOKENS (1000000) for each kind of constraint; RULE="grammars --seed 5"
 	@$(PYTHON) tests/rule.py $< --tokens $(TOKENS) $(RULE)
 
+import: llmrun                         ## checkpoints beside llama.cpp's converter: tensors, keys, tokens; PEER: its source; WORDS="qwen3 tokens", MINILM: a folder of all-MiniLM-L6-v2 (python3: torch transformers gguf numpy)
+	@MINILM="$(MINILM)" $(PYTHON) tests/gen/import_peer.py ./llmrun $(PEER) $(WORDS)
 tokens: build/test/judge               ## the tokenizers bert and t5 beside transformers' on TEXTS (3000) random texts; PEERS: a folder with ggml-vocab-*.gguf
 	@$(PYTHON) tests/tokens.py $< --texts $(TEXTS) $(PEERS:%=--peers %)
 
@@ -292,6 +295,7 @@ KERNELS_main  := $(OPT) $(CET)
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
+HUB_static    := 0
 CUDA_static   := 0
 STRESS_stress := 1
 
@@ -299,7 +303,7 @@ STRESS_stress := 1
 variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
 UNBOXED   = $(if $(filter 0,$(SANDBOX))$(findstring -fsanitize,$(FLAGS_$(variant)) $(CFLAGS)),-DLLMRUN_SANDBOX=0)
-DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0) $(UNBOXED)
+DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_HUB=$(or $(HUB_$(variant)),$(HUB)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0) $(UNBOXED)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
 OBJECT    = $(COMPILE) -MMD -MP -c -o $@
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function
@@ -602,4 +606,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import

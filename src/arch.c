@@ -30,7 +30,7 @@
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
  * last norm leaves what a head reads and whose layers add to one stream. A head has the window that its layer has in the file.
  * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_own, arch_own_layers,
- * arch_has_head, arch_is_head, arch_dim, arch_slot_of.
+ * arch_has_head, arch_assists, arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -80,7 +80,7 @@ enum {                                /* traits: choices inside a step */
     A_MAY_CHOICE = 1ll << 41,         /* A_CHOICE_BIAS in files that have its tensors */
     A_BARE_CHOICE = 1ll << 42,        /* the same, its tensor has a name without .bias */
     A_SIGMOID = 1ll << 43,            /* scores of experts are sigmoids unless the file says another function */
-    A_DENSE_SEEN = 1ll << 44,         /* the first layers without a router are dense, where no key says how many */
+    A_DENSE_SEEN = 1ll << 44,         /* layers without a router are dense */
     A_MUP = 1ll << 45,                /* A_MULTIPLIERS as in MiniCPM 1 and 2, where the file has none */
     A_SQUARE_SCALE = 1ll << 46,       /* scores are divided by the size of a head, not by its root */
     A_HEAD_IS_ROT = 1ll << 47,        /* heads have as many values as RoPE rotates */
@@ -91,6 +91,13 @@ enum {                                /* traits: choices inside a step */
     A_QKV_BY_HEAD = 1ll << 52,        /* attn_qkv holds query, key and value of one head after the other */
     A_ENC_NAME = 1ll << 53,           /* the last norm is named enc.output_norm */
     A_WHOLE = 1ll << 54,              /* all of a head rotates and all positions are seen, whatever the file says */
+    A_MAY_SINKS = 1ll << 55,          /* A_SINKS in layers that have the tensor */
+    A_HEAD_GATE = 1ll << 56,          /* a layer may have a gate on each head of attention's output: a sigmoid of what it reads */
+    A_CHAIN = 1ll << 57,              /* with A_NEXTN: each further guess has a head of its own; they read and leave the stream */
+    A_CUT_GLU = 1ll << 58,            /* the activated gate and up of a feed-forward may be cut to a range */
+    A_ASSIST = 1ll << 59,             /* a draft head for another model, whose embeddings, keys and values it reads */
+    A_GROUP_BEST = 1ll << 61,         /* where no bias counts for the choice, a group of experts is as good as its best one */
+    A_LATENT = 1ll << 62,             /* latent attention (MLA): a position has one key, of which its value is a part */
     /* several at once */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
@@ -144,6 +151,7 @@ typedef struct {
     float       cap;                                  /* of attention scores, where the file has none */
     float       final_cap;                            /* of logits, where the file has none */
     int         plain_every;                          /* of so many layers the last has no RoPE */
+    int         full_rot;                             /* layers without a window rotate one in so many of n_rot; 0: all */
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* so many layers: scores as for heads of n_embd / n_head values */
     float       attn_scale;                           /* factor on scores; 0: 1 / sqrt(values of a head) */
@@ -220,6 +228,9 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_POST_NORM | A_QK_NORM | A_TOPK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER |
                A_BESIDE,
      .act = ACT_GELU, .window_every = 6, .attn_scale = 1},
+    {"gemma4-assistant", "draft heads for Gemma 4, which go with -md to that model", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_QK_NORM | A_DENSE | A_LOCAL_ROPE | A_BY_LAYER | A_ASSIST, .act = ACT_GELU,
+     .window_every = 6, .attn_scale = 1},
     {"gemma3n",         "Gemma 3n: E2B, E4B",                     ROPE_HALVES,
      .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER | A_ALTUP,
      .act = ACT_GELU, .window_every = 5, .final_cap = 30, .base_local = 10000, .attn_scale = 1},
@@ -242,6 +253,13 @@ static const arch_desc arch_table[] = {
     {"hy_v3",           "Hunyuan 3",                              ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_BARE_CHOICE | A_SHARED_PLAIN | A_NEXTN |
                A_DENSE_SEEN},
+    {"mimo2",           "MiMo V2 Flash, V2.5",                    ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM | A_SIGMOID | A_MAY_CHOICE | A_MAY_SINKS | A_NEXTN | A_CHAIN | A_DENSE_SEEN |
+               A_LOCAL_ROPE},
+    {"step35",          "Step 3.5 Flash, the text of Step 3.7 Flash", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_MAY_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN | A_HEAD_GATE | A_CUT_GLU |
+               A_NEXTN | A_CHAIN | A_DENSE_SEEN | A_LOCAL_ROPE,
+     .quirks = Q_LOCAL_ROT, .full_rot = 2},
     {"qwen2vl",         "Qwen 2 VL and 2.5 VL, their text",       ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_SECTIONS},
     {"qwen",            "Qwen 1",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_HALF_FF},
     {"internlm2",       "InternLM 2 and 2.5",                     ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
@@ -253,10 +271,24 @@ static const arch_desc arch_table[] = {
     {"arcee",           "AFM 4.5B",                               ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_UNGATED,
      .act = ACT_RELU2},
     {"deepseek",        "DeepSeek MoE 16B",                       ROPE_PAIRS,  .traits = A_PRE_NORM | A_MOE | A_SHARED_PLAIN},
+    {"deepseek2",       "DeepSeek V2, V3 and R1, Kimi K2, GLM-4.7-Flash, Mistral Large 3, GigaChat 3", ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_GROUP_BEST | A_SHARED_PLAIN | A_TEMPER | A_NEXTN},
+    /* V3, R1, Kimi K2, GLM-4.7-Flash: older files do not say what makes the score of an expert */
+    {"deepseek2",       NULL,                                     ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID,
+     .tensor = "blk.3.exp_probs_b.bias"},
+    {"mistral4",        "Mistral Small 4",                        ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER},
+    {"minicpm3",        "MiniCPM 3",                              ROPE_HALVES,
+     .traits = A_PRE_NORM | A_LATENT | A_DENSE | A_MULTIPLIERS | A_MUP},
+    {"plm",             "PLM 1.8B",                               ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_DENSE | A_UNGATED, .act = ACT_RELU2},
     {"deepseek2-ocr",   "DeepSeek OCR, its text",                 ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_MAY_CHOICE | A_SHARED_PLAIN | A_WHOLE},
     {"bailingmoe",      "Ling and Ring of 2024, Lite and Plus",   ROPE_PAIRS,
      .traits = A_PRE_NORM | A_MOE | A_SHARED_PLAIN | A_HEAD_IS_ROT},
+    {"bailingmoe2",     "Ling and Ring of 2025, 2.0: mini, flash, 1T; Sarvam", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN | A_NEXTN},
     {"chatglm",         "ChatGLM 2 and 3, GLM-4 9B of 2024",      ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_GATE_UP},
     {"baichuan",        "Baichuan 1 and 2",                       ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
     /* Baichuan 13B */
@@ -371,9 +403,9 @@ static int arch_scaling_of(bytes name) {
  * one; the first or last one, after a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
-/* How a position reads earlier positions: attention, a gated delta net, a short convolution. MIX_LINEAR: a product of the
- * position alone; MIX_NONE: nothing in its place. */
-typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LINEAR, MIX_NONE } arch_mixer;
+/* How a position reads earlier positions: attention, a gated delta net, a short convolution, latent attention. MIX_LINEAR: a
+ * product of the position alone; MIX_NONE: nothing in its place. */
+typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE } arch_mixer;
 
 /* FFN_BESIDE: a dense one and experts, with norms of their own; FFN_BOTH: the same of one input, halved in power. */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_BOTH } arch_ffn;
@@ -399,9 +431,14 @@ typedef struct {
     int   n_rot;                                      /* RoPE rotates the first n_rot values of a head; 0: none */
     int   rope;                                       /* number of its table of frequencies */
     int   kv_back;                                    /* it reads keys and values of the layer so many before it; 0: its own */
+    int   kv_at;                                      /* A_ASSIST: those of this layer of the other model */
     bool  windowed;                                   /* by the pattern of layers */
     dev_view view;                                    /* which side of itself a position sees */
     int   window;                                     /* positions that one sees, with itself, half of it on each side; 0: all */
+    int   rank;                                       /* latent attention: values of a key before those that rotate; 0: none */
+    int   q_rank;                                     /* values between the two matrices of queries; 0: there is one matrix */
+    int   hd_q;                                       /* values of a query before it takes in the keys' matrix */
+    int   hd_o;                                       /* values of a head of its output */
     float attn_scale;                                 /* factor on q . k */
     float cap;                                        /* scores become cap * tanh(score / cap); 0: they stay */
     bool  gated;                                      /* the query projection holds a gate after each head */
@@ -412,6 +449,8 @@ typedef struct {
     int   n_expert_used;                              /* experts that a row goes through */
     int   n_ff_exp;                                   /* width of an expert */
     int   n_ff_shexp;                                 /* width of the shared expert; 0: none */
+    float cut;                                        /* act(gate) and up of experts are cut to [-cut, cut]; 0: they stay */
+    float cut_always;                                 /* the same of the shared expert and of a dense feed-forward */
     int   n_ff_adj;                                   /* width of an expert that a group shares; 0: none */
     float xielu_n;                                    /* of xIELU (Huang 2024): log(exp(alpha_n - beta) - 1) */
     float xielu_p;                                    /* log(exp(alpha_p) - 1) */
@@ -434,6 +473,7 @@ typedef struct {
     float yarn_slow;                                  /* those that turn so seldom are stretched */
     bool  yarn_smooth;                                /* YaRN blends from and to places between pairs */
     float yarn_log;                                   /* YaRN's factor on cos and sin is divided by one with it; 0: by none */
+    bool  yarn_scores;                                /* scores have the square of that one instead, and cos and sin no factor */
 } arch_rope_hp;
 
 enum { ARCH_ROPES = 4 };                              /* most tables of one model */
@@ -445,12 +485,15 @@ typedef struct arch_hparams {
     const arch_desc *desc;                            /* the row of its architecture */
     int    n_vocab;                                   /* tokens */
     int    n_embd;                                    /* width of the stream */
+    int    n_state;                                   /* A_ASSIST: width of the other model's stream */
     int    n_layer;                                   /* layers that a step runs */
     int    n_ctx_train;                               /* positions that the model was trained for */
     int    n_ahead;                                   /* layers after the last, which predict further tokens */
     int    n_nextn;                                   /* of these, draft heads: their tensors are there, and used */
     int    n_dense;                                   /* the first layers, which have no experts */
     int    n_shexp;                                   /* shared experts, which are computed as one */
+    int    n_group;                                   /* groups of experts that lie side by side; 0, 1: all are one */
+    int    n_group_used;                              /* of these, groups that a row chooses experts from */
     int    n_loops;                                   /* so many times the layers of the file run; 0: once */
     bool   loop_skip;                                 /* the last norm does not stand between two of them */
     int    n_adjugate;                                /* experts that share a small one; 0: none do */
@@ -473,6 +516,7 @@ typedef struct arch_hparams {
     float  residual_scale;                            /* factor on what a block adds; 0: 1 */
     float  logit_scale;                               /* factor on logits; 0: 1 */
     float  final_cap;                                 /* logits become cap * tanh(logit / cap); 0: they stay */
+    float  value_scale;                               /* factor on the output of attention; 0: 1 */
     float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them) */
     int    temper_length;                             /* positions */
     float  base_local;                                /* base of RoPE in layers with a window */
@@ -484,6 +528,7 @@ typedef struct arch_hparams {
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
+    bool   halves;                                    /* RoPE is in pairs, rows of Q and K in halves: see [import] */
     uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
     int    n_rope;                                    /* tables of RoPE */
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
@@ -492,7 +537,8 @@ typedef struct arch_hparams {
 
 enum {
     ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_HEAD = 1024, ARCH_MAX_WIDTH = 1 << 20,
-    ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = 1024, ARCH_MAX_SHARED = 64, ARCH_MAX_CLASSES = 512, ARCH_MAX_VOCAB = 1 << 24,
+    ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = DEV_EXPERTS, ARCH_MAX_SHARED = 64, ARCH_MAX_CLASSES = 512,
+    ARCH_MAX_VOCAB = 1 << 24,
     ARCH_MAX_TAPS = DEV_TAPS,
     ARCH_MAX_STREAMS = DEV_STREAMS
 };
@@ -603,6 +649,9 @@ static double arch__hd_k(arch_at a) {
 }
 
 static double arch__same_hd(arch_at a) { return a.l->hd_k; }
+static double arch__hd_v(arch_at a) {                 /* files of MiniCPM 3 do not say it */
+    return a.l->rank && a.hp->n_embd % a.l->n_head == 0 ? a.hp->n_embd / a.l->n_head : a.l->hd_k;
+}
 static double arch__n_ctx(arch_at a) { return a.hp->n_ctx_train; }
 static double arch__orig_ctx(arch_at a) { return a.hp->rope[0].n_ctx_orig; }
 static double arch__n_ff(arch_at a) { return a.l->n_ff; }
@@ -634,6 +683,7 @@ static double arch__n_ff_shexp(arch_at a) { return (double)a.hp->n_shexp * a.l->
 static double arch__attn_scale(arch_at a) {
     const arch_desc *d = a.hp->desc;
     const int        hd = d->wide_scale == a.hp->n_layer ? a.hp->n_embd / a.l->n_head : a.l->hd_k;
+    if (a.l->hd_q) return (double)(1.0f / sqrtf((float)a.l->hd_q));
     if (d->traits & A_SQUARE_SCALE) return (double)(1.0f / (float)hd);
     return d->attn_scale != 0 ? (double)d->attn_scale : (double)(1.0f / sqrtf((float)hd));
 }
@@ -666,6 +716,7 @@ static const arch_key arch_keys[] = {
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
+    {"embedding_length_out",                MODEL(n_state),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_ASSIST},
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    0,      1e-20, 1,            .quirks = Q_RMS_NAME},
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .quirks = Q_RMS_NAME},
@@ -679,8 +730,13 @@ static const arch_key arch_keys[] = {
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
     {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,
      .traits = A_HEAD_IS_ROT},                        /* the row below reads it too, as n_rot */
+    {"attention.kv_lora_rank",              LAYER(rank),           H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .traits = A_LATENT},
+    {"attention.q_lora_rank",               LAYER(q_rank),         H_INT,    0,      0, ARCH_MAX_WIDTH,   .traits = A_LATENT},
+    {"attention.key_length_mla",            LAYER(hd_q),           H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_LATENT},
+    {"attention.value_length_mla",          LAYER(hd_o),           H_INT,    0,      1, ARCH_MAX_HEAD,    .traits = A_LATENT},
     {"attention.key_length",                LAYER(hd_k),           H_INT,    0,      2, ARCH_MAX_HEAD,    .from = arch__hd_k},
-    {"attention.value_length",              LAYER(hd_v),           H_INT,    0,      1, ARCH_MAX_HEAD,    .from = arch__same_hd},
+    {"attention.value_length",              LAYER(hd_v),           H_INT,    0,      1, ARCH_MAX_HEAD,    .from = arch__hd_v},
+    {"attention.value_scale",               MODEL(value_scale),    H_FLT,    0,      0, 1e3},
     {"attention.scale",                     LAYER(attn_scale),     H_FLT,    0,      1e-6, 1e3, .from = arch__attn_scale},
     {"attention.output_scale",              LAYER(attn_scale),     H_FLT,    H_ALSO, 1e-6, 1e3,           .quirks = Q_GROK},
     {"attention.output_scale",              ONLY(0, 1)},
@@ -709,6 +765,7 @@ static const arch_key arch_keys[] = {
     {"rope.freq_base",                      ROPE(base),            H_FLT,    0,      1, 1e12,             .preset = 10000},
     {"rope.scaling.alpha",                  MODEL(alpha),          H_FLT,    0,      0, 1e6,              .quirks = Q_ALPHA},
     {"rope.freq_base_swa",                  MODEL(base_local),     H_FLT,    0,      1, 1e12,             .from = arch__base},
+    {"rope.halves",                         MODEL(halves),         H_BOOL,   0,      0, 1},
     {"rope.dimension_sections",             .of = OF_MODEL, .at = 0, H_SECTIONS, 0,  0, ARCH_MAX_HEAD,    .traits = A_SECTIONS},
     {"rope.scaling.type",                   ROPE(scaling),         H_WORD,   0,      0, 0,                .preset = SCALE_LINEAR},
     {"rope.scale_linear",                   ROPE(factor),          H_FLT,    H_UNSET, 1e-3, 1e6,          .preset = 1},
@@ -740,10 +797,16 @@ static const arch_key arch_keys[] = {
     {"expert_feed_forward_length",          LAYER(n_ff_exp),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .from = arch__n_ff_exp},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      1, ARCH_MAX_WIDTH,
      .from = arch__n_ff, .traits = A_SHARED_EXPERT},
+    {"swiglu_clamp_exp",                    LAYER(cut),            H_FLT,    H_ZERO, 1, 1e6,              .traits = A_CUT_GLU},
+    {"swiglu_clamp_exp",                    ONLY(0, 0)},
+    {"swiglu_clamp_shexp",                  LAYER(cut_always),     H_FLT,    H_ZERO, 1, 1e6,              .traits = A_CUT_GLU},
+    {"swiglu_clamp_shexp",                  ONLY(0, 0)},
     {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,
      .traits = A_SHARED_PLAIN},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
      .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
+    {"expert_group_count",                  MODEL(n_group),        H_INT,    0,      0, ARCH_MAX_EXPERTS},
+    {"expert_group_used_count",             MODEL(n_group_used),   H_INT,    0,      0, ARCH_MAX_EXPERTS},
     {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3,                   .from = arch__gate},
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
@@ -787,7 +850,6 @@ static const arch_key arch_keys[] = {
     {"attention.clamp_kqv",                 ONLY(0, 0)},
     {"use_parallel_residual",               ONLY(0, 0)},
     {"interleave_moe_layer_step",           ONLY(0, 1)},
-    {"expert_group_count",                  ONLY(0, 1)},
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 
@@ -796,32 +858,37 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
     {"attention.sliding_window",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum exaone4 exaone-moe afmoe laguna "
-     "smallthinker plamo3 muse-glimmer deepseek2-ocr"},             /* the last: A_WHOLE */
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
+     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer deepseek2-ocr"},      /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum exaone4 exaone-moe afmoe laguna "
-     "smallthinker plamo3 muse-glimmer"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
+     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer"},
+    {"attention.value_scale",               "mimo2"},
     {"attn_logit_softcapping",              "gemma2 grok"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4 grok muse-glimmer"},
     {"embedding_scale",                     "granite granitemoe minicpm grok"},
     {"residual_scale",                      "granite granitemoe minicpm"},
     {"logit_scale",                         "granite granitemoe minicpm grok talkie muse-glimmer"},
     {"rope.freq_base_swa",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum afmoe laguna smallthinker plamo3 "
-     "muse-glimmer"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 afmoe laguna "
+     "smallthinker plamo3 muse-glimmer"},
     {"rope.scaling.yarn_attn_factor",       "grok"},
-    {"rope.scaling.yarn_log_multiplier",    "mistral3"},
+    {"rope.scaling.yarn_log_multiplier",    "mistral3 deepseek2 mistral4"},
     {"rope.scaling.yarn_ext_factor",        "grok"},
     {"rope.scaling.yarn_beta_fast",         "mistral3 grok"},
     {"rope.scaling.yarn_beta_slow",         "mistral3 grok"},
-    {"attention.temperature_length",        "grok"},
+    {"attention.temperature_length",        "grok deepseek2 mistral4"},
     {"expert_gating_func",
-     "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr exaone-moe afmoe laguna smallthinker"},
-    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe exaone-moe afmoe laguna"},
-    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna"},
+     "lfm2moe glm4moe minimax-m2 dots1 hy_v3 step35 deepseek2-ocr exaone-moe afmoe laguna smallthinker deepseek2 "
+     "mistral4 bailingmoe2"},
+    {"expert_weights_norm",
+     "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2"},
+    {"expert_weights_scale",
+     "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2"},
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
-    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 exaone4 exaone-moe"},
+    {"nextn_predict_layers",
+     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
@@ -1024,8 +1091,20 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
 
 /* --- sizes of a layer that depend on each other --- */
 
+/* Latent attention. In files of both forms hd_k and hd_v are then those of a position in the cache. */
+static bool arch__latent_heads(const arch_hparams *hp, const gguf_file *g, const arch_layer_hp *l, err_t *e) {
+    if (l->n_rot < 2 || l->n_rot % 2 || l->n_rot >= l->hd_q)
+        return arch__bad(hp, g, "rope.dimension_count", e, "%d, expected an even number from 2 on, below %d values of a query",
+                         l->n_rot, l->hd_q);
+    if (l->hd_k > ARCH_MAX_HEAD)
+        return arch__bad(hp, g, "attention.kv_lora_rank", e, "%d and %d rotated values, expected up to %d together", l->rank,
+                         l->n_rot, ARCH_MAX_HEAD);
+    return true;
+}
+
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
+    if (l->mixer == MIX_LATENT) return arch__latent_heads(hp, g, l, e);
     if (!l->n_head && l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads in layer %d, which has no query heads, expected none",
                          l->n_head_kv, il);
@@ -1047,6 +1126,19 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
     return true;
 }
 
+/* Checks the groups of a layer's experts. */
+static bool arch__groups(const arch_hparams *hp, const gguf_file *g, const arch_layer_hp *l, err_t *e) {
+    const int n = hp->n_group, used = hp->n_group_used;
+    if (l->n_expert % n)
+        return arch__bad(hp, g, "expert_group_count", e, "%d groups, expected a number that divides %d experts", n, l->n_expert);
+    if (used < 1 || used > n)
+        return arch__bad(hp, g, "expert_group_used_count", e, "%d of %d groups, expected 1 to %d", used, n, n);
+    if (l->n_expert / n * used < l->n_expert_used)
+        return arch__bad(hp, g, "expert_group_used_count", e, "%d groups of %d experts, expected %d experts at least", used,
+                         l->n_expert / n, l->n_expert_used);
+    return true;
+}
+
 /* Whether the file has a dense feed-forward for a layer that has experts. */
 static bool arch__has_dense(const arch_hparams *hp, const gguf_file *g, const arch_layer_hp *l) {
     char name[64];
@@ -1059,6 +1151,7 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
     if (l->n_expert_used > l->n_expert || (l->n_expert && !l->n_expert_used))
         return arch__bad(hp, g, "expert_used_count", e, "%d of %d experts, expected %d to %d", l->n_expert_used, l->n_expert,
                          l->n_expert > 0, l->n_expert);
+    if (l->n_expert && hp->n_group > 1 && !arch__groups(hp, g, l, e)) return false;
     if (l->n_expert && !l->n_ff_exp)
         return arch__bad(hp, g, "expert_feed_forward_length", e, "no width for %d experts, expected one", l->n_expert);
     if (hp->desc->quirks & Q_MIXER && l->n_expert && (l->n_expert_used != 2 || l->n_expert < 2))
@@ -1076,6 +1169,7 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
 /* The RoPE that a layer needs, from that of the file. */
 static arch_rope_hp arch__rope_for(const arch_hparams *hp, arch_rope_hp of, const arch_layer_hp *l) {
     of.n_rot = l->n_rot;
+    of.yarn_scores = l->mixer == MIX_LATENT && of.yarn_log != 0;
     if (!l->window) return of;
     of.local = (hp->desc->traits & A_LOCAL_ROPE) != 0;
     if (of.local) of.scaling = SCALE_NONE, of.factor = of.yarn_attn = 1;
@@ -1115,9 +1209,31 @@ static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r,
     return true;
 }
 
+/* The sizes of latent attention. Where a file says those of heads apart (key_length_mla), key_length and value_length are those
+ * of what the cache keeps; older files have those of heads there. */
+static bool arch__latent(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    const int key = l->rank + l->n_rot;
+    l->mixer = MIX_LATENT;
+    if (!l->hd_q != !l->hd_o)
+        return arch__bad(hp, g, l->hd_q ? "attention.value_length_mla" : "attention.key_length_mla", e,
+                         "no such key, expected one beside the other of the two");
+    if (l->hd_q && l->hd_k != key)
+        return arch__bad(hp, g, "attention.key_length", e,
+                         "%d, expected %d with key_length_mla: kv_lora_rank and rope.dimension_count together", l->hd_k, key);
+    if (l->hd_q && l->hd_v != l->rank)
+        return arch__bad(hp, g, "attention.value_length", e, "%d, expected %d with value_length_mla: kv_lora_rank", l->hd_v,
+                         l->rank);
+    if (!l->hd_q) l->hd_q = l->hd_k, l->hd_o = l->hd_v;
+    l->n_head_kv = 1;
+    l->hd_k = key;
+    l->hd_v = l->rank;
+    return true;
+}
+
 /* The mixer of a layer. A recurrent one has no keys and values. */
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     const uint64_t traits = hp->desc->traits;
+    if (traits & A_LATENT) return arch__latent(hp, g, l, e);
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
     l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
     l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
@@ -1133,11 +1249,20 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
     return true;
 }
 
+/* Whether layer il has the tensor. */
+static bool arch__has(const gguf_file *g, int il, const char *tensor) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", il, tensor);
+    return gguf_tensor_find(g, name) != NULL;
+}
+
 /* What patterns of layers make of a layer. */
-static void arch__pattern(const arch_hparams *hp, int il) {
+static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
-    if (il < hp->n_dense || (desc->quirks & Q_DENSE_HEAD && il >= hp->n_layer)) l->n_expert = l->n_expert_used = 0;
+    const bool       seen = desc->traits & A_DENSE_SEEN && !arch__has(g, il, "ffn_gate_inp");
+    const bool       bare = desc->quirks & Q_DENSE_HEAD && il >= hp->n_layer;
+    if (il < hp->n_dense || seen || bare) l->n_expert = l->n_expert_used = 0;
     if (desc->quirks & Q_ALPHA) l->n_expert_used = 0;
     l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
@@ -1147,6 +1272,7 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (l->window && hp->hd_k_local) l->hd_k = l->hd_v = l->n_rot = hp->hd_k_local;
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
+    if (desc->full_rot && !l->window) l->n_rot /= desc->full_rot;
     if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
     const bool still = desc->quirks & Q_STILL && !l->windowed;
@@ -1157,6 +1283,10 @@ static void arch__pattern(const arch_hparams *hp, int il) {
 static bool arch__share(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     arch_layer_hp *l = &hp->layer[il];
     int            from = hp->n_layer - hp->n_shared - 1;
+    if (hp->desc->traits & A_ASSIST) {
+        l->kv_back = 1;                               /* model_add_head() finds where they lie */
+        return true;
+    }
     if (il <= from || il >= hp->n_layer) return true;
     while (from >= 0 && hp->layer[from].window != l->window) from--;
     if (from < 0)
@@ -1188,17 +1318,6 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return got == 1;
 }
 
-/* The first layers that have no router. */
-static int arch__unrouted(const arch_hparams *hp, const gguf_file *g) {
-    char name[64];
-    int  n = 0;
-    for (; n < hp->n_layer; n++) {
-        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", n);
-        if (gguf_tensor_find(g, name)) break;
-    }
-    return n;
-}
-
 /* What zeros and multipliers of the file stand for. */
 static void arch__defaults(arch_hparams *hp) {
     arch_rope_hp *ro = &hp->rope[0];
@@ -1216,11 +1335,7 @@ static void arch__defaults(arch_hparams *hp) {
 }
 
 /* Whether layer il has the tensors of a draft head. */
-static bool arch__nextn_at(const gguf_file *g, int il) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.nextn.eh_proj.weight", il);
-    return gguf_tensor_find(g, name) != NULL;
-}
+static bool arch__nextn_at(const gguf_file *g, int il) { return arch__has(g, il, "nextn.eh_proj"); }
 
 /* Layers with weights, draft heads among them: these are the last. */
 static int arch_layers(const arch_hparams *hp) { return hp->n_layer + hp->n_nextn; }
@@ -1271,11 +1386,10 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
-    if (hp->desc->traits & A_DENSE_SEEN && !hp->n_dense) hp->n_dense = arch__unrouted(hp, g);
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < arch_layers(hp); il++) {
         arch_layer_hp *l = &hp->layer[il];
-        arch__pattern(hp, il);
+        arch__pattern(hp, g, il);
         ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, l, e) &&
              arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
     }
@@ -1291,17 +1405,25 @@ static bool arch_has_head(const gguf_file *g) {
     return ok;
 }
 
-/* Whether it has a draft head alone, with the sizes of the model that it belongs to. */
+/* Whether it is a draft head of another architecture than the model that it belongs to. */
+static bool arch_assists(const gguf_file *g) {
+    arch_hparams hp = {0};
+    return arch__find(&hp, g, &(err_t){0}) && hp.desc->traits & A_ASSIST;
+}
+
+/* Whether it has a draft head alone: one with the sizes of the model that it belongs to, or of another architecture. */
 static bool arch_is_head(const gguf_file *g) {
-    return !gguf_tensor_find(g, "blk.0.attn_norm.weight") && !gguf_tensor_find(g, "blk.0.attn_output.weight") && arch_has_head(g);
+    const bool trunk = gguf_tensor_find(g, "blk.0.attn_norm.weight") || gguf_tensor_find(g, "blk.0.attn_output.weight");
+    return arch_assists(g) || (!trunk && arch_has_head(g));
 }
 
 /* --- tensors --- */
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
-    D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
-    D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_ADJUGATES, D_ROT,
+    D_1, D_EMBD, D_EMBD_PAIR, D_STATE, D_STATE_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K,
+    D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_ADJUGATES, D_ROT, D_ROT_MOST,
+    D_RANK, D_KEY, D_Q_RANK, D_Q_HEADS, D_Q_WHOLE, D_NOPE, D_HEAD_O, D_KV_B,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1314,6 +1436,13 @@ static int arch__factors(const arch_hparams *hp) {
     return t < hp->n_rope ? hp->rope[t].n_rot / 2 : 0;
 }
 
+/* Pairs that the table with the most of them rotates. */
+static int arch__pairs(const arch_hparams *hp) {
+    int n = 0;
+    for (int t = 0; t < hp->n_rope; t++) n = max_int(n, hp->rope[t].n_rot / 2);
+    return n;
+}
+
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
@@ -1321,6 +1450,8 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_1: return 1;
     case D_EMBD: return hp->n_embd;
     case D_EMBD_PAIR: return 2 * (int64_t)hp->n_embd;
+    case D_STATE: return hp->n_state;
+    case D_STATE_PAIR: return 2 * (int64_t)hp->n_state;
     case D_VOCAB: return hp->n_vocab;
     case D_CTX: return hp->n_ctx_train;
     case D_Q: return (int64_t)l->n_head * l->hd_k;
@@ -1328,7 +1459,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_K: return (int64_t)l->n_head_kv * l->hd_k;
     case D_V: return (int64_t)l->n_head_kv * l->hd_v;
     case D_QKV: return arch_dim(hp, D_Q_PROJ, il) + arch_dim(hp, D_K, il) + arch_dim(hp, D_V, il);
-    case D_O: return (int64_t)l->n_head * l->hd_v;
+    case D_O: return (int64_t)l->n_head * (l->rank ? l->hd_o : l->hd_v);
     case D_HEAD: return l->n_head;
     case D_HEAD_K: return l->hd_k;
     case D_FF: return l->n_ff;
@@ -1340,6 +1471,15 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_EXPERT: return l->n_expert;
     case D_ADJUGATES: return hp->n_adjugate ? l->n_expert / hp->n_adjugate : 0;
     case D_ROT: return arch__factors(hp);
+    case D_RANK: return l->rank;
+    case D_KEY: return l->hd_k;
+    case D_Q_RANK: return l->q_rank;
+    case D_Q_HEADS: return (int64_t)l->n_head * l->hd_q;
+    case D_Q_WHOLE: return l->q_rank ? 0 : arch_dim(hp, D_Q_HEADS, il);
+    case D_NOPE: return l->hd_q - l->n_rot;
+    case D_HEAD_O: return l->hd_o;
+    case D_KV_B: return (int64_t)l->n_head * (l->hd_q - l->n_rot + l->hd_o);
+    case D_ROT_MOST: return arch__factors(hp) ? arch__pairs(hp) : 0;
     case D_REC: return l->rec.width;
     case D_REC_ALL: return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
     case D_REC_V: return l->rec.n_v ? (int64_t)l->rec.n_v * l->rec.d_v : l->rec.width;
@@ -1365,6 +1505,7 @@ typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT,
     W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, B_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
     W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM,
+    W_Q_A, W_Q_A_NORM, B_Q_A_NORM, W_Q_B, W_KV_A, W_KV_A_NORM, B_KV_A_NORM, W_KV_B, W_K_B, W_V_B,
     W_SINKS, W_HEAD_GAIN, W_OUT_GATE, W_HEAD_GATE, W_ATTN_SUB_NORM, B_ATTN_SUB_NORM, W_O, B_O,
     W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM,
     W_FFN_SUM_NORM, B_FFN_SUM_NORM,
@@ -1380,7 +1521,8 @@ typedef enum {
     W_STREAM_IN, W_STREAM_OUT, W_ALT_ROUTER, W_ALT_NORM, B_ALT_NORM, W_ALT_PREDICT, W_ALT_CORRECT, W_ALT_SCALE,
     W_LAUREL_IN, W_LAUREL_OUT, W_LAUREL_NORM, B_LAUREL_NORM,
     W_NEXTN_EMBD, W_NEXTN_TOKEN_NORM, B_NEXTN_TOKEN_NORM, W_NEXTN_STATE_NORM, B_NEXTN_STATE_NORM, W_NEXTN_PROJ,
-    W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_OUTPUT,
+    W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_LATE_NORM, B_NEXTN_LATE_NORM, W_NEXTN_OUTPUT,
+    W_ASSIST_IN, W_ASSIST_OUT,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -1397,7 +1539,8 @@ enum {                                                /* flags of a slot */
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
     ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV,
-    ON_LINEAR = ON_MIXER << MIX_LINEAR, ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LINEAR,
+    ON_LATENT = ON_MIXER << MIX_LATENT, ON_LINEAR = ON_MIXER << MIX_LINEAR,
+    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LATENT | ON_LINEAR,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
     ON_FFNS = ON_DENSE | ON_EXPERTS,
     ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
@@ -1442,6 +1585,7 @@ static const arch_slot arch_slots[] = {
     {B_OUTPUT_NORM,    "output_norm.bias",                 D_1,         D_EMBD,      S_OPT_VEC, ON_MODEL,   D_1, A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                    D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, 0},
     {B_OUTPUT,         "output.bias",                      D_1,         D_VOCAB,     S_OPT_VEC, ON_MODEL,   D_1, 0},
+    {W_ROPE_FREQS,     "rope_freqs.weight",                D_1,         D_ROT_MOST,  S_OPT_VEC, ON_MODEL,   D_1, A_HEAD_GATE},
     {W_ROPE_FREQS,     "rope_freqs.weight",                D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_LONG,      "rope_factors_long.weight",         D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",        D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
@@ -1455,6 +1599,7 @@ static const arch_slot arch_slots[] = {
     {B_QKV,            "blk.%d.attn_qkv.bias",             D_1,         D_QKV,       S_OPT_VEC, ON_ATTN,    D_1, 0},
     {W_Q,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_PROJ,    D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
+    {W_Q,              "blk.%d.attn_q.weight",             D_Q_WHOLE,   D_EMBD,      0,         ON_LATENT,  D_1, 0},
     {W_K,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_K,              "blk.%d.attn_k.weight",             D_K,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
     {W_V,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
@@ -1474,13 +1619,23 @@ static const arch_slot arch_slots[] = {
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
+    {W_Q_A,            "blk.%d.attn_q_a.weight",           D_Q_RANK,    D_EMBD,      0,         ON_LATENT,  D_1, 0},
+    {W_Q_A_NORM,       "blk.%d.attn_q_a_norm.weight",      D_1,         D_Q_RANK,    S_VEC,     ON_LATENT,  D_1, 0},
+    {W_Q_B,            "blk.%d.attn_q_b.weight",           D_Q_HEADS,   D_Q_RANK,    0,         ON_LATENT,  D_1, 0},
+    {W_KV_A,           "blk.%d.attn_kv_a_mqa.weight",      D_KEY,       D_EMBD,      0,         ON_LATENT,  D_1, 0},
+    {W_KV_A_NORM,      "blk.%d.attn_kv_a_norm.weight",     D_1,         D_RANK,      S_VEC,     ON_LATENT,  D_1, 0},
+    {W_KV_B,           "blk.%d.attn_kv_b.weight",          D_KV_B,      D_RANK,      S_OPT,     ON_LATENT,  D_1, 0},
+    {W_K_B,            "blk.%d.attn_k_b.weight",           D_RANK,      D_NOPE,      S_OPT,     ON_LATENT,  D_HEAD, 0},
+    {W_V_B,            "blk.%d.attn_v_b.weight",           D_HEAD_O,    D_RANK,      S_OPT,     ON_LATENT,  D_HEAD, 0},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
+    {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_OPT_VEC, ON_ATTN,    D_1, A_MAY_SINKS},
     {W_HEAD_GAIN,      "blk.%d.attn_q_norm.weight",        D_HEAD,      D_1,         S_VEC,     ON_ATTN,    D_1, 0, Q_SKIP},
     {W_OUT_GATE,       "blk.%d.attn_gate.weight",          D_O,         D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_OUT_GATE},
     {W_OUT_GATE,       "blk.%d.attn_gate.weight",          D_O,         D_EMBD,      S_OPT | S_FIT, ON_ATTN, D_1, 0, Q_SOFT_GATE},
+    {W_HEAD_GATE,      "blk.%d.attn_gate.weight",          D_HEAD,      D_EMBD,      S_OPT,     ON_ATTN,    D_1, A_HEAD_GATE},
     {W_HEAD_GATE,      "blk.%d.attn_gate.weight",          D_HEAD,      D_EMBD,      S_OPT | S_FIT, ON_ATTN, D_1, 0, Q_SOFT_GATE},
     {W_ATTN_SUB_NORM,  "blk.%d.attn_sub_norm.weight",      D_1,         D_O,         S_VEC,     ON_ATTN,    D_1, 0, Q_SUB_NORMS},
-    {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0,         ON_ATTN,    D_1, 0},
+    {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0, ON_ATTN | ON_LATENT, D_1, 0},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_EMBD,      0,         ON_LINEAR,  D_1, 0},
     {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN | ON_LINEAR, D_1, 0},
     {W_ATTN_POST_NORM, "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, 0, Q_GROK},
@@ -1578,7 +1733,10 @@ static const arch_slot arch_slots[] = {
     {W_NEXTN_STATE_NORM, "blk.%d.nextn.hnorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},
     {W_NEXTN_PROJ,     "blk.%d.nextn.eh_proj.weight",      D_EMBD,      D_EMBD_PAIR, 0,         ON_NEXTN,   D_1, 0},
     {W_NEXTN_NORM,     "blk.%d.nextn.shared_head_norm.weight", D_1,     D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, 0},
+    {W_NEXTN_LATE_NORM, "blk.%d.layer_output_norm.weight", D_1,         D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, 0},
     {W_NEXTN_OUTPUT,   "blk.%d.nextn.shared_head_head.weight", D_VOCAB, D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
+    {W_ASSIST_IN,      "blk.%d.nextn.pre_projection.weight", D_EMBD,    D_STATE_PAIR, S_FIRST,  ON_ATTN,    D_1, A_ASSIST},
+    {W_ASSIST_OUT,     "nextn.post_projection.weight",     D_STATE,     D_EMBD,      0,         ON_MODEL,   D_1, A_ASSIST},
 };
 #pragma GCC diagnostic pop
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };

@@ -32,6 +32,7 @@ static bool help__print_list(const char *name, bool md, str *out) {
     if (strcmp(name, "types") == 0) help__list_types(out, md);
     else if (strcmp(name, "quants") == 0) quant_list(out);
     else if (strcmp(name, "archs") == 0) arch_list(out);
+    else if (strcmp(name, "checkpoints") == 0) import_list(out);
     else if (strcmp(name, "cpu") == 0) help__list_cpu(out);
     else if (strcmp(name, "pre") == 0) tok_list_pre(out);
     else if (strcmp(name, "tool-calls") == 0) calls_list(out);
@@ -180,6 +181,7 @@ static const char help_syntax[] =
 static const struct {
     const char *command, *does;
 } help_examples[] = {
+    {"llmrun -hf OWNER/NAME -p TEXT",                        "download a model once, and answer TEXT"},
     {"llmrun -m MODEL -p TEXT",                              "answer TEXT; a model without a chat template continues it"},
     {"llmrun -m MODEL --raw -p TEXT",                        "continue TEXT"},
     {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
@@ -271,6 +273,7 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
+    {"-hf",        "model of a hub (OWNER/NAME), downloaded once"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
@@ -278,12 +281,10 @@ static const struct {
     {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},
     {"--temp",     "sampling temperature; 0: always the likeliest token"},
     {"--seed",     "equal seeds give equal text; -1: draw one"},
-    {"-r",         "end the answer before TEXT"},
     {"-i",         "talk with the model; /help lists commands"},
     {"--batch",    "answer every prompt of a file"},
     {"--bench",    "measure the speed"},
     {"--quantize", "write the model in a smaller type (--list quants)"},
-    {"--inspect",  "print what is in the model file"},
     {"-o",         "write the answer to a file"},
     {"-q",         "print nothing but the answer and errors (-v: more)"},
 };
@@ -729,13 +730,14 @@ static void help__quoted(str *out, const char *text, const char *also) {
 }
 
 static void help__zsh_value(const cli_opt *o, str *out) {
-    str words = {0};
+    str words = {0}, what = {0};
     help__choices(o, &words);
+    str_add(&what, o->arg, strcspn(o->arg, "|"));
     str_put(out, *o->arg == '[' ? "::" : ":");
-    str_add(out, o->arg, strcspn(o->arg, "|"));
+    help__quoted(out, what.p, ":\\");
     if (words.n) str_fmt(out, ":(%s)", words.p);
     else str_put(out, help__takes_model(o) ? ":_files -g \"*.gguf\"" : help__takes_file(o) ? ":_files" : ": ");
-    str_drop(&words);
+    str_drop_all(&words, &what);
 }
 
 static void help__zsh(str *out) {
@@ -839,6 +841,7 @@ static void help_version(str *out) {
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
+    str_fmt(out, "libcurl   %s\n", fetch_library());
     str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
             : "left out (BLAS=0)");
     str_fmt(out, "sandbox   %s\n", sandbox_holds());

@@ -336,8 +336,9 @@ static void t_cli_help_topics(void) {
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
-        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, structure, speculation, cache, rope, evaluation, quantize, "
-                  "batch, serve, bench, output, models, types, templates, tool-calls, embeddings, gpu, guarantees, performance, limits"},
+        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, hub, chat, run, sampling, structure, speculation, cache, rope, evaluation, "
+                  "quantize, batch, serve, bench, output, models, checkpoints, types, templates, tool-calls, embeddings, gpu, guarantees, "
+                  "performance, limits"},
         {"templats", "--help: no topic templats (did you mean templates?)"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -549,8 +550,8 @@ static void t_cli_lines(void) {
         {"-m|x|-p|--temp", NULL},                     /* what follows an option is its value, whatever it looks like */
         {"-m|x|-p|", NULL},
         {"-m|x|--temp=0|-n|-1|-p=a=b", NULL},
-        {"-p|hi", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
-        {"-m||-p|hi", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"-p|hi", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"-m||-p|hi", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"--help", NULL},
         {"--inspect|--help", NULL},
         {"--help|--inspect", NULL},
@@ -570,7 +571,7 @@ static void t_cli_lines(void) {
         {"-m|x|--ppl|-f|a", "--ppl is an option of llama.cpp that llmrun does not have (--perplexity)"},
         {"-m|x|hello", "unexpected argument 'hello', expected an option (a prompt goes after -p)"},
         {"-m|x|-", "unexpected argument '-', expected an option (a prompt goes after -p)"},
-        {"", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"-m|x|--inspect|--format|md", "--format: --inspect has no form md"},
         {"-m|x|-p|a|--logits|f|--json", "--format: --logits has no form json"},
         {"-m|x|--inspect|--json|--format|text", "--json and --format text disagree"},
@@ -590,8 +591,8 @@ static void t_cli_lines(void) {
         {"-m|x|-p|--bench|-t|2", NULL},               /* a value is not an option */
         {"-m|x|-p|a|-d|4096", "-d has no effect on generation, only on --bench"},
         {"-m|x|-p|a|-npl|4", "-npl has no effect on generation, only on --bench"},
-        {"--bench", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
-        {"--bench|-m|x|-m|", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--bench", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--bench|-m|x|-m|", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"--bench|-m|x|-p|0|-n|0", "--bench: nothing to measure, expected -p, -n or -pg with tokens"},
         {"--bench|-m|x|-p|hello", "-p: expected a whole number, found 'hello'"},
         {"--bench|-m|x|--json|-o|csv", "--json and --format csv disagree"},
@@ -966,7 +967,7 @@ static void t_cli_inspect_numbers(void) {
     static const struct { double n; const char *want; } sizes[] = {{0, "0 bytes"}, {1023, "1023 bytes"}, {1024, "1.00 KiB"}, {1536, "1.50 KiB"}, {640000, "625 KiB"}, {1185344, "1.13 MiB"}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         str s = {0};
-        inspect__size(&s, sizes[i].n);
+        str_size(&s, sizes[i].n);
         EQ_STR(s.p, sizes[i].want);
         str_drop(&s);
     }

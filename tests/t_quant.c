@@ -590,6 +590,40 @@ static void t_quant_far(void) {
     tq_far_edges();
 }
 
+/* Rows with more far values than columns are dequantised at a time (K__FAR_SLOTS): one row, and few rows with other columns each. */
+static void t_quant_far_many(void) {
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_1};
+    static const int      nts[] = {1, 2, 3, 5};
+    enum { N = TQ_N, NR = 37, MOST = 5, EACH = 20 };
+    const char *was = k_level_name();
+    uint8_t     split[TQ_COLS];
+    tq_case     c;
+    tq_new(&c);
+    c.q = mem_grow(c.q, 3 * TQ_COLS * TQ_N, 1);
+    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
+    c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    c.a = (k_acts){.x = c.x, .ldx = N, .q = c.q, .ldq = N, .sum = c.sum, .d = c.d, .ldd = N / 256, .split = split, .rest = TQ_COLS};
+    for (int t = 0; t < MOST; t++) {
+        float *x = c.x + t * N;
+        for (int i = 0; i < N; i++) x[i] = tq_unit();
+        for (int i = 0; i < N / 256 * EACH; i++) x[i / EACH * 256 + (i % EACH * 12 + 5 * t) % 256] = i & 1 ? 100 : -60;
+        split[t] = k_quant_act(x, N, t % 2, c.q + t * N, c.sum + t * (N / 256), c.d + t * (N / 256), N, TQ_COLS);
+        EQ_INT(((const k__far *)(const void *)(c.q + (t + 2 * TQ_COLS) * N))->k, N / 256 * EACH);
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        tq_weights(&c, types[i], N, NR, -1);
+        for (int l = 0; l < K_LEVELS; l++) {
+            if (!tq_init(&k_levels[l])) continue;
+            c.a.nt = MOST;
+            k_mul_rows(types[i], c.w, c.row_bytes, NR, N, &c.a, l ? c.got : c.want, NR, c.scratch);
+            CHECKF(l == 0 || tq_same(c.want, c.got, MOST * NR), "%s at %s differs from scalar", k_types[types[i]].name, k_levels[l].name);
+            tq_split_packed(&c, types[i], N, NR, nts, 4);
+        }
+    }
+    k_init(was);
+    tq_drop(&c);
+}
+
 static void t_quant_split(void) { tq_tiles(false, tq_split); }
 static void t_quant_split_wide(void) { tq_tiles(true, tq_split); }
 
@@ -653,6 +687,7 @@ static const t_case t_quant_cases[] = {
     {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
     {"quant_far", "values far above the mean of their block are apart, at every level alike", t_quant_far},
+    {"quant_far_many", "more far values than columns are dequantised at a time, in one row and in few", t_quant_far_many},
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_split_wide", "the same with tiles of eight columns", t_quant_split_wide},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},

@@ -146,9 +146,9 @@ typedef struct {
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
 /* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
-/* What rows of activations need for weights of a type: 1 << K_ACT_F32 ..., and K_FORM_FINE for weights of 5 bits and more with a
- * scale for each 32, which lose so little that the rounding of activations is a large part of it. A row that several matrices
- * read is rounded once, as the finest of them wants it. */
+/* What rows of activations need for weights of a type: 1 << K_ACT_F32 ..., and K_FORM_FINE for Q8_0, Q5_0, Q5_1 and Q4_1, whose
+ * users expect little loss: there the rounding of activations is a large part of it. Prefill pays some 5 % for the finer limit. A
+ * row that several matrices read is rounded once, as the finest of them wants it. */
 K_PUBLIC unsigned k_forms_of(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
  * sum and d [(n + 255)/256]. fine: for K_FORM_FINE. True: the row may have outliers ([far]). Their codes and scales are the row
@@ -253,7 +253,8 @@ typedef struct {
     int      hadamard_v;                                 /* values of one transform; 1: stored as they are */
     uint32_t type_k;
     uint32_t type_v;
-    int      spare;
+    int      shared;                                     /* latent attention: values are the first hd_v of a key, and
+                                                          * hadamard_k is that of the rest of it */
 } k_kv_place;
 
 /* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a
@@ -329,12 +330,21 @@ typedef struct {
     int stride;                                          /* values of a head in in[0] */
     int at;                                              /* where the wanted ones begin there */
     int to;                                              /* where they begin in out */
+    int step;                                            /* between those of two heads in out; 0: they lie side by side */
 } k_row_pick;
+
+enum {
+    K_ROPE_PAIRS,                                        /* values 2i and 2i + 1 */
+    K_ROPE_HALVES,                                       /* values i and i + n_rot/2 */
+    K_ROPE_TO_PAIRS,                                     /* as K_ROPE_HALVES, then value i goes to 2i, i + hd/2 to 2i + 1 */
+    K_ROPE_HEAD = 1024                                   /* most values of a head for K_ROPE_TO_PAIRS */
+};
 
 typedef struct {
     int n_rot;                                           /* values that it rotates, of each head */
     int at;                                              /* where its angles begin in a row of in[0] */
-    int halves;                                          /* which two make a pair: as of k_rope */
+    int skip;                                            /* values of a head before those that it rotates */
+    int form;                                            /* which two make a pair: K_ROPE_PAIRS and its neighbours */
 } k_row_rope;
 
 typedef struct {
@@ -547,8 +557,10 @@ K_PUBLIC float k_expf(float x);                                                /
 /* The maximum, which ignores NaN; -infinity: all are NaN. *arg: its first index, 0 where all are NaN; arg may be NULL. */
 K_PUBLIC float k_max(const float *x, int n, int *arg);
 /* Rotary position embedding (Su et al. 2021, arXiv 2104.09864) of n_heads vectors [hd], in place: the first n_rot values of each
- * as pairs, (i, i + n_rot/2) with halves, else (2i, 2i + 1). cs: [n_rot/2][2] cos and sin of each pair. */
-K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
+ * as pairs, which the form says. cs: [n_rot/2][2] cos and sin of each pair. K_ROPE_TO_PAIRS: of weights whose rows are in the
+ * order
+ * of K_ROPE_HALVES, the result that K_ROPE_PAIRS has of weights with permuted rows, to the bit; hd is at most K_ROPE_HEAD. */
+K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, int form, const float *cs);
 
 /* --- recurrent layers --- */
 

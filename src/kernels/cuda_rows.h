@@ -158,17 +158,17 @@ K_CUDA_FN void k__cuda_norm_heads(const k_row_op *op, const float *x, float *y) 
 /* --- heads --- */
 
 K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
-    const int n = op->n, all = n * (op->n_head ? op->n_head : 0);
+    const int n = op->n, all = n * (op->n_head ? op->n_head : 0), step = op->u.pick.step ? op->u.pick.step : n;
     for (int i = K_CUDA_THREAD; i < all; i += K_CUDA_THREADS)
-        y[op->u.pick.to + i] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
+        y[op->u.pick.to + i / n * step + i % n] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
 }
 
 K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
-    const int half = op->u.rope.n_rot / 2, far = op->u.rope.halves ? half : 1, step = op->u.rope.halves ? 1 : 2,
+    const int half = op->u.rope.n_rot / 2, far = op->u.rope.form ? half : 1, step = op->u.rope.form ? 1 : 2,
               all = half * op->n_head;
     for (int at = K_CUDA_THREAD; at < all; at += K_CUDA_THREADS) {
         const int   i = at % half;
-        float      *p = x + (size_t)(at / half) * (size_t)op->n + i * step;
+        float      *p = x + (size_t)(at / half) * (size_t)op->n + op->u.rope.skip + i * step;
         const float a = p[0], b = p[far], c = cs[2 * i], s = cs[2 * i + 1];
         p[0] = a * c - b * s;
         p[far] = a * s + b * c;

