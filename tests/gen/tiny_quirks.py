@@ -38,13 +38,13 @@ ARCHS = {
                  trunk=("transformer.", "blocks.%s.", MPT_TOP),
                  names=dict(attn_qkv="norm_attn_norm.attn.Wqkv", attn_output="norm_attn_norm.attn.out_proj", attn_norm="norm_attn_norm.norm_1",
                             attn_output_norm="norm_attn_norm.norm_2", ffn_gate_inp="ffn.router.layer")),
-    "afmoe": dict(CHOSEN, cls="AfmoeForCausalLM", module="afmoe", qk="head", norms=AROUND["norms"], gate=0, choice="mlp.expert_bias", names=GATED),
+    "afmoe": dict(CHOSEN, cls="AfmoeForCausalLM", module="afmoe", qk="head", n_rot=True, norms=AROUND["norms"], gate=0, choice="mlp.expert_bias", names=GATED),
     "laguna": dict(CHOSEN, cls="LagunaForCausalLM", module="laguna", qk="head", gate=1, choice="mlp.gate.e_score_correction_bias",
                    names=dict(SHARED, attn_gate="self_attn.g_proj")),
     "muse-glimmer": dict(AROUND, cls="MuseGlimmerForConditionalGeneration", module="muse_glimmer", pairs=True, shift=1, head_dim=True, gate=0, text=True,
                          names=dict(AROUND["names"], attn_gate="self_attn.gate_proj")),
     "bitnet": dict(cls="BitNetForCausalLM", module="bitnet", sub=True, names=dict(attn_sub_norm="self_attn.attn_sub_norm", ffn_sub_norm="mlp.ffn_sub_norm")),
-    "apertus": dict(cls="ApertusForCausalLM", module="apertus", qk="head", ffn="plain", head_dim=True, xielu=True,
+    "apertus": dict(cls="ApertusForCausalLM", module="apertus", qk="head", ffn="plain", head_dim=True, n_rot=True, xielu=True,
                     names=dict(attn_norm="attention_layernorm", ffn_norm="feedforward_layernorm")),
     "smallthinker": dict(cls=None, ffn="experts", head_dim=True),
     "plamo3": dict(cls=None, qk="head", fused=True, ffn="joined", head_dim=True, norms=AROUND["norms"], short=True),
@@ -100,7 +100,7 @@ MODELS = {
     "mpt_learned": dict(EVEN, arch="mpt", cls=None, layers=2, kv=2, ctx=96, learned=True, qk="width", bias=("attn_qkv",) + OTHERS, keys=dict(max_alibi_bias=6.0)),
     "dbrx": dict(EVEN, arch="dbrx", layers=2, heads=2, kv=1, hd=8, theta=500000.0, tied=False, moe=dict(experts=6, used=2, ff=16), keys=dict(clamp_kqv=1.5)),
     "afmoe": dict(SMALL, arch="afmoe", layers=5, dense=1, tied=False, moe=dict(experts=6, used=2, ff=16, shared=16, choice=0.3),
-                  config=dict(sliding_window=24, num_dense_layers=1, route_scale=1.7, mup_enabled=True), keys=dict(SCALED, sliding_window=24)),
+                  config=dict(sliding_window=24, num_dense_layers=1, route_scale=1.7, mup_enabled=True), keys=dict(SCALED, sliding_window=24, vocab_size=N_VOCAB)),
     "laguna": dict(LAGUNA, layers=5, rope=LOCAL, n_rot=4, sizes=dict(heads=[4, 2, 2, 2, 4]),
                    config=dict(sliding_window=24, gating=True, num_attention_heads_per_layer=[4, 2, 2, 2, 4], moe_routed_scaling_factor=1.7,
                                shared_expert_intermediate_size=24, mlp_layer_types=["dense"] + ["sparse"] * 4,
@@ -116,7 +116,7 @@ MODELS = {
                          keys=dict(sliding_window=24, sliding_window_pattern=[True, True, True, False], logit_scale=0.4, final_logit_softcapping=3.0)),
     "bitnet": dict(EVEN, arch="bitnet", layers=2, kv=1, theta=500000.0, config=dict(hidden_act="silu"),
                    keys=dict(rope_scaling_type=RopeScalingType.LINEAR, rope_scaling_factor=1.0)),
-    "apertus": dict(SMALL, arch="apertus", layers=2, tied=False, act=1.5, rope=LLAMA3, xielu=BENT),
+    "apertus": dict(SMALL, arch="apertus", layers=2, tied=False, act=1.5, rope=LLAMA3, xielu=BENT, keys=dict(vocab_size=N_VOCAB)),
     "smallthinker": dict(SMALL, arch="smallthinker", layers=2, theta=1500000.0, moe=dict(experts=6, used=2, ff=16), keys=SIGMOID),
     "smallthinker_window": dict(SMALL, arch="smallthinker", layers=5, moe=dict(experts=6, used=2, ff=16), keys=dict(
                                     expert_gating_func=ExpertGatingFuncType.SOFTMAX, sliding_window=24)),
@@ -134,7 +134,7 @@ MODELS = {
     "grovemoe": dict(SMALL, arch="grovemoe", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16), group_scale=0.4, chunk=24),
     "afmoe_q8_0": dict(SMALL, **CALM, arch="afmoe", layers=4, dense=1, embd=64, heads=2, kv=1, hd=32, ff=64, type="Q8_0", n=48, step=5,
                        moe=dict(experts=4, used=2, ff=32, shared=32, choice=1.0),
-                       config=dict(sliding_window=24, num_dense_layers=1, route_scale=1.7, mup_enabled=True), keys=dict(SCALED, sliding_window=24)),
+                       config=dict(sliding_window=24, num_dense_layers=1, route_scale=1.7, mup_enabled=True), keys=dict(SCALED, sliding_window=24, vocab_size=N_VOCAB)),
 }
 
 
@@ -305,9 +305,11 @@ BORROWED = ["hunyuan_vl", "maincoder"]                          # the class is t
 
 def hub_config(s):
     a = arch_of(s)
-    if s["arch"] in BORROWED or not hf_class(s) or s.get("ahead") or s["arch"] in ("muse-glimmer", "phimoe"):
+    if s["arch"] in BORROWED or not hf_class(s) or s.get("ahead") or s["arch"] in ("mpt", "bitnet", "muse-glimmer", "phimoe"):
         return None
     c = {} if a["head_dim"] else dict(head_dim=None)
+    if s["name"] == "laguna_each":
+        c.update(sliding_window=None)
     if s["arch"] == "hunyuan-moe":
         c.update(moe_intermediate_size=[s["moe"]["ff"]] * s["layers"], moe_topk=[s["moe"]["used"]] * s["layers"], num_shared_expert=[1] * s["layers"])
     return c
