@@ -18,7 +18,7 @@ class Latent(Decoder):
 
     def enter(self, il):
         key = self.key
-        self.il, self.window, self.alibi = il, 0, False
+        self.il, self.window, self.alibi, self.cut, self.cut_always = il, 0, False, 0, 0
         self.heads, self.rank = key("attention.head_count"), key("attention.kv_lora_rank")
         self.hd = self.rot = key("rope.dimension_count")
         size = key("attention.key_length_mla", key("attention.key_length"))
