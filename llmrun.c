@@ -13,6 +13,10 @@
  *   [http]      requests of HTTP/1.1, as bytes                                     <- base
  *   [net]       sockets, and the thread that serves connections                    <- base http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
+ *   [sha256]    SHA-256 of bytes that come in pieces                               <- base
+ *   [hub]       models by name: names and lists of a hub, its cache, a folder of models
+ *               <- base gguf sha256
+ *   [fetch]     downloads from a hub, through libcurl                              <- base sandbox http sha256 hub
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
  *   [safetensors] (st) files of tensors in a checkpoint's folder                   <- base gguf
@@ -59,10 +63,11 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
- *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
- *               <- base tok gen chat req
+ *   [post]      bodies of requests of OpenAI's and Anthropic's APIs                <- base req
+ *   [wire]      their answers, whole and as streams                                <- base tok gen chat req post
  *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
  *   [page]      the page of the server: one HTML file
+ *   [metrics]   figures of a server, as Prometheus reads them                      <- base
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
  *               <- base gguf val tok samp constrain embed engine gen chat req
@@ -80,7 +85,7 @@
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [serve]     the scheduler behind HTTP
- *               <- base http net tok model kv samp constrain engine gen chat req wire files page ask gain spec sched
+ *               <- base http net tok model kv samp constrain engine gen chat req post wire files page metrics ask gain spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -96,7 +101,8 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox tok import ops arch model constrain calls req spec term talk serve quant cli topics
+ *               <- k base sandbox fetch tok import ops arch model constrain calls req spec term talk metrics serve quant cli
+ *               topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -113,6 +119,9 @@
 #endif
 #ifndef LLMRUN_CUDA
 #define LLMRUN_CUDA 1                                 /* 0: without GPUs */
+#endif
+#ifndef LLMRUN_HUB
+#define LLMRUN_HUB 1                                  /* 0: without downloads */
 #endif
 #ifndef LLMRUN_SANDBOX
 #define LLMRUN_SANDBOX 1                              /* 0: without Landlock and seccomp */
@@ -156,6 +165,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -184,6 +194,9 @@
 #include "src/http.c"
 #include "src/net.c"
 #include "src/gguf.c"
+#include "src/sha256.c"
+#include "src/hub.c"
+#include "src/fetch.c"
 #include "src/writer.c"
 #include "src/tok.c"
 #include "src/safetensors.c"
@@ -222,9 +235,11 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/post.c"
 #include "src/wire.c"
 #include "src/files.c"
 #include "src/page.c"
+#include "src/metrics.c"
 #include "src/forms.c"
 #include "src/ask.c"
 #include "src/gain.c"

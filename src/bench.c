@@ -827,15 +827,17 @@ static bool bench__accepted(const bench_test *t, int place) {
 /* Fills the batch of the next step, of g->f: the draft reads new tokens and makes one guess, the draft head makes one, or the
  * model runs the next row and those of the guesses. Returns its rows; 0: past the last. */
 static int bench__round_rows(const bench_job *j, const bench_test *t, bench_round *g) {
-    const bool head = j->eng->head && g->made < g->guesses, drafts = j->draft && g->made < g->guesses;
+    const bool head = j->eng->n_head && g->made < g->guesses, drafts = j->draft && g->made < g->guesses;
     const int  from = drafts ? g->read : g->there, to = g->there + (drafts ? g->made : g->guesses);
-    g->f = head ? j->eng->head : drafts ? j->draft->f : j->eng->f;
+    const int  k = j->eng->n_head > 1 ? g->made : 0;  /* which of several heads: one has a row for each guess so far, too */
+    g->f = head ? j->eng->head[k] : drafts ? j->draft->f : j->eng->f;
     if (g->there >= t->n_gen) return 0;
     fwd_begin(g->f);
     if (head) {
         const int pos = t->n_depth + g->there + g->made;
-        fwd_add(g->f, j->seq[0], bench__token(j->eng, 0, pos), pos, FWD_LOGITS);
-        return 1;
+        for (int p = pos - k; p <= pos; p++)
+            fwd_add(g->f, j->seq[0], bench__token(j->eng, 0, p), p, p == pos ? FWD_LOGITS : 0);
+        return k + 1;
     }
     for (int p = from; p <= to; p++)
         bench__row(drafts ? j->draft : j->eng, drafts ? j->draft_seq : j->seq[0], 0, t->n_depth + p, !drafts || p == to);
@@ -947,7 +949,7 @@ static bool bench__warm_round(bench_job *j, const bench_test *t, err_t *e) {
         float    *logits;
         const int n = bench__round_rows(j, t, &g);
         if (!bench__round_reserve(j, t, &g, e)) return false;
-        if (g.f == j->eng->head ? !fwd_step(g.f)
+        if (fwd_gives(g.f) == FWD_GUESS ? !fwd_step(g.f)
                                 : !engine_step(g.f == j->eng->f ? j->eng : j->draft, g.f->batch.pos[n - 1], &logits, e))
             return false;
         bench__round_advance(j, t, &g);
@@ -1022,7 +1024,7 @@ static bench_rate bench__between(bench_rate a, bench_rate b) {
 static void bench__time_stages(bench_job *j, bool on) {
     j->eng->f->run.times = on ? &j->times : NULL;
     if (j->draft) j->draft->f->run.times = on ? &j->draft_times : NULL;
-    if (j->eng->head) j->eng->head->run.times = on ? &j->draft_times : NULL;
+    for (int k = 0; k < j->eng->n_head; k++) j->eng->head[k]->run.times = on ? &j->draft_times : NULL;
 }
 
 /* Runs all repetitions and probes the machine between them: a sample gets the mean of before and after. */
@@ -1125,7 +1127,7 @@ static void bench__now(char *out, size_t n) {
 }
 
 /* What guesses: a file, the draft head, or nothing that takes time. */
-static const char *bench__drafts(const bench_job *j) { return j->draft ? j->draft_g.path : j->eng->head ? "draft head" : ""; }
+static const char *bench__drafts(const bench_job *j) { return j->draft ? j->draft_g.path : j->eng->n_head ? "draft head" : ""; }
 
 static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
     const bench_work w = bench__work(j, t);
@@ -1217,7 +1219,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = max_int(2 * x->n_seq + 2, x->rows),
                               .head = j->o->head, .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
-    if (j->o->head && !j->eng->head)
+    if (j->o->head && !j->eng->n_head)
         return err_set(e, EXIT_RESOURCE, "%s: --head: the GPU has no kernel for the draft head, expected --gpu-layers 0",
                        j->g.path);
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
@@ -1231,7 +1233,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
     for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
-    if (j->eng->head && j->o->draft_vocab) fwd_trim(j->eng->head, j->o->draft_vocab);
+    for (int k = 0; k < j->eng->n_head && j->o->draft_vocab; k++) fwd_trim(j->eng->head[k], j->o->draft_vocab);
     return !j->o->draft || bench__open_draft(j, &fo, &ko, e);
 }
 
@@ -1265,23 +1267,18 @@ static bool bench__setup(bench_job *j, err_t *e) {
 
 /* llama 1.1B Q4_K_M */
 static void bench__describe(bench_job *j, const arch_hparams *hp) {
-    uint64_t    number = 0, of[K_TYPE_MAX] = {0};
-    uint32_t    most = 0;
-    err_t       none = {0};
-    const char *name = NULL;
+    str type = {0};
     j->bytes = j->weights = 0;
     for (uint64_t i = 0; i < j->g.n_tensor; i++) {
         const gguf_tensor *t = &j->g.tensor[i];
         j->bytes += t->n_bytes;
         j->weights += t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
-        of[t->type] += t->n_bytes;
     }
-    for (uint32_t i = 0; i < K_TYPE_MAX; i++)
-        if (of[i] > of[most]) most = i;
-    if (gguf_get_u64(&j->g, "general.file_type", 0, UINT32_MAX, &number, &none) == 1) name = quant_file_name(number);
+    quant_type_of(&j->g, &type);
     const double n = (double)j->weights;
-    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s%s" : "%s %.1fM %s%s", hp->desc->name,
-             n >= 1e9 ? n / 1e9 : n / 1e6, name ? "" : "mostly ", name ? name : k_types[most].name);
+    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s" : "%s %.1fM %s", hp->desc->name, n >= 1e9 ? n / 1e9 : n / 1e6,
+             type.p);
+    str_drop(&type);
 }
 
 /* Runs every setup of the model in j->g: all combinations of the lists; the first list changes slowest. */

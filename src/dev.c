@@ -27,8 +27,8 @@
  * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about, dev_gpus_of,
  * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
  * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table, dev_n_rows;
- * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
- * dev_plan_gpu, dev_stride; dev_step, dev_run_free.
+ * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_heads, dev_plan_fill, dev_plan_free,
+ * dev_plan_cost, dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
  * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_thread, dev_times. */
 
@@ -164,6 +164,8 @@ typedef struct {
     int             n;                                /* rows */
     float          *y;                                /* [n, ldy] */
     size_t          ldy;
+    int             heads;                            /* one of so many, each of a head's rows (dev_plan_heads); 0: it is not */
+    int             to;                               /* where its values begin in a row of the buffer */
     int             rows;                             /* of a plan: the set of rows, */
     int             in, out;                          /* and the buffers; */
     bool            gather;                           /* `in` holds all rows, the product takes those that ask for something */
@@ -445,14 +447,17 @@ typedef enum {
     ACT_SWIGLU_CLIP = K_ROW_CLIP
 } dev_act;
 
-typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID } dev_router;         /* the score of an expert from its logit */
+/* The score of an expert from its logit. ROUTE_MIXER: of two experts, each of its own choice (SparseMixer: Liu et al. 2024). */
+typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER } dev_router;
 typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* positions that a row sees: up to its own; all of the step */
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
+enum { DEV_EXPERTS = 1024 };                          /* most experts of a layer */
 
 /* Rows that lie before others, as OPS_BEFORE takes them. */
 typedef struct dev_before {
     const float *const *first;                        /* [sequences of the batch] what lies before the first row, NULL: zeros */
+    bool         by_row;                              /* first has what lies before each row */
     const float *rows;                                /* [rows of the batch, ld]; NULL: the operation's input holds them */
     size_t       ld;                                  /* values between two of them */
 } dev_before;
@@ -486,6 +491,13 @@ typedef struct {
         } norm;
         float length;                                 /* OPS_TEMPER: positions after which the temperature rises */
         int   to;                                     /* OPS_LEVEL: where its output begins */
+        int   share;                                  /* OPS_FAMILY: experts of a group */
+        struct {
+            float n;                                  /* curvature below 0 */
+            float p;                                  /* above 0 */
+            float beta;                               /* slope at 0 */
+            float eps;                                /* negative inputs count as this at most */
+        } xielu;
         const struct dev_before *before;              /* OPS_BEFORE */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
@@ -495,6 +507,7 @@ typedef struct {
         struct {
             const double *freq;                       /* [n] radians per position */
             int           at;                         /* where they begin in a row */
+            int           ahead;                      /* positions that are added to the row's */
         } angles;
         struct {
             const dev_kv *kv;                         /* of the layer; NULL: the list is only measured */
@@ -525,6 +538,9 @@ typedef struct {
             int        used;                          /* for a row */
             bool       norm;                          /* weights sum to 1 */
             dev_router router;
+            int        groups;                        /* that lie side by side, up to DEV_EXPERTS; 0, 1: all are one */
+            int        groups_used;                   /* of these, groups that a row chooses from */
+            bool       alone;                         /* a group has the score of its best expert, not that of the two best */
             int        wide;                          /* OPS_GROUP: products that read the rows, 2 with a gate */
         } experts;
         struct {
@@ -566,7 +582,7 @@ typedef struct {
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
     dev_thread  *thread;                              /* [threads] */
-    int          attn_most;                           /* rows of a task at most: DEV_ATTN_ROWS * most query heads of a K/V head */
+    int          attn_most;                           /* rows of a task at most */
     float       *parts;                               /* [n_parts] of attention whose tasks are segments; NULL: they never are */
     size_t       n_parts;                             /* floats */
     int          max_rows;                            /* of a step */
@@ -611,7 +627,7 @@ typedef struct {
 typedef struct {
     int    threads;                                   /* of the run */
     size_t scratch;                                   /* bytes, of a thread */
-    int    group;                                     /* query heads of a K/V head */
+    int    attn_rows;                                 /* of a task of attention */
     size_t parts;                                     /* floats of partial results of attention */
     int    experts;                                   /* of a layer */
 } dev_needs;
@@ -699,7 +715,7 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
 }
 
 /* The form that a matrix wants, as a bit; 0: the model has none. */
-static unsigned dev__wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
+static unsigned dev__wants(const dev_mat *w) { return w->data ? k_forms_of(w->type) : 0; }
 
 /* One more product of the last operation: out = the first n_out rows of w . in. The operation that makes forms of `in` makes what
  * w wants. */
@@ -717,6 +733,20 @@ static void dev_plan_rows(dev_plan *p, const dev_mat *w, int n_out, dev_row_set 
 /* The same with all rows of w. */
 static void dev_plan_product(dev_plan *p, const dev_mat *w, dev_row_set rows, dev_buf in, dev_buf out) {
     dev_plan_rows(p, w, w->n_out, rows, in, out);
+}
+
+/* A product for each matrix of a stack, one for each head. `in` has the rows of one head after those of the other, as OPS_DEAL
+ * writes them; what a head gives lies `stride` values after what the one before gives. */
+static void dev_plan_heads(dev_plan *p, const dev_mat *w, dev_row_set rows, dev_buf in, dev_buf out, int stride) {
+    for (int h = 0; h < w->n_mat; h++) {
+        dev_plan_product(p, w, rows, in, out);
+        dev_product *m = &p->product[p->n_product - 1];
+        ASSERT(!m->gather);
+        m->stack = h;
+        m->heads = w->n_mat;
+        m->to = h * stride;
+    }
+    dev__writes(p, out, rows, p->op[p->n_op - 1].each, (w->n_mat - 1) * stride + w->n_out);
 }
 
 /* Whether the operation needs no barrier before it: the same rows go on, or others that it does not depend on. */
@@ -802,11 +832,11 @@ static void dev__fill_buf(dev_plan *p, dev_buffer *b) {
 
 /* What the operations need beside buffers. */
 static void dev__fill_needs(dev_plan *p, int n_threads) {
-    dev_needs needs = {.threads = n_threads, .group = 1};
+    dev_needs needs = {.threads = n_threads, .attn_rows = 1};
     for (int i = 0; i < p->n_product; i++) needs.scratch = max_size(needs.scratch, k_scratch_bytes(p->product[i].w->n_in));
     for (int i = 0; i < p->n_op; i++)
         if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], &needs);
-    p->attn_most = DEV_ATTN_ROWS * needs.group;
+    p->attn_most = needs.attn_rows;
     p->thread = dev__take(p, (size_t)n_threads, sizeof *p->thread, true);
     for (int i = 0; i < n_threads; i++) {
         const dev_thread own = {dev__take(p, needs.scratch, 1, false),
@@ -842,7 +872,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;
-        m->y = p->buf[m->out].a.x;
+        m->y = p->counting ? NULL : p->buf[m->out].a.x + m->to;
         m->ldy = p->buf[m->out].a.ldx;
         m->idx = m->gather ? p->rows[DEV_OUT].row : NULL;
     }
@@ -935,7 +965,11 @@ static void dev__prepare(dev_run *run) {
         if (!r || b->seq[r] != b->seq[r - 1]) p->seq_at[b->seq[r]] = r;
     p->seq_at[b->n_seq] = b->n;
     const bool same = was[DEV_ALL] == p->rows[DEV_ALL].n && was[DEV_OUT] == p->rows[DEV_OUT].n;   /* as decode steps mostly are */
-    for (int i = 0; !same && i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
+    for (int i = 0; !same && i < p->n_product; i++) {
+        dev_product *m = &p->product[i];
+        m->n = p->rows[m->rows].n;
+        if (m->heads) m->first = m->stack * m->n;
+    }
     dev__room(run);
     run->ids = NULL;
     run->stop = false;

@@ -34,8 +34,9 @@ typedef struct engine {
     kv_cache *kv;
     store    *kept;                                   /* prompt cache on disk, NULL: none */
     fwd      *f;                                      /* steps and their scratch */
-    fwd      *head;                                   /* steps of the draft head; NULL: there is none, or it is not used */
-    float    *before;                                 /* [D] hidden values after the last row that engine_read() has read */
+    fwd     **head;                                   /* [n_head] steps of each draft head */
+    int       n_head;                                 /* draft heads; 0: there is none, or it is not used */
+    float    *before;                                 /* [D] state, for a draft head, of the last row of engine_read() */
     int       n_ctx;                                  /* positions of a sequence */
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
@@ -52,8 +53,8 @@ typedef struct engine {
 static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
-    fwd_free(eng->head);
-    mem_free(eng->before);
+    for (int k = 0; k < eng->n_head; k++) fwd_free(eng->head[k]);
+    mem_free_all(eng->head, eng->before);
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
@@ -116,7 +117,8 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     const kv_opts *o = &eng->kv->opts;
     log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name,
              eng->m.hp.n_layer, eng->n_ctx, eng->m.hp.n_ctx_train);
-    log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name, k_types[o->type_v].name, o->block);
+    log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name,
+             eng->m.hp.layer[0].rank ? "a part of them" : k_types[o->type_v].name, o->block);
     if (kv_has_states(eng->kv)) {
         const dev_blocks *mem = &eng->kv->group[eng->kv->states].mem;
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks,
@@ -296,13 +298,14 @@ static int engine_threads(const engine_opts *fo) { return fo->n_threads > 0 ? fo
 static engine_needs engine__needs(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     static const char *const steps[] = {"steps", "logits", "samplers"};
     engine_needs             t = {0};
+    uint64_t                 heads = 0;
     const engine_needs      *beside = plan->beside;
     const int                n_threads = engine_threads(fo);
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
-    if (eng->m.hp.n_nextn)
-        engine_need(&t, "draft head's steps", fwd_bytes(&eng->m, n_threads, plan->n_seqs, plan->n_seqs, FWD_GUESS));
+    for (int k = 0; k < fwd_n_heads(&eng->m); k++) heads += fwd_head_bytes(&eng->m, n_threads, plan->n_seqs, k);
+    if (heads) engine_need(&t, "draft head's steps", heads);
     for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
     t.token_bytes = beside ? beside->token_bytes : 0;
     return t;
@@ -383,8 +386,9 @@ static uint64_t engine__gpu_bytes(const engine_gpu_plan *f, int from, int end) {
     return n;
 }
 
-/* Whether a layer from il on reads keys and values of one before it. */
+/* Whether a layer from il on reads keys and values of one before it, or has its weights. */
 static bool engine__shares(const engine *eng, int il) {
+    if (eng->m.hp.n_loops > 1 && il && il < eng->m.hp.n_layer) return true;
     for (int i = il; i < eng->m.hp.n_layer; i++)
         if (i - eng->m.hp.layer[i].kv_back < il) return true;
     return false;
@@ -536,7 +540,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
-    if (eng->m.gpus && !f.head) {
+    if (eng->m.gpus && (!f.head || eng->m.assist)) {
         log_info("draft head  not used: the GPU has no kernel for it");
         model_use_head(&eng->m, false);
     }
@@ -590,10 +594,10 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
     if (plan.vectors && !plan.hidden && eng->m.gpus) fwd_keep_hidden(eng->f);      /* a CPU keeps them anyway */
-    if (eng->m.hp.n_nextn) {
-        eng->head = fwd_new(&eng->m, eng->kv, eng->p, plan.n_seqs, plan.n_seqs, FWD_GUESS);
-        eng->before = mem_aligned((size_t)eng->m.hp.n_embd, sizeof *eng->before);
-    }
+    eng->n_head = fwd_n_heads(&eng->m);
+    eng->head = mem_new((size_t)eng->n_head, sizeof *eng->head);
+    for (int k = 0; k < eng->n_head; k++) eng->head[k] = fwd_new_head(&eng->m, eng->kv, eng->p, plan.n_seqs, k);
+    if (eng->m.hp.n_nextn) eng->before = mem_aligned((size_t)eng->m.hp.n_embd, sizeof *eng->before);
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     model_say_own_keys(&eng->m);
@@ -696,11 +700,11 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
         if (r.meter) meter_step(r.meter, next - at);
         fwd_begin(eng->f);
         for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
-        if (at > from && eng->head) fwd_before(eng->f, eng->before);
+        if (at > from && eng->before) fwd_before(eng->f, eng->before);
         kv_publish(seq, ids);
         if (mark <= next) kv_snapshot(seq, mark, mark == kv_last_mark(kv, to) ? KV_KEPT : KV_WEAK);
         ok = engine_step(eng, next - 1, &logits, e);
-        if (eng->head) memcpy(eng->before, fwd_hidden(eng->f, next - 1 - at), (size_t)eng->m.hp.n_embd * sizeof *eng->before);
+        if (eng->before) memcpy(eng->before, fwd_state(eng->f, next - 1 - at), (size_t)eng->m.hp.n_embd * sizeof *eng->before);
         kv_commit(eng->kv, ok);
         ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
     }

@@ -268,7 +268,6 @@ static double family__head(const family_config *c) { return c->head_dim; }
 static double family__head_llama(const family_config *c) {
     return family__says(c, "model_type", "llama") ? c->head_dim : (double)NAN;
 }
-
 static double family__plain_head(const family_config *c) { return c->n_embd / c->n_head; }
 static double family__eps5(const family_config *c) { return (void)c, 1e-5; }
 static double family__eps6(const family_config *c) { return (void)c, 1e-6; }

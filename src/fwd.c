@@ -5,15 +5,18 @@
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom
  *   below, by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step()
  *   writes down the block tables of its sequences and runs the list.
- *   A draft head (NextN) guesses the next token but one: its row of a position reads the token there and the hidden values of the
- *   position before, after the last norm (zeros before a text, and where they are not known). It is a list of its own, with one
- *   row for each sequence. The list of the model keeps the head's keys and values of all its rows, so that a guess reads a whole
- *   text.
+ *   A draft head (NextN) guesses the next token but one: its row of a position reads the token there and the state of the
+ *   position before, which is its hidden values after the last norm (zeros before a text, and where they are not known). It is
+ *   a list of its own, with one row for each sequence. The list of the model keeps the head's keys and values of all its rows,
+ *   so that a guess reads a whole text. A further guess reads the state that the head's own row has left. Where each further
+ *   guess has a head of its own (A_CHAIN), a state is the stream before the last norm. Head k then has a row for each guess so
+ *   far, too: its first row reads the model's state, the others those that the heads before it have left.
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
  *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_keep_hidden, fwd_begin,
- * fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
+ * Public: fwd_bytes, fwd_n_heads, fwd_head_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_new_head, fwd_free, fwd_trim,
+ * fwd_watch, fwd_keep_hidden, fwd_begin, fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
+ * fwd_state, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -36,12 +39,13 @@ static const char *const fwd_part_names[FWD_PARTS] = {
  * sequences. */
 typedef struct fwd {
     const model *m;
+    const model *of;                                  /* the model that m assists; NULL: none */
     kv_cache    *kv;
     dev_plan     plan;
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
-    const float **before;                             /* [n_seq of the batch] hidden values [D] before its rows; NULL: zeros */
+    const float **before;                             /* [n_seq, in a head's list n] states [D] before a row; NULL: zeros */
     dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
     struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
     bool         apart;                               /* the list is written for that */
@@ -49,11 +53,13 @@ typedef struct fwd {
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, rows that ask for something */
+    int          head;                                /* FWD_GUESS: number of the draft head */
     bool         vectors;                             /* fwd_keep_hidden() */
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends; FWD_GUESS, FWD_KEEP */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
-    dev_buf      hidden;                              /* [n_out, D] what the head reads; or [n, D] */
+    dev_buf      hidden;                              /* [n_out, D] what the output matrix reads; or [n, D] */
+    dev_buf      state;                               /* [n, D] what a draft head reads; in a list of a head [n_out, D] */
     size_t       bytes;                               /* of the memory that is allocated once */
 } fwd;
 
@@ -79,6 +85,8 @@ typedef struct {
     dev_buf in;                                       /* [B, D] what the block reads: xn, or x where it has no norm */
     dev_buf q;                                        /* [B, H*HD] */
     dev_buf k;                                        /* [B, G*HD] */
+    dev_buf ask;                                      /* [B, H * (rank + n_rot)] queries of latent attention */
+    dev_buf head;                                     /* [H*B] what matrices of heads read: rows of one head after another */
     dev_buf v;                                        /* [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
     dev_buf y;                                        /* [B, D] what a block adds to the stream */
@@ -105,7 +113,10 @@ typedef struct {
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
+    dev_buf skip;                                     /* [B, D] embeddings that layers add again */
+    dev_buf family;                                   /* [B, K] groups of the chosen experts */
     dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
+    dev_buf state;                                    /* [B, D] the stream before the last norm, where heads read that */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -148,11 +159,17 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
+static const float *const fwd_no_norm[2];             /* neither gain nor bias */
+
+static void fwd__norm_of(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n, float eps) {
+    const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
+    fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = eps, .n = n, .n_head = n_head,
+                        .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+}
+
 /* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias. */
 static void fwd__any_norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
-    const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
-    fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
-                        .n_head = n_head, .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+    fwd__norm_of(d, b, to, norm, n_head, n, d->m->hp.eps);
 }
 
 /* The same where there is a gain; else nothing. */
@@ -177,14 +194,12 @@ static void fwd__turn(fwd_draft *d) {
     d->next = x;
 }
 
-static const float *const fwd_no_norm[2];             /* neither gain nor bias */
-
 /* What a block has computed, with its bias and norm, is added to the stream; the sum may have a norm too. */
 static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm, const float *const *sum) {
     const int n = d->m->hp.n_embd;
     d->part = FWD_NORM;
     fwd__bias(d, d->y, bias, n);
-    fwd__norm(d, d->y, d->y, norm, 1, n);
+    if (norm[0]) fwd__norm_of(d, d->y, d->y, norm, 1, n, d->m->hp.desc->quirks & Q_FINE_POST ? 1e-8f : d->m->hp.eps);
     fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
     fwd__turn(d);
     fwd__norm(d, d->x, d->x, sum, 1, n);
@@ -196,6 +211,22 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
     if (!norm[0]) return;
     fwd__sum(d, d->x, d->next, d->x, n);
     fwd__norm(d, d->x, d->x, norm, 1, n);
+}
+
+/* cos and sin of each table of RoPE, for the row's position and `ahead` more. */
+static void fwd__angles(fwd_draft *d, int ahead) {
+    const arch_hparams *hp = &d->m->hp;
+    for (int t = 0; t < hp->n_rope; t++) {
+        const model_rope *r = &d->m->rope[t];
+        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at, ahead}, .n = hp->rope[t].n_rot / 2,
+                            .scale = r->mscale});
+    }
+}
+
+/* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
+static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
+    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head,
+                        .pick = {.stride = stride, .at = at, .to = to}});
 }
 
 /* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the
@@ -212,11 +243,9 @@ static void fwd__embed(fwd_draft *d) {
     }
     fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
-    for (int t = 0; t < hp->n_rope; t++) {
-        const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2,
-                            .scale = r->mscale});
-    }
+    if (hp->desc->quirks & Q_EMBD_BARE) fwd__any_norm(d, d->x, d->x, fwd_no_norm, 1, w->n_in);
+    if (hp->desc->quirks & Q_SKIP) fwd__pick(d, d->x, d->skip, 1, w->n_in, w->n_in, 0, 0);
+    fwd__angles(d, 0);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
 }
@@ -228,21 +257,19 @@ static void fwd__offset(fwd_draft *d, dev_buf b, const float *bias, int n) {
     if (clamp != 0) fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {b}, .n = n, .scale = clamp});
 }
 
-/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
+/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together; it may come last. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
-    const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
+    const arch_desc     *desc = d->m->hp.desc;
+    const bool           wide = desc->traits & A_QK_WHOLE || desc->quirks & Q_MAY_ALIBI, late = desc->quirks & Q_LATE_QK_NORM;
     fwd__offset(d, b, bias, n_head * lh->hd_k);
-    fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
-    const int form = d->m->hp.desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
+    if (!late) fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
+    const int form = desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
     if (lh->n_rot || form == K_ROPE_TO_PAIRS)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                            .rope = {lh->n_rot, lh->n_rot ? d->m->rope[lh->rope].at : 0, form}});
-}
-
-/* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
-static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
-    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
+                            .rope = {.n_rot = lh->n_rot, .at = lh->n_rot ? d->m->rope[lh->rope].at : 0, .form = form}});
+    if (late) fwd__norm(d, b, b, norm, n_head, lh->hd_k);
+    if (desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }
 
 /* Queries (0), keys (1) or values (2) of a product that has those of one head after the other. */
@@ -263,6 +290,8 @@ static void fwd__queries(fwd_draft *d) {
         fwd__pick(d, d->all, d->z, lh->n_head, hd, 2 * hd, hd, 0);
     }
     fwd__heads(d, d->q, lh->gated ? NULL : vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+    if (vec[W_HEAD_GAIN])
+        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .out = {d->q}, .vec = vec[W_HEAD_GAIN], .n = lh->hd_k, .n_head = lh->n_head});
 }
 
 /* What the block adds to the stream: the product of `in`. */
@@ -296,6 +325,30 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
 }
 
+/* The gate of what attention gives, a matrix of its own; NULL: there is none. */
+static const dev_mat *fwd__out_gate(const fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    return w[W_OUT_GATE].data ? &w[W_OUT_GATE] : w[W_HEAD_GATE].data ? &w[W_HEAD_GATE] : NULL;
+}
+
+/* What attention gives is multiplied by its gate, where it has one. Returns the buffer that holds it. */
+static dev_buf fwd__gate_out(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *gate = fwd__out_gate(d);
+    const bool           soft = d->m->hp.desc->quirks & Q_SOFT_GATE, by_head = d->l->mat[W_HEAD_GATE].data != NULL;
+    const int            n = lh->n_head * lh->hd_v;
+    if (!lh->gated && !gate) return d->att;
+    if (soft) fwd__op(d, (dev_op){.kind = OPS_SOFTPLUS, .out = {d->z}, .n = gate->n_out});
+    else if (by_head) fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {d->z}, .act = ACT_SIGMOID, .n = gate->n_out});
+    if (by_head) {
+        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->z}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
+        return d->att;
+    }
+    if (soft) fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->z, d->att}, .out = {d->z}, .n = n});
+    else fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = n});
+    return d->z;
+}
+
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
 static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
@@ -305,6 +358,7 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     if (joined->data) dev_plan_product(d->to, joined, d->rows, d->in, d->all);
     else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
     if (own && !joined->data) fwd__kv_products(d);
+    if (fwd__out_gate(d)) dev_plan_product(d->to, fwd__out_gate(d), d->past, d->in, d->z);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
@@ -312,25 +366,105 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     fwd__queries(d);
 }
 
-static void fwd__attention(fwd_draft *d) {
+/* out = attention of q. */
+static void fwd__attend(fwd_draft *d, const dev_kv *kv, dev_buf q, dev_buf out) {
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
-    const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
-    fwd__qkv(d, kv);
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
-    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {q}, .n = lh->n_head * lh->hd_k});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
-    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head,
+    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {q}, .out = {out}, .n = lh->hd_v, .n_head = lh->n_head,
                         .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
                                   .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap,
                                   .sinks = vec[W_SINKS],
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
-    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
-    if (lh->gated)
-        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
-    fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {out}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
+}
+
+/* Where the layer keeps keys and values; NULL: the list is only measured. */
+static const dev_kv *fwd__kv(const fwd_draft *d) {
+    return d->kv ? &d->kv->layer[d->m->hp.desc->traits & A_ASSIST ? d->lh->kv_at : d->il] : NULL;
+}
+
+static void fwd__attention(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_kv        *kv = fwd__kv(d);
+    fwd__qkv(d, kv);
+    fwd__attend(d, kv, d->q, d->att);
+    const dev_buf out = fwd__gate_out(d);
+    if (d->m->hp.value_scale != 0) fwd__scale(d, out, lh->n_head * lh->hd_v, d->m->hp.value_scale);
+    fwd__norm(d, out, out, &d->l->vec[W_ATTN_SUB_NORM], 1, lh->n_head * lh->hd_v);
+    fwd__give(d, &d->l->mat[W_O], out);
+}
+
+/* A product in place of attention. */
+static void fwd__linear(fwd_draft *d) {
+    d->rows = d->past;
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, &d->l->mat[W_O], d->rows, d->in, d->y);
+}
+
+/* --- latent attention (MLA; DeepSeek-AI 2024). Of each head, a query takes in its part of the keys' matrix and the output goes
+ * through its part of the values' matrix, so that all heads read the same row of each position --- */
+
+/* RoPE of what follows the first `rank` values of each head. */
+static void fwd__turn_rest(fwd_draft *d, dev_buf b, int n_head) {
+    const arch_layer_hp *lh = d->lh;
+    fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
+                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = lh->rank,
+                                 .form = d->m->hp.desc->rope == ROPE_HALVES ? K_ROPE_HALVES : K_ROPE_PAIRS}});
+}
+
+/* A row of each position goes to the cache, from k: `rank` values with a norm, then those with RoPE. */
+static void fwd__latent_store(fwd_draft *d) {
+    fwd__norm(d, d->k, d->k, &d->l->vec[W_KV_A_NORM], 1, d->lh->rank);
+    fwd__turn_rest(d, d->k, 1);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k}, .cache = {.kv = fwd__kv(d)}});
+}
+
+/* out = of each head, its matrix of the stack w times the values from its place on in `in`. Heads lie `stride` values apart
+ * there, `step` in out. */
+static void fwd__by_heads(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf in, int stride, dev_buf out, int step) {
+    const int heads = d->lh->n_head;
+    fwd__op(d, (dev_op){.kind = OPS_DEAL, .in = {in}, .out = {d->head}, .n = w->n_in, .each = heads, .pick = {.stride = stride}});
+    fwd__forms(d, d->head, w->n_in, heads);
+    fwd__matmul(d, part);
+    dev_plan_heads(d->to, w, d->rows, d->head, out, step);
+}
+
+/* The queries of all heads, each with its part of the keys' matrix. */
+static void fwd__latent_queries(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    if (lh->q_rank) {
+        fwd__norm(d, d->all, d->all, &d->l->vec[W_Q_A_NORM], 1, lh->q_rank);
+        fwd__product(d, FWD_QKV, &w[W_Q_B], d->all, d->q);
+        d->part = FWD_CACHE;
+    }
+    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {d->q}, .out = {d->ask}, .n = lh->n_rot, .n_head = lh->n_head,
+                        .pick = {.stride = lh->hd_q, .at = lh->hd_q - lh->n_rot, .to = lh->rank, .step = lh->hd_k}});
+    fwd__turn_rest(d, d->ask, lh->n_head);
+    fwd__by_heads(d, FWD_QKV, &w[W_K_B], d->q, lh->hd_q, d->ask, lh->hd_k);
+}
+
+static void fwd__latent(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
+    if (lh->q_rank) dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
+    else dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
+    d->part = FWD_CACHE;
+    fwd__latent_store(d);
+    d->rows = d->past;
+    d->beside = true;
+    fwd__latent_queries(d);
+    d->part = FWD_CACHE;
+    fwd__attend(d, fwd__kv(d), d->ask, d->o);
+    fwd__by_heads(d, FWD_WO, &w[W_V_B], d->o, lh->rank, d->att, lh->hd_o);
+    fwd__give(d, &w[W_O], d->att);
 }
 
 /* --- recurrent layers --- */
@@ -406,6 +540,17 @@ static void fwd__conv(fwd_draft *d) {
     fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
 }
 
+/* ff = act(ff) * up, n values of each of `each` rows; 0: one. up 0: act(ff) alone. Both factors are cut to [-cut, cut], 0: they
+ * stay. */
+static void fwd__activate(fwd_draft *d, dev_buf up, int n, int each, float cut) {
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {cut != 0 ? 0 : up}, .out = {d->ff}, .act = d->m->hp.act, .n = n,
+                        .each = each});
+    if (cut == 0) return;
+    fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {d->ff}, .n = n, .each = each, .scale = cut});
+    fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {up}, .n = n, .each = each, .scale = cut});
+    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->ff, up}, .out = {d->ff}, .n = n, .each = each});
+}
+
 /* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
 static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate,
                        const float *b_up, dev_buf out) {
@@ -417,7 +562,14 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, wide, b_up, n);
     if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = OPS_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
+    if (d->m->hp.desc->quirks & Q_XIELU) {
+        const arch_layer_hp *lh = d->lh;
+        fwd__op(d, (dev_op){.kind = OPS_XIELU, .out = {d->ff}, .n = n,
+                            .xielu = {lh->xielu_beta + k_softplus(lh->xielu_n), k_softplus(lh->xielu_p), lh->xielu_beta,
+                                      lh->xielu_eps}});
+    } else
+        fwd__activate(d, gate->data ? d->up : 0, n, 0, d->lh->cut_always);
+    fwd__norm(d, d->ff, d->ff, &d->l->vec[W_FFN_SUB_NORM], 1, n);
     fwd__product(d, FWD_FFN, down, d->ff, out);
 }
 
@@ -426,32 +578,36 @@ static void fwd__dense(fwd_draft *d) {
     fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], d->l->vec[B_GATE], d->l->vec[B_UP], d->y);
 }
 
-/* Adds to the slots of experts the bias of each one, a row of n values of vec. */
-static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
-    const arch_layer_hp *lh = d->lh;
+/* Adds to the slots of E experts the bias of each one, a row of n values of vec. */
+static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n, int E) {
     if (vec)
-        fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used,
-                            .experts = {.n = lh->n_expert}});
+        fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = d->lh->n_expert_used, .experts = {.n = E}});
 }
 
-/* The products of the experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
-static void fwd__expert_matmul(fwd_draft *d, int at) {
-    const arch_layer_hp *lh = d->lh;
-    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = lh->n_expert_used,
-                        .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
+/* The products of those of E experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
+static void fwd__expert_matmul(fwd_draft *d, int E, int at) {
+    const int K = d->lh->n_expert_used;
+    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = K, .products = {.n_expert = E, .used = K, .at = at}});
 }
 
 /* The experts of each row, and their weights. */
 static void fwd__route(fwd_draft *d) {
     const arch_hparams  *hp = &d->m->hp;
     const arch_layer_hp *lh = d->lh;
-    const dev_router     router = hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
-    fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
+    const dev_router     router = hp->desc->quirks & Q_MIXER         ? ROUTE_MIXER
+                                  : hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID
+                                                                    : ROUTE_SOFTMAX;
+    if (!(hp->desc->quirks & Q_ROUTE_FIRST)) {
+        fwd__matmul(d, FWD_FFN);
+        dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
+    }
     fwd__bias(d, d->score, d->l->vec[B_ROUTER], lh->n_expert);
+    if (hp->router_cap != 0) fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->score}, .n = lh->n_expert, .scale = hp->router_cap});
     fwd__op(d, (dev_op){.kind = OPS_ROUTE, .in = {d->score}, .out = {d->pick, d->weight},
                         .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
-                        .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
+                        .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router,
+                                    .groups = hp->n_group, .groups_used = hp->n_group_used,
+                                    .alone = (hp->desc->traits & A_GROUP_BEST) && !d->l->vec[B_ROUTER_CHOICE]}});
 }
 
 /* The expert that runs for every row is added to y, after its gate if it has one. */
@@ -463,30 +619,56 @@ static void fwd__shared(fwd_draft *d) {
     else fwd__sum(d, d->y, d->moe, d->y, d->m->hp.n_embd);
 }
 
+/* Experts of a layer: their matrices, and biases, NULL: none. */
+typedef struct {
+    const dev_mat *gate, *up, *down;
+    const float   *b_gate, *b_up, *b_down;
+} fwd_experts;
+
+/* out = the sum of the chosen ones of E experts of width F, of `in`, by their weights. pick: [B, K] their numbers. */
+static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, int F, dev_buf out) {
+    const int     K = d->lh->n_expert_used;
+    const bool    gated = of->gate->data != NULL;
+    const dev_buf wide = gated ? d->up : d->ff;
+    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {pick}, .out = {d->slot_row, d->slot_of},
+                        .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
+    fwd__expert_matmul(d, E, 0);
+    if (gated) dev_plan_product(d->to, of->gate, d->rows, d->in, d->ff);
+    dev_plan_product(d->to, of->up, d->rows, d->in, wide);
+    fwd__expert_bias(d, d->ff, of->b_gate, F, E);
+    fwd__expert_bias(d, wide, of->b_up, F, E);
+    fwd__activate(d, gated ? d->up : 0, F, K, d->lh->cut);
+    fwd__forms(d, d->ff, F, K);
+    fwd__expert_matmul(d, E, gated ? 2 * E : E);
+    dev_plan_product(d->to, of->down, d->rows, d->ff, d->moe);
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {out}, .vec = of->b_down,
+                        .n = d->m->hp.n_embd, .experts = {.n = E, .used = K}});
+}
+
+/* The small experts that groups share are added to y: that of each chosen expert's group, with its weight. */
+static void fwd__adjugate(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const dev_mat      *w = d->l->mat;
+    const int           K = d->lh->n_expert_used, n = hp->n_embd;
+    const fwd_experts   of = {&w[W_GATE_ADJ], &w[W_UP_ADJ], &w[W_DOWN_ADJ], NULL, NULL, NULL};
+    if (!of.up->data || hp->adjugate_scale == 0) return;
+    fwd__op(d, (dev_op){.kind = OPS_FAMILY, .in = {d->pick}, .out = {d->family}, .n = K, .share = hp->n_adjugate});
+    fwd__mix(d, &of, d->family, d->lh->n_expert / hp->n_adjugate, d->lh->n_ff_adj, d->side);
+    fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->y, d->side}, .out = {d->y}, .n = n, .scale = hp->adjugate_scale});
+}
+
 /* y = the experts that fwd__route() has chosen, of `in`. */
 static void fwd__chosen(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
-    const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
-    const bool           gated = w[W_GATE_EXPS].data != NULL;
-    const dev_buf        wide = gated ? d->up : d->ff;
+    const fwd_experts    of = {&w[W_GATE_EXPS],  &w[W_UP_EXPS],  &w[W_DOWN_EXPS],
+                               vec[B_GATE_EXPS], vec[B_UP_EXPS], vec[B_DOWN_EXPS]};
     if (vec[W_SHEXP_GATE])
-        fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
-    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of},
-                        .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
-    fwd__expert_matmul(d, 0);
-    if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
-    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
-    fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
-    fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
-    fwd__forms(d, d->ff, F, K);
-    fwd__expert_matmul(d, gated ? 2 * E : E);
-    dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS],
-                        .n = D, .experts = {.n = E, .used = K}});
+        fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = d->m->hp.n_embd});
+    fwd__mix(d, &of, d->pick, lh->n_expert, lh->n_ff_exp, d->y);
     if (w[W_UP_SHEXP].data) fwd__shared(d);
+    fwd__adjugate(d);
 }
 
 static void fwd__experts(fwd_draft *d) {
@@ -513,11 +695,22 @@ static void fwd__beside(fwd_draft *d) {
     fwd__sum(d, d->y, d->side, d->y, n);
 }
 
+/* A dense feed-forward and experts of one input; their sum keeps the power of one. */
+static void fwd__both(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    const int      n = d->m->hp.n_embd;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], NULL, NULL, d->side);
+    fwd__experts(d);
+    fwd__sum(d, d->y, d->side, d->y, n);
+    fwd__scale(d, d->y, n, (float)M_SQRT1_2);
+}
+
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
-static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
+static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv,
+                                        [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
-                                      [FFN_BESIDE] = fwd__beside};
+                                      [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both};
 
 /* --- embeddings for each layer --- */
 
@@ -635,12 +828,37 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
 }
 
+/* The logits of experts, from the stream that attention reads. */
+static void fwd__route_first(fwd_draft *d) {
+    fwd__forms(d, d->x, d->m->hp.n_embd, 0);
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->past, d->x, d->score);
+}
+
+/* The block that reads earlier positions. After it, rows that are needed no more have ended. */
+static void fwd__mixer(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    if (fwd_mixers[d->lh->mixer]) {
+        fwd__enter(d, &vec[W_ATTN_NORM]);
+        fwd_mixers[d->lh->mixer](d);
+        fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
+        fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    }
+    d->rows = d->past;
+}
+
+/* The embeddings are added once more. */
+static void fwd__skip(fwd_draft *d) {
+    const float *scale = d->l->vec[W_SKIP_SCALE];
+    if (!scale || scale[0] == 0) return;
+    fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->x, d->skip}, .out = {d->next}, .n = d->m->hp.n_embd, .scale = scale[0]});
+    fwd__turn(d);
+}
+
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
-    fwd__enter(d, &vec[W_ATTN_NORM]);
-    fwd_mixers[d->lh->mixer](d);
-    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
-    fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    if (d->m->hp.desc->quirks & Q_ROUTE_FIRST) fwd__route_first(d);
+    fwd__mixer(d);
     if (!fwd_ffns[d->lh->ffn]) return;
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
@@ -650,6 +868,7 @@ static void fwd__layer(fwd_draft *d) {
         fwd__residual(d, NULL, &vec[W_BY_POST_NORM], fwd_no_norm);
     }
     if (vec[W_LAYER_SCALE]) fwd__scale(d, d->x, d->m->hp.n_embd, vec[W_LAYER_SCALE][0]);
+    fwd__skip(d);
 }
 
 static void fwd__buffers(fwd_draft *d) {
@@ -658,11 +877,12 @@ static void fwd__buffers(fwd_draft *d) {
         const char *name;
         dev_buf    *buf;
     } all[] = {
-        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
+        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(ask),
+        FWD_BUF(head),
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
         FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
-        FWD_BUF(pair), FWD_BUF(guess)};
+        FWD_BUF(pair), FWD_BUF(skip), FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -683,112 +903,163 @@ static void fwd__head(fwd_draft *d, const dev_mat *w, int n, bool watched) {
 /* The last layer that keeps something of each row for later ones. */
 static int fwd__last_keeper(const arch_hparams *hp) {
     int il = hp->n_layer - 1;
-    while (hp->layer[il].kv_back) il--;
+    while (il > 0 && (hp->layer[il].kv_back || hp->layer[il].mixer >= MIX_LINEAR)) il--;
     return il;
 }
 
-/* --- draft heads (NextN; DeepSeek-AI 2024, multi-token prediction): layer hp.n_layer; those after it are not run --- */
+/* --- draft heads (NextN; DeepSeek-AI 2024, multi-token prediction): layers from hp.n_layer on --- */
 
 static void fwd__at_layer(fwd_draft *d, int il) {
     d->il = il;
-    d->l = &d->m->layer[il];
+    d->l = &d->m->layer[arch_own(&d->m->hp, il)];
     d->lh = &d->m->hp.layer[il];
 }
 
-/* The tensors of the draft head. */
-static const model_tensors *fwd__draft_head(const fwd_draft *d) { return &d->m->layer[d->m->hp.n_layer]; }
+/* The tensors of draft head k. */
+static const model_tensors *fwd__draft_head(const fwd_draft *d, int k) { return &d->m->layer[d->m->hp.n_layer + k]; }
 
-/* pair = the normed embedding of the token, and space after it. The stream holds no more than the embedding yet. */
-static void fwd__pair_token(fwd_draft *d) {
-    const model_tensors *l = fwd__draft_head(d);
-    const dev_mat       *own = &l->mat[W_NEXTN_EMBD];
+/* Whether each further guess has a head of its own, which reads the stream before the last norm. */
+static bool fwd__chains(const arch_hparams *hp) { return (hp->desc->traits & A_CHAIN) != 0; }
+
+/* pair = the normed embedding of the token for head k, and space after it. fresh: the stream holds the embedding and no more. */
+static void fwd__pair_token(fwd_draft *d, int k, bool fresh) {
+    const model_tensors *l = fwd__draft_head(d, k);
+    const dev_mat       *own = l->mat[W_NEXTN_EMBD].data ? &l->mat[W_NEXTN_EMBD] : fresh ? NULL : &d->m->glob.mat[W_TOK_EMBD];
     const int            n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
-    if (own->data)
+    if (own)
         fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->next}, .embed = {own, false}, .n = n, .scale = d->m->hp.embd_scale});
-    fwd__norm(d, own->data ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
+    fwd__norm(d, own ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
 }
 
-/* The draft head's layer begins: its stream with the token and h, the hidden values of the position before. h 0: `before` has
- * those of all rows. */
-static void fwd__pair_hidden(fwd_draft *d, dev_buf h, const dev_before *before) {
-    const model_tensors *l = fwd__draft_head(d);
+/* The layer of head k begins: its stream with the token and h, the state of the position before. h 0: `before` has those of all
+ * rows. */
+static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
+    const model_tensors *l = fwd__draft_head(d, k);
     const int            n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .in = {h}, .out = {d->y}, .n = n, .before = before});
     fwd__norm(d, d->y, d->y, &l->vec[W_NEXTN_STATE_NORM], 1, n);
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
-    fwd__at_layer(d, d->m->hp.n_layer);
+    fwd__at_layer(d, d->m->hp.n_layer + k);
     fwd__product(d, FWD_EMBED, &l->mat[W_NEXTN_PROJ], d->pair, d->x);
 }
 
-/* The draft head keeps keys and values of all rows. */
+/* The layer's keys and values of all rows. */
 static void fwd__keep_pairs(fwd_draft *d) {
-    d->xn = d->next;                                  /* what xn holds may be read after the step */
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
-    fwd__kv_products(d);
+    if (d->lh->mixer == MIX_LATENT) dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k);
+    else fwd__kv_products(d);
     d->part = FWD_CACHE;
-    fwd__kv_store(d, d->kv ? &d->kv->layer[d->il] : NULL);
+    if (d->lh->mixer == MIX_LATENT) fwd__latent_store(d);
+    else fwd__kv_store(d, fwd__kv(d));
 }
 
-/* The draft head from its pairs on. Only an output matrix of its own is watched. */
-static void fwd__guess(fwd_draft *d, int n_vocab, bool watched) {
-    const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d);
+/* Head k from its pairs on, for the rows of `past` beyond keys and values. Only an output matrix of its own is watched. */
+static void fwd__guess(fwd_draft *d, int k, dev_row_set past, int n_vocab, bool watched) {
+    const model_tensors *glob = &d->m->glob, *l = fwd__draft_head(d, k);
     const bool           own = l->mat[W_NEXTN_OUTPUT].data != NULL;
-    d->past = DEV_ALL;
+    const arch_slot_id   late = l->vec[W_NEXTN_NORM] ? W_NEXTN_NORM : W_NEXTN_LATE_NORM;
+    d->past = past;
     fwd__layer(d);
-    fwd__enter(d, l->vec[W_NEXTN_NORM] ? &l->vec[W_NEXTN_NORM] : &glob->vec[W_OUTPUT_NORM]);
+    fwd__enter(d, l->vec[late] ? &l->vec[late] : &glob->vec[W_OUTPUT_NORM]);
     if (own || !watched) fwd__head(d, own ? &l->mat[W_NEXTN_OUTPUT] : &glob->mat[W_OUTPUT], n_vocab, watched);
 }
 
-/* The list of the draft head. */
-static void fwd__plan_guess(fwd *f, fwd_draft *d) {
-    fwd__embed(d);
-    fwd__pair_token(d);
-    fwd__pair_hidden(d, 0, &f->prior);
-    fwd__guess(d, f->n_vocab, false);
-    f->hidden = f->plan.kept = d->in;
+/* The list of a draft head of another architecture. Its rows read the token and the state of the position before it, and keys and
+ * values of the model up to there: a row has that position, and turns as at the one of the token. Further guesses have the same
+ * position, since the model has no keys and values beyond it. */
+static void fwd__plan_assist(fwd *f, fwd_draft *d) {
+    const model_tensors *glob = &f->m->glob;
+    const dev_mat       *embd = &f->of->glob.mat[W_TOK_EMBD];
+    const int            n = f->m->hp.n_state;
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->next}, .embed = {embd, false}, .n = n, .scale = f->of->hp.embd_scale});
+    fwd__pick(d, d->next, d->pair, 1, n, n, 0, 0);
+    fwd__op(d, (dev_op){.kind = OPS_BEFORE, .out = {d->y}, .n = n, .before = &f->prior});
+    fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
+    fwd__angles(d, 1);
+    fwd__product(d, FWD_EMBED, &f->m->layer[0].mat[W_ASSIST_IN], d->pair, d->x);
+    for (int il = 0; il < f->m->hp.n_layer; il++) {
+        fwd__at_layer(d, il);
+        d->past = DEV_ALL;
+        fwd__layer(d);
+    }
+    fwd__enter(d, &glob->vec[W_OUTPUT_NORM]);
+    fwd__matmul(d, FWD_HEAD);
+    dev_plan_product(d->to, &glob->mat[W_ASSIST_OUT], d->rows, d->in, d->y);
+    fwd__head(d, &glob->mat[W_OUTPUT], f->n_vocab, false);
+    f->hidden = f->state = f->plan.kept = d->y;
     f->plan.kept_rows = DEV_ALL;
+}
+
+/* The list of a draft head. */
+static void fwd__plan_guess(fwd *f, fwd_draft *d) {
+    if (f->of) {
+        fwd__plan_assist(f, d);
+        return;
+    }
+    const bool        chain = fwd__chains(&f->m->hp);
+    const dev_row_set past = chain ? DEV_OUT : DEV_ALL;
+    fwd__embed(d);
+    fwd__pair_token(d, f->head, true);
+    fwd__pair_state(d, f->head, 0, &f->prior);
+    fwd__guess(d, f->head, past, f->n_vocab, false);
+    f->hidden = f->state = f->plan.kept = chain ? d->x : d->in;
+    f->plan.kept_rows = past;
 }
 
 /* The list of its keys and values alone, for the rows of the model's step. */
 static void fwd__plan_keep(fwd *f, fwd_draft *d) {
     fwd__embed(d);
-    fwd__pair_token(d);
-    fwd__pair_hidden(d, 0, &f->prior);
+    fwd__pair_token(d, 0, true);
+    fwd__pair_state(d, 0, 0, &f->prior);
     fwd__keep_pairs(d);
+}
+
+/* The draft heads in the list of the model, behind its last norm: their keys and values of all rows, or, where the tap watches,
+ * all of them. */
+static void fwd__heads_behind(fwd *f, fwd_draft *d, bool watched) {
+    const bool chain = fwd__chains(&f->m->hp);
+    d->rows = DEV_ALL;
+    if (!chain) d->xn = watched ? d->guess : d->next;
+    else d->xn = d->guess;
+    for (int k = 0; k < f->m->hp.n_nextn; k++) {
+        if (chain) fwd__pair_token(d, k, false);
+        fwd__pair_state(d, k, f->state, &f->prior);
+        if (watched) fwd__guess(d, k, DEV_ALL, f->n_vocab, true);
+        else fwd__keep_pairs(d);
+    }
 }
 
 /* The list of the model. */
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
     const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
+    const bool          chain = ahead && fwd__chains(hp);
     const int           keeper = fwd__last_keeper(hp);
     ASSERT(!watched || !f->m->gpus);
     fwd__embed(d);
-    if (here) fwd__pair_token(d);
+    if (here && !chain) fwd__pair_token(d, 0, true);
     fwd__draw_by_layer(d);
     if (hp->n_stream) fwd__spread(d);
     for (int il = 0; il < hp->n_layer; il++) {
         fwd__at_layer(d, il);
         d->past = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
         (hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
+        if (!hp->loop_skip && il + 1 < hp->n_layer && arch_own(hp, il + 1) == 0)
+            fwd__norm(d, d->x, d->x, &f->m->glob.vec[W_OUTPUT_NORM], 1, hp->n_embd);
     }
     if (hp->n_stream) fwd__gather(d);
+    if (chain) fwd__pick(d, d->x, d->state, 1, hp->n_embd, hp->n_embd, 0, 0);
     fwd__enter(d, &f->m->glob.vec[W_OUTPUT_NORM]);
     f->hidden = d->in;
+    f->state = chain ? d->state : f->hidden;
     if (ahead && !watched) d->rows = DEV_OUT;
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
-    d->rows = ahead ? DEV_ALL : d->rows;
-    if (ahead && watched) {
-        fwd__pair_hidden(d, d->xn, &f->prior);
-        d->xn = d->guess;
-        fwd__guess(d, f->n_vocab, true);
-    } else if (here) {
-        fwd__pair_hidden(d, d->xn, &f->prior);
-        fwd__keep_pairs(d);
-    } else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
+    if (here) fwd__heads_behind(f, d, watched);
+    else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
     if (f->vectors && !ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_OUT;
 }
 
@@ -833,6 +1104,23 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
     return f.bytes;
 }
 
+/* The list of draft head k of m, or of the one that assists it, before it has memory. */
+static fwd fwd__head_of(const model *m, int n_seqs, int k) {
+    return (fwd){.m = m->assist ? m->assist : m, .of = m->assist ? m : NULL, .max_rows = n_seqs * (k + 1), .max_out = n_seqs,
+                 .gives = FWD_GUESS, .head = k, .n_vocab = m->hp.n_vocab};
+}
+
+/* Draft heads of m that guess. */
+static int fwd_n_heads(const model *m) { return m->assist ? 1 : m->hp.n_nextn; }
+
+/* Bytes that fwd_new_head() allocates. */
+static size_t fwd_head_bytes(const model *m, int n_threads, int n_seqs, int k) {
+    fwd f = fwd__head_of(m, n_seqs, k);
+    fwd__fill(&f, n_threads, true);
+    fwd__drop(&f);
+    return f.bytes;
+}
+
 static void fwd__gpu_needs_of(fwd f, dev_gpu_needs *to) {
     fwd__fill(&f, 1, true);
     dev_gpu_needs_of(&f.plan, to);
@@ -847,7 +1135,7 @@ static bool fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gi
     fwd           guess = f, keep = f;
     dev_gpu_needs head = {0}, kept = {0};
     fwd__gpu_needs_of(f, to);
-    if (!m->hp.n_nextn) return true;
+    if (!m->hp.n_nextn || fwd__chains(&m->hp)) return !m->hp.n_nextn;
     guess.gives = FWD_GUESS, guess.max_rows = guess.max_out = min_int(max_rows, max_out);
     keep.gives = FWD_KEEP;
     head.layer = mem_new((size_t)all + 1, sizeof *head.layer);
@@ -876,12 +1164,14 @@ static fwd *fwd__keep_new(const fwd *f) {
     return k;
 }
 
-/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives: FWD_LOGITS or FWD_HIDDEN, or FWD_GUESS,
- * logits of the draft head, which m then has. */
-static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
-    fwd *f = mem_new(1, sizeof *f);
-    *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
-               .run = {.p = p, .plan = &f->plan, .batch = &f->batch}};
+/* Memory for a list of this kind. */
+static fwd *fwd__make(fwd kind, kv_cache *kv, pool *p) {
+    fwd         *f = mem_new(1, sizeof *f);
+    const model *m = kind.m;
+    const int    max_rows = kind.max_rows;
+    *f = kind;
+    f->kv = kv;
+    f->run = (dev_run){.p = p, .plan = &f->plan, .batch = &f->batch};
     f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
     f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
@@ -889,11 +1179,21 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
-    f->prior.first = f->before;
+    f->prior = (dev_before){.first = f->before, .by_row = f->gives == FWD_GUESS};
     f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
-    if (f->apart && gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
+    if (f->apart && f->gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
     return f;
+}
+
+/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
+static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
+    return fwd__make((fwd){.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab}, kv, p);
+}
+
+/* The list of draft head k of m, which gives its logits: guess k + 1 of up to n_seqs sequences, or with one head every guess. */
+static fwd *fwd_new_head(const model *m, kv_cache *kv, pool *p, int n_seqs, int k) {
+    return fwd__make(fwd__head_of(m, n_seqs, k), kv, p);
 }
 
 /* f may be NULL. */
@@ -937,6 +1237,7 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     const unsigned gives = f->gives == FWD_GUESS ? FWD_LOGITS : f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
     if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->before[b->n_seq] = NULL, f->from[b->n_seq++] = seq;
+    if (f->gives == FWD_GUESS) f->before[b->n] = NULL;
     b->token[b->n] = token;
     b->pos[b->n] = pos;
     b->seq[b->n] = b->n_seq - 1;
@@ -944,9 +1245,11 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     b->n_out += want != 0;
 }
 
-/* Where a draft head is used: h [D], which stays until the step has run, are the hidden values of the position before the first
- * row of the sequence that was added last. Without them its row is guessed with zeros. */
-static void fwd_before(fwd *f, const float *h) { f->before[f->batch.n_seq - 1] = h; }
+/* Where a draft head is used: h [D], which stays until the step has run, is the state of the position before the first row of the
+ * sequence that was added last, in a list of a head of the row that was added last. Without it such a row reads zeros. */
+static void fwd_before(fwd *f, const float *h) {
+    f->before[(f->gives == FWD_GUESS ? f->batch.n : f->batch.n_seq) - 1] = h;
+}
 
 /* What the list gives: FWD_LOGITS, FWD_HIDDEN or FWD_GUESS. */
 static unsigned fwd_gives(const fwd *f) { return f->gives; }
@@ -1012,7 +1315,13 @@ static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
 /* After a step that gave numbers alone: f->logits now hold theirs. */
 static void fwd_fetch(fwd *f) { dev_gpu_fetch(&f->run); }
 
-/* The hidden values [D] of the row that was number i among those that asked; where a draft head is used, of row i of the step. */
-static const float *fwd_hidden(const fwd *f, int i) {
-    return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx;
+static const float *fwd__kept_row(const fwd *f, dev_buf b, int i) {
+    return f->plan.buf[b].a.x + (size_t)i * f->plan.buf[b].a.ldx;
 }
+
+/* The hidden values [D] of the row that was number i among those that asked; where a draft head is used, of row i of the step. */
+static const float *fwd_hidden(const fwd *f, int i) { return fwd__kept_row(f, f->hidden, i); }
+
+/* What a draft head reads of row i of the step of a model that has one, or of the row that was number i among those that asked in
+ * the step of a head: [D]. */
+static const float *fwd_state(const fwd *f, int i) { return fwd__kept_row(f, f->state, i); }

@@ -181,6 +181,7 @@ static const char help_syntax[] =
 static const struct {
     const char *command, *does;
 } help_examples[] = {
+    {"llmrun -hf OWNER/NAME -p TEXT",                        "download a model once, and answer TEXT"},
     {"llmrun -m MODEL -p TEXT",                              "answer TEXT; a model without a chat template continues it"},
     {"llmrun -m MODEL --raw -p TEXT",                        "continue TEXT"},
     {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
@@ -272,6 +273,7 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
+    {"-hf",        "model of a hub (OWNER/NAME), downloaded once"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
@@ -279,12 +281,10 @@ static const struct {
     {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},
     {"--temp",     "sampling temperature; 0: always the likeliest token"},
     {"--seed",     "equal seeds give equal text; -1: draw one"},
-    {"-r",         "end the answer before TEXT"},
     {"-i",         "talk with the model; /help lists commands"},
     {"--batch",    "answer every prompt of a file"},
     {"--bench",    "measure the speed"},
     {"--quantize", "write the model in a smaller type (--list quants)"},
-    {"--inspect",  "print what is in the model file"},
     {"-o",         "write the answer to a file"},
     {"-q",         "print nothing but the answer and errors (-v: more)"},
 };
@@ -380,6 +380,9 @@ static void help__endpoints(int width, str *out) {
     str_put(out, "\n");
     help__paragraph(out, "What it answers; /v1 may be left out or added:", width);
     serve_list(help__endpoint, &to);
+    str_put(out, "\n");
+    help__paragraph(out, "What GET /metrics has, for Prometheus:", width);
+    metrics_list(help__endpoint, &to);
 }
 
 /* The options of a topic and its text, or all options with a name: it may have another meaning with --bench. */
@@ -590,6 +593,16 @@ static void help__man_topics(str *out) {
     }
 }
 
+static void help__man_row(void *ctx, const char *tag, const char *text) { help__man_item(ctx, tag, NULL, text); }
+
+/* What a server answers, and its figures. */
+static void help__man_server(str *out) {
+    str_put(out, ".SH SERVER\nWhat\n.B \\-\\-serve\nanswers; /v1 may be left out or added:\n");
+    serve_list(help__man_row, out);
+    str_put(out, ".PP\nWhat GET /metrics has, for Prometheus:\n");
+    metrics_list(help__man_row, out);
+}
+
 static void help__man_examples(str *out) {
     str_put(out, ".SH EXAMPLES\n");
     for (int i = 0; i < N_HELP_EXAMPLES; i++) help__man_item(out, help_examples[i].command, NULL, help_examples[i].does);
@@ -608,6 +621,7 @@ static void help__man(str *out) {
     help__man_options(out);
     help__man_talk(out);
     help__man_topics(out);
+    help__man_server(out);
     help__man_environment(out);
     help__man_files(out);
     str_put(out, ".SH \"EXIT STATUS\"\n");
@@ -716,13 +730,14 @@ static void help__quoted(str *out, const char *text, const char *also) {
 }
 
 static void help__zsh_value(const cli_opt *o, str *out) {
-    str words = {0};
+    str words = {0}, what = {0};
     help__choices(o, &words);
+    str_add(&what, o->arg, strcspn(o->arg, "|"));
     str_put(out, *o->arg == '[' ? "::" : ":");
-    str_add(out, o->arg, strcspn(o->arg, "|"));
+    help__quoted(out, what.p, ":\\");
     if (words.n) str_fmt(out, ":(%s)", words.p);
     else str_put(out, help__takes_model(o) ? ":_files -g \"*.gguf\"" : help__takes_file(o) ? ":_files" : ": ");
-    str_drop(&words);
+    str_drop_all(&words, &what);
 }
 
 static void help__zsh(str *out) {
@@ -826,6 +841,7 @@ static void help_version(str *out) {
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
+    str_fmt(out, "libcurl   %s\n", fetch_library());
     str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
             : "left out (BLAS=0)");
     str_fmt(out, "sandbox   %s\n", sandbox_holds());

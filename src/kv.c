@@ -1,6 +1,7 @@
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group
- * holds, layer after layer, K then V, each [head][position][bytes of one head]. A group has one rule: its rows see all positions,
+ * holds, layer after layer, K then V, each [head][position][bytes of one head]; latent attention (MLA) has K alone, of one head,
+ * and V is the beginning of each row. A group has one rule: its rows see all positions,
  * or a window of them, or it holds recurrent states. To add a rule: kv_rule, kv__seen, kv__cut, kv__blocks_of. Each group has a
  * bound of its own.
  *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
@@ -214,16 +215,17 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     dev_kv         l = {.mem = &kv->group[i].mem, .group = i, .block = o->block, .k_at = *at, .v_at = *at};
     if (lh->rec.width) return l;
     l.n_head = lh->n_head_kv;
+    l.shared = lh->rank > 0;
     l.type_k = o->type_k;
-    l.type_v = o->type_v;
+    l.type_v = l.shared ? o->type_k : o->type_v;
     l.hd_k = lh->hd_k;
     l.hd_v = lh->hd_v;
-    l.hadamard_k = kv__hadamard(o->type_k, l.hd_k);
-    l.hadamard_v = kv__hadamard(o->type_v, l.hd_v);
-    l.k_stride = k_kv_bytes(o->type_k, l.hd_k);
-    l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
-    l.v_at = l.k_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.k_stride);
-    *at = l.v_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.v_stride);
+    l.hadamard_k = kv__hadamard(l.type_k, l.shared ? l.hd_k - l.hd_v : l.hd_k);
+    l.hadamard_v = kv__hadamard(l.type_v, l.hd_v);
+    l.k_stride = k_kv_bytes(l.type_k, l.hd_k);
+    l.v_stride = l.shared ? l.k_stride : k_kv_bytes(l.type_v, l.hd_v);
+    *at += kv__aligned((size_t)l.n_head * (size_t)l.block * l.k_stride);
+    if (!l.shared) l.v_at = *at, *at += kv__aligned((size_t)l.n_head * (size_t)l.block * l.v_stride);
     kv->group[i].end[1 + on_gpu] = *at;
     return l;
 }

@@ -19,12 +19,13 @@ typedef struct {
     const float *vec[ARCH_SLOTS];                     /* vectors, among them gains and biases */
 } model_tensors;
 
-typedef struct {
+typedef struct model {
     const gguf_file *g;                               /* the file, which outlives the model */
     const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
+    struct model *assist;                             /* a draft head of another architecture (A_ASSIST); NULL: none */
     arch_hparams hp;                                  /* its sizes */
     model_tensors glob;                               /* tensors of the model, not of a layer */
-    model_tensors *layer;                             /* [arch_layers] */
+    model_tensors *layer;                             /* [arch_own_layers] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
     const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
@@ -34,6 +35,8 @@ typedef struct {
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes;                         /* of that room */
     size_t       packs_used;                          /* of matrices that are packed */
+    uint8_t    **made;                                /* [n_made] matrices that were not in the file as the step reads them */
+    int          n_made;
     bool         lacks;                               /* model_open() failed at a tensor that is missing or of another type */
     dev_gpus    *gpus;                                /* the GPUs that run the last layers; NULL: none */
 } model;
@@ -54,12 +57,12 @@ typedef struct {
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
 
 /* Matrices of the model, not of a layer, that rows are multiplied with: the output is last. */
-static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_OUTPUT};
+static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_ASSIST_OUT, W_OUTPUT};
 enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
 /* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
-    const int layers = arch_layers(&m->hp) * ARCH_SLOTS;
+    const int layers = arch_own_layers(&m->hp) * ARCH_SLOTS;
     while (*at < layers + MODEL_PRODUCTS) {
         const int            i = (*at)++;
         const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
@@ -72,9 +75,12 @@ static dev_mat *model__mat(const model *m, int *at) {
 /* Frees what model_open() made, also where that failed. */
 static void model_close(model *m) {
     int at = 0;
+    if (m->assist) model_close(m->assist);
+    mem_free(m->assist);
     for (dev_mat *w; m->gpus && (w = model__mat(m, &at));) dev_mat_drop(w);
     mem_pages_free(m->packs, m->packs_bytes);
-    mem_free(m->layer);
+    for (int i = 0; i < m->n_made; i++) mem_free(m->made[i]);
+    mem_free_all(m->made, m->layer);
     mem_free(m->slope);
     for (int i = 0; i < ARCH_ROPES; i++) mem_free(m->rope[i].freq);
     arch_drop(&m->hp);
@@ -215,6 +221,64 @@ static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
     return true;
 }
 
+/* --- latent attention: the matrix of keys and values of all heads (attn_kv_b), as older files have it --- */
+
+/* The type of a turned matrix. */
+static uint32_t model__float_of(uint32_t type) { return type == K_F32 || type == K_F16 ? type : K_BF16; }
+
+/* A factor of one matrix for each of several. */
+static const float *model__same_scale(model *m, float scale, int n) {
+    float *to = mem_new((size_t)n, sizeof *to);
+    for (int i = 0; i < n; i++) to[i] = scale;
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
+    return to;
+}
+
+/* The part of keys of each head, the first n of its `per` rows [rank], becomes [rank][n]: a copy, in the type of the file if that
+ * is one of floats, else in bf16, since blocks of a row cannot be turned. */
+static dev_mat model__turned(model *m, const dev_mat *of, int heads, int per, int n) {
+    const uint32_t type = model__float_of(of->type);
+    const size_t   row = k_row_bytes(type, n), each = row * (size_t)of->n_in;
+    const int      rank = of->n_in;
+    float         *x = mem_new(mem_size((size_t)n, (size_t)rank), sizeof *x), *y = mem_new((size_t)n, sizeof *y);
+    uint8_t       *to = mem_aligned(mem_size((size_t)heads, each), 1);
+    for (int h = 0; h < heads; h++) {
+        const uint8_t *from = of->data + (size_t)h * (size_t)per * of->row_bytes;
+        for (int i = 0; i < n; i++)
+            k_types[of->type].dequant(from + (size_t)i * of->row_bytes, x + (size_t)i * (size_t)rank, rank);
+        for (int d = 0; d < rank; d++) {
+            for (int i = 0; i < n; i++) y[i] = x[(size_t)i * (size_t)rank + (size_t)d];
+            k_types[type].quant(y, to + (size_t)h * each + (size_t)d * row, n);
+        }
+    }
+    mem_free_all(x, y);
+    MEM_PUSH(m->made, m->n_made, to);
+    return (dev_mat){.data = to, .type = type, .n_in = n, .n_out = rank, .n_mat = heads, .row_bytes = row, .mat_bytes = each,
+                     .scale = of->scale ? model__same_scale(m, *of->scale, heads) : NULL};
+}
+
+/* Keys' and values' matrices of each head, which a file has as two stacks, or as one matrix. */
+static bool model__split_latent(model *m, model_tensors *l, int il, err_t *e) {
+    const arch_layer_hp *lh = &m->hp.layer[il];
+    dev_mat *whole = &l->mat[W_KV_B], *k = &l->mat[W_K_B], *v = &l->mat[W_V_B];
+    const int            n = lh->hd_q - lh->n_rot, per = n + lh->hd_o;
+    if (lh->mixer != MIX_LATENT) return true;
+    if (whole->data && (k->data || v->data)) return model__both(m, W_KV_B, k->data ? W_K_B : W_V_B, il, e);
+    m->lacks = !whole->data && !(k->data && v->data);
+    if (m->lacks)
+        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, k->data ? "v_b" : "k_b");
+    if (!whole->data) return true;
+    *k = model__turned(m, whole, lh->n_head, per, n);
+    *v = *whole;
+    v->data += (size_t)n * whole->row_bytes;
+    v->n_out = lh->hd_o;
+    v->n_mat = lh->n_head;
+    v->mat_bytes = (size_t)per * whole->row_bytes;
+    if (whole->scale) v->scale = model__same_scale(m, *whole->scale, lh->n_head);
+    *whole = (dev_mat){0};
+    return true;
+}
+
 /* The number of the layer in the name of a tensor; -1: there is none. */
 static int model__layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
@@ -228,9 +292,10 @@ static int model__layer_of(const gguf_tensor *t) {
 /* A tensor that the step does not need: frequencies, which older converters wrote, more tensors of layers that predict further
  * tokens, and types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
-    static const char tail[] = ".attn_rot_embd";
+    static const char tail[] = ".attn_rot_embd", masks[] = "masked_embd_";     /* of an assistant: which tokens it may guess */
     const int         ahead = model__layer_of(t) - m->hp.n_layer;
     if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
+    if (m->hp.desc->traits & A_ASSIST && bytes_begins(t->name, bytes_of(masks))) return true;
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
 }
 
@@ -261,12 +326,21 @@ static bool model__check_laurel(const model *m, int il, err_t *e) {
                    m->g->path, il, in, out);
 }
 
+/* The gate of attention has a row for each value or for each head. */
+static bool model__check_gate(const model *m, int il, err_t *e) {
+    const dev_mat *mat = m->layer[il].mat;
+    return !(m->hp.desc->quirks & Q_SOFT_GATE) || mat[W_OUT_GATE].data || mat[W_HEAD_GATE].data ||
+           err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_gate.weight is missing, or has not %d or %d rows", m->g->path, il,
+                   (int)arch_dim(&m->hp, D_HEAD, il), (int)arch_dim(&m->hp, D_O, il));
+}
+
 /* The tensors of layer il, -1: of the model. */
 static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
     m->lacks = false;
     for (int id = 0; id < ARCH_SLOTS; id++)
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
-    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e));
+    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__split_latent(m, &m->layer[il], il, e) &&
+                      model__check_delta(m, il, e) && model__check_laurel(m, il, e) && model__check_gate(m, il, e));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
@@ -282,7 +356,7 @@ static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int il = -1; ok && il < arch_layers(&m->hp); il++)
+    for (int il = -1; ok && il < arch_own_layers(&m->hp); il++)
         ok = model__bind_layer(m, il, used, e) || model__leave_head(m, il, e);
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(m, &g->tensor[i]))
@@ -317,8 +391,8 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
         lo = model__yarn_dim(ro, ro->yarn_fast), hi = model__yarn_dim(ro, ro->yarn_slow);
         if (!ro->yarn_smooth) lo = floor(lo), hi = ceil(hi);
         lo = fmax(0, lo), hi = fmin(ro->n_rot - 1, hi);
-        if (ro->yarn_ext != 0) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
-        if (ro->yarn_ext != 0 && ro->factor > 1) to->mscale /= 1.0f + 0.1f * ro->yarn_log * logf(ro->factor);
+        if (ro->yarn_ext != 0 && !ro->yarn_scores) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
+        if (ro->yarn_ext != 0 && !ro->yarn_scores && ro->factor > 1) to->mscale /= 1.0f + 0.1f * ro->yarn_log * logf(ro->factor);
     }
     for (int i = 0; i < ro->n_rot / 2; i++) {
         double f = pow((double)ro->base, -2.0 * i / ro->n_rot);
@@ -327,6 +401,13 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
         double mix = yarn ? ro->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
         to->freq[i] = slow * (1 - mix) + f * mix;
     }
+}
+
+/* The factor of YaRN that belongs to scores (DeepSeek-AI 2024): (1 + m ln s)^2, where s stretches the context. */
+static void model__scale_scores(const arch_hparams *hp, arch_layer_hp *l) {
+    const arch_rope_hp *ro = &hp->rope[l->rope];
+    const float         f = 1.0f + ro->yarn_log * logf(ro->factor);
+    if (ro->yarn_scores && ro->scaling == SCALE_YARN && ro->factor > 1) l->attn_scale *= f * f;
 }
 
 /* Divisors of the frequencies of all tables but local ones; NULL: none. LongRoPE has two sets (Ding et al. 2024): the long
@@ -398,43 +479,50 @@ static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e)
     if (o->scaling && scaling < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
     for (int i = 0; i < hp->n_rope; i++)
         if (!hp->rope[i].local) model__override_table(&hp->rope[i], o, scaling);
+    for (int il = 0; il < arch_layers(hp); il++) model__scale_scores(hp, &hp->layer[il]);
     return true;
 }
 
-/* Slopes of ALiBi for n heads: 2^(-8 i / m) for the largest power of two m up to n, then every second one of those for 2 m
- * (Press et al. 2022). */
-static void model__slopes_of(int n, float *to) {
+/* Slopes of ALiBi for n heads: 2^(-b i / m) for the largest power of two m up to n, then every second one of those for 2 m
+ * (Press et al. 2022, where b is 8). */
+static void model__slopes_of(int n, double b, float *to) {
     int m = 1;
     while (2 * m <= n) m *= 2;
-    for (int h = 0; h < n; h++) to[h] = (float)exp2(h < m ? -8.0 * (h + 1) / m : -4.0 * (2 * (h - m) + 1) / m);
+    for (int h = 0; h < n; h++) to[h] = (float)exp2(h < m ? -b * (h + 1) / m : -b / 2 * (2 * (h - m) + 1) / m);
 }
 
 static void model__slopes(model *m) {
-    if (!(m->hp.desc->traits & A_ALIBI)) return;
+    if (m->hp.alibi == 0) return;
     for (int il = 0; il < m->hp.n_layer; il++) m->n_slope = max_int(m->n_slope, m->hp.layer[il].n_head);
     m->slope = mem_new(mem_size((size_t)m->hp.n_layer, (size_t)m->n_slope), sizeof *m->slope);
     for (int il = 0; il < m->hp.n_layer; il++)
-        model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
+        model__slopes_of(m->hp.layer[il].n_head, (double)m->hp.alibi, m->slope + (size_t)il * (size_t)m->n_slope);
 }
 
 /* A file may hold a draft head alone, with the sizes of the model that it belongs to. */
-static bool model__has_trunk(const model *m, err_t *e) {
-    return !m->hp.n_nextn || !arch_is_head(m->g) ||
+static bool model__has_trunk(const gguf_file *g, err_t *e) {
+    return !arch_is_head(g) ||
            err_set(e, EXIT_INPUT,
                    "%s: holds a draft head (nextn) without the model: it goes with -md to that model, expected a whole model",
-                   m->g->path);
+                   g->path);
+}
+
+/* model_open() for a model, or for a draft head of another architecture, which lies beside a model. */
+static bool model__load(model *m, const gguf_file *g, const rope_opts *o, bool beside, err_t *e) {
+    *m = (model){.g = g};
+    if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
+    m->layer = mem_new((size_t)arch_own_layers(&m->hp), sizeof *m->layer);
+    if (!beside && !model__has_trunk(g, e)) return false;
+    if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
+    model__rope(m, o->n_ctx);
+    model__slopes(m);
+    return true;
 }
 
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
  * model_close() in both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
-    *m = (model){.g = g};
-    if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
-    m->layer = mem_new((size_t)arch_layers(&m->hp), sizeof *m->layer);
-    if (!model__has_trunk(m, e) || !model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
-    model__rope(m, o->n_ctx);
-    model__slopes(m);
-    return true;
+    return model__load(m, g, o, false, e);
 }
 
 /* Whether h, with the draft head of another file, has the sizes of m. */
@@ -451,43 +539,117 @@ static bool model__head_fits(const model *m, const model *h, err_t *e) {
                    a->n_vocab);
 }
 
-/* The table of RoPE of m that the draft head's layer needs; -1: m has none like it. */
-static int model__head_rope(const model *m, const model *h) {
-    const arch_rope_hp *want = &h->hp.rope[h->hp.layer[h->hp.n_layer].rope];
+/* The table of RoPE of m that layer il of h needs, a draft head; -1: m has none like it. */
+static int model__head_rope(const model *m, const model *h, int il) {
+    const arch_rope_hp *want = &h->hp.rope[h->hp.layer[il].rope];
     int                 t = m->hp.n_rope - 1;
     while (t >= 0 && (m->hp.rope[t].n_rot != want->n_rot || m->hp.rope[t].local != want->local)) t--;
     return t;
 }
 
-/* The draft head of file g, which holds that alone and outlives m, becomes the model's. m is as it was where that fails and e is
+/* The tensors of layer il of h, a draft head beside m. */
+static bool model__bind_head(const model *m, model *h, int il, err_t *e) {
+    bool *used = mem_new(h->g->n_tensor, sizeof *used);
+    bool  ok = true;
+    for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(h, (arch_slot_id)id, il, used, e);
+    ok = ok && model__split(h, &h->layer[il], il, e) && model__split_latent(h, &h->layer[il], il, e);
+    mem_free(used);
+    if (!ok) return false;
+    const int rope = model__head_rope(m, h, il);
+    h->hp.layer[il].rope = max_int(rope, 0);
+    if (rope >= 0) model__scale_scores(&m->hp, &h->hp.layer[il]);
+    return rope >= 0 ||
+           err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", h->g->path, m->g->path);
+}
+
+/* The layer of m whose keys and values an assistant reads: of the last layer with a window, or of the last without one. -1: m has
+ * no such layer. */
+static int model__lender(const model *m, bool window) {
+    int il = m->hp.n_layer - 1;
+    while (il >= 0 && (m->hp.layer[il].mixer != MIX_ATTN || (m->hp.layer[il].window > 0) != window)) il--;
+    return il < 0 ? -1 : il - m->hp.layer[il].kv_back;
+}
+
+/* Layer il of the assistant a finds the keys and values of m that it reads: of the positions before its own, which are one fewer
+ * where it has a window. */
+static bool model__lend(const model *m, model *a, int il, err_t *e) {
+    arch_layer_hp       *l = &a->hp.layer[il];
+    const int            at = model__lender(m, l->window > 0);
+    const arch_layer_hp *of = at < 0 ? NULL : &m->hp.layer[at];
+    if (!of)
+        return err_set(e, EXIT_INPUT, "%s: layer %d of the draft head has %s window, and no layer of %s has %s", a->g->path, il,
+                       l->window ? "a" : "no", m->g->path, l->window ? "one" : "none");
+    if (of->hd_k != l->hd_k || of->hd_v != l->hd_v || l->n_head % of->n_head_kv || of->window != l->window || l->window == 1)
+        return err_set(e, EXIT_INPUT,
+                       "%s: layer %d of the draft head has %d heads of %d values and a window of %d, layer %d of %s, whose keys "
+                       "it reads, %d of %d and %d, expected heads and a window that fit",
+                       a->g->path, il, l->n_head, l->hd_k, l->window, at, m->g->path, of->n_head_kv, of->hd_k, of->window);
+    l->kv_at = at;
+    l->n_head_kv = of->n_head_kv;
+    l->window -= l->window > 0;
+    return true;
+}
+
+/* The draft head of another architecture in file g becomes that of m. */
+static bool model__add_assistant(model *m, const gguf_file *g, err_t *e) {
+    model *a = mem_new(1, sizeof *a);
+    bool   ok = model__load(a, g, &rope_defaults, true, e);
+    if (ok && m->hp.n_nextn)
+        ok = err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", g->path,
+                     m->g->path);
+    if (ok && (a->hp.n_state != m->hp.n_embd || a->hp.n_vocab != m->hp.n_vocab))
+        ok = err_set(e, EXIT_INPUT, "%s: the draft head of a model %d wide with %d tokens, expected that of one of %d, %d",
+                     g->path, a->hp.n_state, a->hp.n_vocab, m->hp.n_embd, m->hp.n_vocab);
+    for (int il = 0; ok && il < a->hp.n_layer; il++) ok = model__lend(m, a, il, e);
+    if (ok) {
+        a->hp.final_cap = 0;
+        m->assist = a;
+        m->head_g = g;
+        return true;
+    }
+    model_close(a);
+    mem_free(a);
+    return false;
+}
+
+/* The draft heads of file g, which holds these alone and outlives m, become the model's. m is as it was where that fails and e is
  * set. */
 static bool model_add_head(model *m, const gguf_file *g, err_t *e) {
+    if (arch_assists(g)) return model__add_assistant(m, g, e);
     model     h = {.g = g};
-    bool     *used = mem_new(g->n_tensor, sizeof *used);
     bool      ok = arch_load(&h.hp, g, e) && model__head_fits(m, &h, e);
-    const int il = m->hp.n_layer;
+    const int from = m->hp.n_layer;
     if (ok) h.layer = mem_new((size_t)arch_layers(&h.hp), sizeof *h.layer);
-    for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(&h, (arch_slot_id)id, il, used, e);
-    ok = ok && model__split(&h, &h.layer[il], il, e);
-    const int rope = ok ? model__head_rope(m, &h) : -1;
-    if (ok && rope < 0) ok = err_set(e, EXIT_INPUT, "%s: a draft head with another RoPE than that of %s", g->path, m->g->path);
+    for (int il = from; ok && il < arch_layers(&h.hp); il++) ok = model__bind_head(m, &h, il, e);
     if (ok) {
-        m->hp.layer = mem_grow(m->hp.layer, (size_t)il + 1, sizeof *m->hp.layer);
-        m->layer = mem_grow(m->layer, (size_t)il + 1, sizeof *m->layer);
-        m->hp.layer[il] = h.hp.layer[il];
-        m->hp.layer[il].rope = rope;
-        m->layer[il] = h.layer[il];
-        m->hp.n_nextn = 1;
+        m->hp.n_nextn = h.hp.n_nextn;
+        m->hp.layer = mem_grow(m->hp.layer, (size_t)arch_layers(&m->hp), sizeof *m->hp.layer);
+        m->layer = mem_grow(m->layer, (size_t)arch_layers(&m->hp), sizeof *m->layer);
+        for (int il = from; il < arch_layers(&m->hp); il++) {
+            m->hp.layer[il] = h.hp.layer[il];
+            m->layer[il] = h.layer[il];
+        }
         m->head_g = g;
     }
-    mem_free_all(h.layer, used);
+    for (int i = 0; i < h.n_made; i++) {
+        if (ok) MEM_PUSH(m->made, m->n_made, h.made[i]);
+        else mem_free(h.made[i]);
+    }
+    mem_free_all(h.layer, h.made);
     arch_drop(&h.hp);
     return ok;
 }
 
-/* Whether the first draft head is used, if the model has one; after model_open() all are there. The others are never run: a head
- * that reads its own output guesses further tokens. */
-static void model_use_head(model *m, bool use) { m->hp.n_nextn = use ? min_int(m->hp.n_nextn, 1) : 0; }
+/* Whether the model's draft heads are used; after model_open() all are there. Of several the first is run alone, since a head
+ * that reads its own output guesses further tokens, unless each further guess has one of its own. */
+static void model_use_head(model *m, bool use) {
+    const bool chain = m->hp.desc->traits & A_CHAIN;
+    m->hp.n_nextn = !use ? 0 : chain ? m->hp.n_nextn : min_int(m->hp.n_nextn, 1);
+    if (use || !m->assist) return;
+    model_close(m->assist);
+    mem_free(m->assist);
+    m->assist = NULL;
+}
 
 /* A line on stderr for each key of the file that changes the text and that llama.cpp does not read for the architecture. */
 static void model_say_own_keys(const model *m) {
@@ -602,7 +764,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
             model__drop_pages(m, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
-    return m->pack_at < arch_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
+    return m->pack_at < arch_own_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
 }
 
 /* Pages of the file whose weights lie on a GPU are released. */
@@ -624,7 +786,7 @@ static bool model_check(const gguf_file *g, err_t *e) {
 /* Bytes of the keys and values that a layer keeps of one position. */
 static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
     if (l->rec.width || l->kv_back) return 0;
-    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v)));
 }
 
 /* Bytes of one token in the KV cache, in all layers. */

@@ -13,9 +13,11 @@ static ops_sgemm *g_sgemm;
 
 enum {
     OPS_PARTS_SEGMENTS = 512,                         /* most segments of a row that are tasks of their own */
+    OPS_ATTEND_ROWS = 256,                            /* most rows of a task of attention with many query heads for a K/V head */
     OPS_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
-    OPS_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+    OPS_SOON = 65536,                                 /* bytes of weights that are fetched while a thread waits */
 };
+#define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
 
 /* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
 static bool ops_blas_open(err_t *e) {
@@ -49,7 +51,7 @@ static void ops__watch(dev *dv, const dev_product *list, int n) {
 
 /* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
 static int ops__task_rows(const dev *dv, const dev_product *m) {
-    int step = k_rows_step(m->w->type, m->n), rows = m->n_out / (8 * dv->p->n);
+    int step = k_rows_step(m->w->type, m->n), rows = m->n_out * max_int(m->heads, 1) / (8 * dv->p->n);
     rows -= rows % step;
     return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
 }
@@ -176,7 +178,7 @@ static void ops__embed(const dev *dv, const dev_op *op, int r) {
 static void ops__angles(const dev *dv, const dev_op *op, int r) {
     float *cs = ops__out(dv, op, 0, r) + op->angles.at;
     for (int i = 0; i < op->n; i++) {
-        const double angle = dv->run->batch->pos[ops__which(dv, op, r)] * op->angles.freq[i];
+        const double angle = (dv->run->batch->pos[ops__which(dv, op, r)] + op->angles.ahead) * op->angles.freq[i];
         cs[2 * i] = (float)cos(angle) * op->scale;
         cs[2 * i + 1] = (float)sin(angle) * op->scale;
     }
@@ -249,28 +251,62 @@ static void ops__temper(const dev *dv, const dev_op *op, int r) {
     *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
 
-/* out *= in, one value. */
+/* out *= in, one value of each head; without an input those of vec. */
 static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
-    k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n);
+    const float *by = op->in[0] ? ops__in(dv, op, 0, r) : op->vec;
+    float       *y = ops__out(dv, op, 0, r);
+    for (int h = 0; h == 0 || h < op->n_head; h++) k_scale(y + (size_t)h * (size_t)op->n, by[h], op->n);
 }
 
-/* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
+/* out = log(1 + exp(out)). */
+static void ops__softplus(const dev *dv, const dev_op *op, int r) {
+    float *x = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) x[i] = k_softplus(x[i]);
+}
+
+/* exp(x) - 1 - x, for x <= 0 without cancellation. */
+static float ops__past_line(float x) {
+    if (x < -0.25f) return k_expf(x) - 1.0f - x;
+    return x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
+}
+
+/* out = xIELU(out) (Huang 2024): p x^2 + beta x above 0, else n (exp(min(x, eps)) - 1 - x) + beta x. */
+static void ops__xielu(const dev *dv, const dev_op *op, int r) {
+    float *y = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) {
+        const float x = y[i], low = x < op->xielu.eps ? x : op->xielu.eps, bent = ops__past_line(low) + (low - x);
+        y[i] = (x > 0 ? op->xielu.p * x * x : op->xielu.n * bent) + op->xielu.beta * x;
+    }
+}
+
+/* Values between two heads in what OPS_PICK writes. */
+static int ops__pick_step(const dev_op *op) { return op->pick.step ? op->pick.step : op->n; }
+
+/* out = of each head of in[0], n values from `at` on; they lie `step` values apart from `to` on. */
 static void ops__pick(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r) + op->pick.at;
     float       *y = ops__out(dv, op, 0, r) + op->pick.to;
     for (int h = 0; h < op->n_head; h++)
-        memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
+        memcpy(y + (size_t)h * (size_t)ops__pick_step(op), x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
-/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that. The
- * input is of an earlier phase: the row before belongs to another task. */
+/* out: rows of the first head, then of the next one, up to `each`: of a row of in[0], n values from `at` on, each head's `stride`
+ * after those of the one before. */
+static void ops__deal(const dev *dv, const dev_op *op, int r) {
+    const int n = dv->run->plan->rows[op->rows].n, head = r / n;
+    memcpy(ops__out(dv, op, 0, r), ops__in(dv, op, 0, r % n) + op->pick.at + (size_t)head * (size_t)op->pick.stride,
+           (size_t)op->n * sizeof(float));
+}
+
+/* out = row r - 1 of in[0] or of op->before, or for the first row of a sequence what lies before it, zeros without that; or for
+ * each row what lies before it. The input is of an earlier phase: the row before belongs to another task. */
 static void ops__before(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = ops__which(dv, op, r);
     const bool       first = !row || b->seq[row] != b->seq[row - 1];
     const dev_before *of = op->before;
-    const float     *x = first ? of->first[b->seq[row]] : of->rows ? of->rows + (size_t)(row - 1) * of->ld
-                                                        : ops__row(dv, op->in[0], row - 1);
+    const float     *x = of->by_row ? of->first[row] : first ? of->first[b->seq[row]]
+                         : of->rows ? of->rows + (size_t)(row - 1) * of->ld : ops__row(dv, op->in[0], row - 1);
     float           *y = ops__out(dv, op, 0, r);
     if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
     else memset(y, 0, (size_t)op->n * sizeof *y);
@@ -339,16 +375,17 @@ static void ops__level(const dev *dv, const dev_op *op, int r) {
 
 /* out: the heads rotated by the angles in[0]. */
 static void ops__rope(const dev *dv, const dev_op *op, int r) {
-    k_rope(ops__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.form, ops__in(dv, op, 0, r) + op->rope.at);
+    k_rope(ops__out(dv, op, 0, r) + op->rope.skip, op->n_head, op->n, op->rope.n_rot, op->rope.form,
+           ops__in(dv, op, 0, r) + op->rope.at);
 }
 
-/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
+/* Stores K [n_head, hd_k] and V [n_head, hd_v] (NULL: it is a part of K) of one position, in the block that `table` names. */
 static void ops__kv_store(const dev_kv *l, const int32_t *table, int pos, const float *k, const float *v) {
     const size_t block = (size_t)l->block, at = (size_t)pos % block;
     uint8_t     *p = dev_block(l->mem, table[(size_t)pos / block]);
     for (size_t h = 0; h < (size_t)l->n_head; h++) {
         k_kv_store(l->type_k, k + h * (size_t)l->hd_k, p + l->k_at + (h * block + at) * l->k_stride, l->hd_k);
-        k_kv_store(l->type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
+        if (v) k_kv_store(l->type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
     }
 }
 
@@ -362,14 +399,23 @@ static void ops__kv_views(const dev_kv *l, const int32_t *table, int n, int head
     }
 }
 
-/* Keys in[0] and values in[1] go into the cache. */
+/* The transform of n heads of keys or queries, as the cache has its keys. */
+static void ops__turn(const dev_kv *kv, float *k, int n) {
+    for (int h = 0; kv->shared && h < n; h++, k += kv->hd_k) {
+        k_hadamard(k, kv->hd_v, kv->hadamard_v);
+        k_hadamard(k + kv->hd_v, kv->hd_k - kv->hd_v, kv->hadamard_k);
+    }
+    if (!kv->shared) k_hadamard(k, n * kv->hd_k, kv->hadamard_k);
+}
+
+/* Keys in[0] and values in[1] go into the cache; where values are a part of keys, keys alone. */
 static void ops__store(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const dev_kv    *kv = op->cache.kv;
-    float           *k = ops__in(dv, op, 0, r), *v = ops__in(dv, op, 1, r);
+    float           *k = ops__in(dv, op, 0, r), *v = kv->shared ? NULL : ops__in(dv, op, 1, r);
     int              n;
-    k_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k);
-    k_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
+    ops__turn(kv, k, kv->n_head);
+    if (v) k_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
     ops__kv_store(kv, dev_table(b, kv->group, r, &n), b->pos[r], k, v);
 }
 
@@ -380,18 +426,44 @@ static int ops__hadamard_size(const dev_op *op) {
 
 /* out: the transform of the cache's keys or values, which is its own inverse. */
 static void ops__hadamard(const dev *dv, const dev_op *op, int r) {
-    k_hadamard(ops__out(dv, op, 0, r), op->n_head * op->n, ops__hadamard_size(op));
+    float *x = ops__out(dv, op, 0, r);
+    if (op->hadamard.values) k_hadamard(x, op->n_head * op->n, ops__hadamard_size(op));
+    else ops__turn(op->hadamard.kv, x, op->n_head);
+}
+
+/* Most rows of a task: all query heads of a K/V head for DEV_ATTN_ROWS positions, or fewer heads, so that what a tile of the
+ * cache needs of them stays close to the core. */
+static int ops__attend_most(const dev_op *op) {
+    return max_int(DEV_ATTN_ROWS, min_int(DEV_ATTN_ROWS * op->cache.group, OPS_ATTEND_ROWS));
+}
+
+/* The number after n, a divisor of `all`, that divides it. */
+static int ops__next_divisor(int all, int n) {
+    while (all % ++n) {}
+    return n;
+}
+
+/* Into how many tasks the query heads of a K/V head are dealt: as few as hold ops__attend_most() rows, or more where there are
+ * fewer tasks than threads. n_seg: segments that the runs see, or the runs. */
+static int ops__attend_deal(const dev_run *run, const dev_op *op, int n_seg) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    const int           all = op->cache.group, most = ops__attend_most(op);
+    int                 rows = 1, n = 1;
+    for (int i = 0; i < on->n_run; i++) rows = max_int(rows, on->run[i + 1] - on->run[i]);
+    while (n < all && (rows * (all / n) > most || n_seg * op->cache.kv->n_head * n < run->p->n)) n = ops__next_divisor(all, n);
+    return n;
 }
 
 static int ops__attend_tasks(const dev_run *run, const dev_op *op) {
-    return run->plan->rows[op->rows].n_run * op->cache.kv->n_head;
+    const int n_run = run->plan->rows[op->rows].n_run;
+    return n_run * op->cache.kv->n_head * ops__attend_deal(run, op, n_run);
 }
 
-/* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
-static const float *ops__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
-    const int g = op->cache.group;
-    float    *to = dv->run->plan->thread[dv->ith].sinks + at;
-    for (int i = 0; of && i < n_rows; i++) to[i] = of[head * g + i % g];
+/* A number for each of g query heads from `head` on, as an array for the rows of a task; NULL: there are none. `at`: where the
+ * array begins. */
+static const float *ops__by_head(const dev *dv, const float *of, int head, int g, int n_rows, int at) {
+    float *to = dv->run->plan->thread[dv->ith].sinks + at;
+    for (int i = 0; of && i < n_rows; i++) to[i] = of[head + i % g];
     return of ? to : NULL;
 }
 
@@ -419,16 +491,16 @@ static void ops__sees(const dev_batch *b, const dev_op *op, int r, int64_t *begi
     *begin = window && pos > half ? pos - half : 0;
 }
 
-/* The query rows of run `i` for K/V head `head`. */
-static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int head) {
+/* The query rows of run `i` for part `part` of the query heads, where those of a K/V head are `deal` parts. */
+static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int part, int deal) {
     const dev_run      *run = dv->run;
     const dev_kv       *kv = op->cache.kv;
     const dev_row_list *on = &run->plan->rows[op->rows];
-    const int           g = op->cache.group;
+    const int           g = op->cache.group / deal, head = part * g;
     k_attn_row         *rows = run->plan->thread[dv->ith].rows;
     int                 n = 0;
     for (int s = on->run[i]; s < on->run[i + 1]; s++) {
-        float  *q = ops__in(dv, op, 0, s) + head * g * kv->hd_k, *o = ops__out(dv, op, 0, s) + head * g * kv->hd_v;
+        float  *q = ops__in(dv, op, 0, s) + head * kv->hd_k, *o = ops__out(dv, op, 0, s) + head * kv->hd_v;
         int64_t begin, end;
         ops__sees(run->batch, op, on->row[s], &begin, &end);
         for (int h = 0; h < g; h++)
@@ -437,28 +509,31 @@ static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int 
     }
     return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
                          .softcap = op->cache.cap,
-                         .sinks = ops__by_head(dv, op, op->cache.sinks, head, n, 0),
-                         .slopes = ops__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most),
+                         .sinks = ops__by_head(dv, op->cache.sinks, head, g, n, 0),
+                         .slopes = ops__by_head(dv, op->cache.slope, head, g, n, run->plan->attn_most),
                          .type_k = kv->type_k, .type_v = kv->type_v};
 }
 
 /* The same with the blocks of keys and values. */
-static k_attn_args ops__attend_args(const dev *dv, const dev_op *op, int i, int head) {
+static k_attn_args ops__attend_args(const dev *dv, const dev_op *op, int i, int part, int deal) {
     const dev_run      *run = dv->run;
     const dev_kv       *kv = op->cache.kv;
     const dev_row_list *on = &run->plan->rows[op->rows];
     const uint8_t     **kb = run->views[dv->ith], **vb = kb + run->n_views;
-    k_attn_args         a = ops__attend_rows(dv, op, i, head);
+    k_attn_args         a = ops__attend_rows(dv, op, i, part, deal);
     int                 n_blocks;
     const int32_t      *table = dev_table(run->batch, kv->group, on->row[on->run[i]], &n_blocks);
-    ops__kv_views(kv, table, n_blocks, head, kb, vb);
+    ops__kv_views(kv, table, n_blocks, part / deal, kb, vb);
     a.k_blocks = kb, a.v_blocks = vb, a.block = kv->block, a.k_stride = kv->k_stride, a.v_stride = kv->v_stride;
     return a;
 }
 
-/* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head. */
+/* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head, or a part of its
+ * query heads. */
 static void ops__attend(const dev *dv, const dev_op *op, int task) {
-    const k_attn_args a = ops__attend_args(dv, op, task / op->cache.kv->n_head, task % op->cache.kv->n_head);
+    const dev_run    *run = dv->run;
+    const int         deal = ops__attend_deal(run, op, run->plan->rows[op->rows].n_run), n = op->cache.kv->n_head * deal;
+    const k_attn_args a = ops__attend_args(dv, op, task / n, task % n, deal);
     k_attn(&a, dv->scratch);
 }
 
@@ -466,9 +541,10 @@ static void ops__attend(const dev *dv, const dev_op *op, int task) {
 
 /* The segments that a run of rows sees. */
 typedef struct {
+    int     deal;                                     /* parts of the query heads of a K/V head */
     int64_t first;                                    /* number of a segment */
     int     n;                                        /* segments */
-    size_t  size;                                     /* floats of a segment's partial result for one K/V head */
+    size_t  size;                                     /* floats of a segment's partial result for one part */
     size_t  at;                                       /* floats, where those of the run begin */
 } ops_segments;
 
@@ -478,50 +554,53 @@ static void ops__next_segments(const dev_run *run, const dev_op *op, int i, ops_
     int64_t begin, end, none;
     ops__sees(run->batch, op, on->row[on->run[i]], &begin, &none);
     ops__sees(run->batch, op, on->row[on->run[i + 1] - 1], &none, &end);
-    to->at += (size_t)to->n * (size_t)op->cache.kv->n_head * to->size;
+    to->at += (size_t)to->n * (size_t)(op->cache.kv->n_head * to->deal) * to->size;
     to->first = begin / K_SEGMENT;
     to->n = (int)((end - 1) / K_SEGMENT + 1 - to->first);
-    to->size = k_attn_part((on->run[i + 1] - on->run[i]) * op->cache.group, op->cache.kv->hd_v);
+    to->size = k_attn_part((on->run[i + 1] - on->run[i]) * (op->cache.group / to->deal), op->cache.kv->hd_v);
 }
 
-/* How many segments are tasks; 0: runs and K/V heads are, since less than a tenth of the threads' time would be lost, or the
- * partial results have no space. */
-static int ops__apart(const dev_run *run, const dev_op *op) {
-    const int    n_run = run->plan->rows[op->rows].n_run, heads = op->cache.kv->n_head, n = n_run * heads,
-                 turns = (n + run->p->n - 1) / run->p->n;
-    ops_segments seg = {0};
+/* Whether segments are tasks, and of how many parts; *tasks: how many. Not where runs and K/V heads are enough, since less than a
+ * tenth of the threads' time would be lost, or where the partial results have no space. */
+static bool ops__apart(const dev_run *run, const dev_op *op, int *deal, int *tasks) {
+    const int    n_run = run->plan->rows[op->rows].n_run, heads = op->cache.kv->n_head,
+                 n = n_run * heads * ops__attend_deal(run, op, run->p->n), turns = (n + run->p->n - 1) / run->p->n;
+    ops_segments seg = {.deal = 1};
     int          most = 0, all = 0;
-    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return 0;
+    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
     for (int i = 0; i < n_run; i++) {
         ops__next_segments(run, op, i, &seg);
         most = max_int(most, seg.n);
-        all += seg.n * heads;
+        all += seg.n;
     }
-    return most > 1 && seg.at + (size_t)seg.n * (size_t)heads * seg.size <= run->plan->n_parts ? all : 0;
+    seg = (ops_segments){.deal = *deal = ops__attend_deal(run, op, all)};
+    for (int i = 0; i < n_run; i++) ops__next_segments(run, op, i, &seg);
+    *tasks = all * heads * *deal;
+    return most > 1 && seg.at + (size_t)seg.n * (size_t)(heads * *deal) * seg.size <= run->plan->n_parts;
 }
 
-/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in
- * the run. */
+/* Finds the run of a task, where each run has one for each part or, `each`, for each segment of it; *task is then counted in the
+ * run. */
 static int ops__find_run(const dev_run *run, const dev_op *op, bool each, int *task, ops_segments *seg) {
     for (int i = 0;; i++) {
         ops__next_segments(run, op, i, seg);
-        const int n = op->cache.kv->n_head * (each ? seg->n : 1);
+        const int n = op->cache.kv->n_head * seg->deal * (each ? seg->n : 1);
         if (*task < n) return i;
         *task -= n;
     }
 }
 
-static void ops__attend_segment(const dev *dv, const dev_op *op, int task) {
-    ops_segments      seg = {0};
+static void ops__attend_segment(const dev *dv, const dev_op *op, int deal, int task) {
+    ops_segments      seg = {.deal = deal};
     const int         i = ops__find_run(dv->run, op, true, &task, &seg);
-    const k_attn_args a = ops__attend_args(dv, op, i, task / seg.n);
+    const k_attn_args a = ops__attend_args(dv, op, i, task / seg.n, deal);
     k_attn_segment(&a, seg.first + task % seg.n, dv->run->plan->parts + seg.at + (size_t)task * seg.size, dv->scratch);
 }
 
-static void ops__attend_merge(const dev *dv, const dev_op *op, int task) {
-    ops_segments      seg = {0};
+static void ops__attend_merge(const dev *dv, const dev_op *op, int deal, int task) {
+    ops_segments      seg = {.deal = deal};
     const int         i = ops__find_run(dv->run, op, false, &task, &seg);
-    const k_attn_args a = ops__attend_rows(dv, op, i, task);
+    const k_attn_args a = ops__attend_rows(dv, op, i, task, deal);
     const float      *parts = dv->run->plan->parts + seg.at + (size_t)(task * seg.n) * seg.size;
     for (int r = 0; r < a.n_rows; r++) k_attn_merge(&a, r, parts, seg.n);
 }
@@ -529,15 +608,16 @@ static void ops__attend_merge(const dev *dv, const dev_op *op, int task) {
 /* A phase of attention: where its tasks would be too few, all segments and then the merges. */
 static void ops__attend_all(dev *dv, const dev_phase *ph) {
     const dev_op *op = &dv->run->plan->op[ph->first];
-    const int     n = ops__apart(dv->run, op);
-    if (!n) {
+    int           deal, n;
+    if (!ops__apart(dv->run, op, &deal, &n)) {
         dev_rows(dv, ph);
         return;
     }
     dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < n;) ops__attend_segment(dv, op, task);
+    for (int task; (task = pool_next(dv->p)) < n;) ops__attend_segment(dv, op, deal, task);
     dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(dv->run, op);) ops__attend_merge(dv, op, task);
+    n = dv->run->plan->rows[op->rows].n_run * op->cache.kv->n_head * deal;
+    for (int task; (task = pool_next(dv->p)) < n;) ops__attend_merge(dv, op, deal, task);
 }
 
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
@@ -780,7 +860,7 @@ static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
     const size_t at = (size_t)r * (a->ldq / 256);
     if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
     if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
+        a->split[r] = k_quant_act(x, n, wanted & K_FORM_FINE, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
 }
 
 /* The forms of out that products read. */
@@ -805,14 +885,61 @@ static int ops__best(const float *p, const float *bias, int n) {
     return best;
 }
 
+/* The score of a group of n experts: that of the best, or the sum of the two best, with the bias. */
+static float ops__group_score(const dev_op *op, const float *p, const float *bias, int n) {
+    float best = -INFINITY, next = -INFINITY;
+    for (int i = 0; i < n; i++) {
+        const float s = p[i] + (bias ? bias[i] : 0);
+        if (s > best) next = best, best = s;
+        else if (s > next) next = s;
+    }
+    return n == 1 || op->experts.alone ? best : best + next;
+}
+
+/* Takes the experts of all but the best groups out of the choice, by p; among equal groups the lowest number stays. */
+static void ops__leave_groups(const dev_op *op, float *p) {
+    const int n = op->experts.groups, each = op->experts.n / n;
+    float     score[DEV_EXPERTS];
+    for (int g = 0; g < n; g++) score[g] = ops__group_score(op, p + g * each, op->vec ? op->vec + g * each : NULL, each);
+    for (int g = 0; g < n; g++) {
+        int before = 0;
+        for (int k = 0; k < n; k++) before += score[k] > score[g] || (k < g && score[k] == score[g]);
+        for (int i = 0; i < each && before >= op->experts.groups_used; i++) p[g * each + i] = -INFINITY;
+    }
+}
+
+/* Two experts, chosen one after the other. The weight of each is its softmax among those that were left and whose logit is less
+ * than 2 OPS_JITTER of its size below. */
+static void ops__route_two(const float *p, int E, int32_t *pick, float *w) {
+    for (int i = 0; i < 2; i++) {
+        int best = -1;
+        for (int k = 0; k < E; k++)
+            if ((!i || k != pick[0]) && (best < 0 || p[k] > p[best])) best = k;
+        const float top = p[best];
+        float       sum = 0;
+        for (int k = 0; k < E; k++) {
+            const float size = fabsf(p[k]) > top ? fabsf(p[k]) : top;
+            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * OPS_JITTER)) sum += k_expf(p[k] - top);
+        }
+        pick[i] = best;
+        w[i] = 1 / sum;
+    }
+}
+
 /* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their
  * weights. vec is added to the scores for the choice alone. */
 static void ops__route(const dev *dv, const dev_op *op, int r) {
     const int K = op->experts.used, E = op->experts.n;
     float    *p = ops__in(dv, op, 0, r), *w = ops__out(dv, op, 1, r), sum = 0;
     int32_t  *pick = dev_ints(ops__out(dv, op, 0, r));
+    if (op->experts.router == ROUTE_MIXER) {
+        ops__route_two(p, E, pick, w);
+        k_scale(w, op->scale, K);
+        return;
+    }
     if (op->experts.router == ROUTE_SOFTMAX) k_softmax(p, E);
     else k_activate(K_SIGMOID, p, NULL, E);
+    if (op->experts.groups > 1) ops__leave_groups(op, p);
     for (int i = 0; i < K; i++) {
         const int best = ops__best(p, op->vec, E);
         pick[i] = best;
@@ -821,6 +948,13 @@ static void ops__route(const dev *dv, const dev_op *op, int r) {
         sum += w[i];
     }
     for (int i = 0; i < K; i++) w[i] = w[i] / (op->experts.norm && sum > 0 ? sum : 1.0f) * op->scale;
+}
+
+/* out = the group of each expert of in[0]. */
+static void ops__family(const dev *dv, const dev_op *op, int r) {
+    const int32_t *pick = dev_ints(ops__in(dv, op, 0, r));
+    int32_t       *of = dev_ints(ops__out(dv, op, 0, r));
+    for (int i = 0; i < op->n; i++) of[i] = pick[i] / op->share;
 }
 
 static int ops__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
@@ -888,12 +1022,15 @@ static void ops__add_scaled(const dev *dv, const dev_op *op, int r) {
 
 /* --- what the rows say of their operations: widths, needs --- */
 
-static int ops__all_heads(const dev_op *op) { return op->n * max_int(op->n_head, 1); }
+static int ops__heads(const dev_op *op) { return max_int(op->n_head, 1); }
+static int ops__all_heads(const dev_op *op) { return op->n * ops__heads(op); }
 
 static size_t ops__vec_each(const dev_op *op) { return (size_t)op->n * (size_t)max_int(op->experts.n, 1); }
 
 /* Values of a row of the keys or values; a list that is only measured has no cache. */
-static int ops__kv_width(const dev_kv *kv, bool values) { return !kv ? 0 : kv->n_head * (values ? kv->hd_v : kv->hd_k); }
+static int ops__kv_width(const dev_kv *kv, bool values) {
+    return !kv || (values && kv->shared) ? 0 : kv->n_head * (values ? kv->hd_v : kv->hd_k);
+}
 
 /* The same of the inputs of a convolution, up to their end. */
 static int ops__state_end(const dev_op *op) { return op->state.st ? op->state.at + op->state.st->width : 0; }
@@ -903,11 +1040,11 @@ static int ops__n_gates(const dev_op *op) { return op->state.st ? op->state.st->
 
 /* Space for one row's partial results, too, where the K/V heads do not make an even share for every thread. */
 static void ops__attend_needs(const dev_op *op, dev_needs *to) {
-    const int group = op->cache.group, heads = op->n_head / group;
+    const int heads = op->n_head / op->cache.group, rows = ops__attend_most(op);
     const int n = min_int(op->cache.most / K_SEGMENT + 2, OPS_PARTS_SEGMENTS);   /* with one more: a window begins anywhere */
-    to->scratch = max_size(to->scratch, k_attn_scratch(DEV_ATTN_ROWS * group, op->cache.hd_k, op->n));
-    to->group = max_int(to->group, group);
-    if (heads % to->threads) to->parts = max_size(to->parts, (size_t)heads * k_attn_part(group, op->n) * (size_t)n);
+    to->scratch = max_size(to->scratch, k_attn_scratch(rows, op->cache.hd_k, op->n));
+    to->attn_rows = max_int(to->attn_rows, rows);
+    if (heads % to->threads) to->parts = max_size(to->parts, (size_t)op->n_head * k_attn_part(1, op->n) * (size_t)n);
 }
 
 static void ops__delta_needs(const dev_op *op, dev_needs *to) {
@@ -959,7 +1096,7 @@ static void ops__attend_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     }
     c->mul[k_kv_act(kv->type_k, kv->type_v)] += past * op->n_head * kv->hd_k;
     c->mul[k_kv_act(kv->type_v, kv->type_k)] += past * op->n_head * kv->hd_v;
-    c->bytes += kept * kv->n_head * (double)(kv->k_stride + kv->v_stride);
+    c->bytes += kept * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
 }
 
 /* The sums of each sequence are read and written. */
@@ -981,6 +1118,11 @@ static void ops__hadamard_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to
     (void)sh;
     to->u.size = ops__hadamard_size(op);
 }
+
+static bool ops__hadamard_can(const dev_op *op) { return !op->hadamard.kv || !op->hadamard.kv->shared; }
+
+/* Latent attention has no kernels. */
+static bool ops__cache_can(const dev_op *op) { return !op->cache.kv || !op->cache.kv->shared; }
 
 static void ops__store_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) { to->u.kv = dev_gpu_kv(sh, op->cache.kv); }
 
@@ -1096,7 +1238,7 @@ static bool ops__products_can(const dev_op *op) {
     k_cuda_mul m;
     for (int i = 0; i < op->n_product; i++) {
         const dev_mat *w = op->product[i].w;
-        if (!k_cuda_mul_of(w->type, false, &m)) return false;
+        if (op->product[i].heads || !k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
     return true;
@@ -1194,7 +1336,7 @@ static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_g
 }
 
 static bool ops__attend_can(const dev_op *op) {
-    return !op->cache.kv || k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false);
+    return !op->cache.kv || (ops__cache_can(op) && k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false));
 }
 
 static const dev_gpu_way ops_attention = {.room = ops__attend_room, .add = ops__attend_add, .launch = ops__attend_launch};
@@ -1242,6 +1384,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_TOLD(name)       .told_at = offsetof(dev_op, name), .told_bytes = sizeof(((dev_op *)0)->name)
 #define OPS_HOST             .gpu = &ops_host
 
+static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_MIXER && op->experts.groups <= 1; }
+
 /* To add an operation:
  *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
  *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
@@ -1276,15 +1420,18 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__no_cost, OPS_ROW(ops__clamp), OPS_GPU(K_ROW_CLAMP))                                                                  \
     X(TEMPER, "temper", DEV_WRITES, ops__all_heads(op), 0, 0, 0, 0,                                                             \
       ops__no_cost, OPS_ROW(ops__temper), OPS_HOST)                                                                             \
-    X(PICK, "pick", DEV_WRITES, op->pick.to + op->n * op->n_head,                                                               \
+    X(PICK, "pick", DEV_WRITES, op->pick.to + (op->n_head - 1) * ops__pick_step(op) + op->n,                                    \
       op->pick.at + (op->n_head - 1) * op->pick.stride + op->n, 0, 0, 0,                                                        \
       ops__no_cost, OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK), OPS_TOLD(pick))                                                    \
+    X(DEAL, "deal", DEV_WRITES, op->n, op->pick.at + (op->each - 1) * op->pick.stride + op->n, 0, 0, 0,                         \
+      ops__no_cost, OPS_ROW(ops__deal), OPS_HOST)                                                                               \
     X(ROPE, "rope", DEV_CHANGES, ops__all_heads(op), op->rope.at + op->rope.n_rot, 0, 0, 0,                                     \
       ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope))                                                    \
     X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
-      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args)                            \
+      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args,                            \
+      .gpu_can = ops__hadamard_can)                                                                                             \
     X(STORE, "store", DEV_WRITES, 0, ops__kv_width(op->cache.kv, false), ops__kv_width(op->cache.kv, true), 0, 0,               \
-      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args)                                     \
+      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args, .gpu_can = ops__cache_can)          \
     X(ATTEND, "attend", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, 0, 0, 0,                                   \
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
@@ -1297,7 +1444,9 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
       ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
     X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
-      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args, .gpu_can = ops__route_can)          \
+    X(FAMILY, "family", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
+      ops__no_cost, OPS_ROW(ops__family), OPS_HOST)                                                                             \
     X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \
       ops__no_cost, OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can) \
     X(MIX, "mix", DEV_WRITES, ops__all_heads(op), op->n, op->experts.used, op->experts.used, ops__vec_each(op),                 \
@@ -1306,7 +1455,11 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
     X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
       ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), 1, 0, 0, 0,                                                        \
+    X(SOFTPLUS, "softplus", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__softplus), OPS_HOST)                                                                           \
+    X(XIELU, "xielu", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
+      ops__no_cost, OPS_ROW(ops__xielu), OPS_HOST)                                                                              \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), op->in[0] ? ops__heads(op) : 0, 0, 0, ops__heads(op),            \
       ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
     X(MUL, "mul", DEV_WRITES, op->mul.to + op->n, op->mul.a + op->n, op->mul.b + op->n, 0, 0,                                   \
       ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \

@@ -14,7 +14,7 @@
  *   4. Its name in FILES of tests/gen/quant_types.py, which asks llama.cpp for the type of every tensor, and in TYPES of
  *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
  *      mixture without lines of llama.cpp.
- * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_file_name.
+ * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_type_of.
  * Opens: quant_opts, quant_guide. */
 
 typedef enum {
@@ -332,11 +332,21 @@ static bool quant_knows(const char *option, const char *type, err_t *e) {
 /* Whether this program can quantise to this type. */
 static bool quant__is_writable(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
 
-/* The name of a general.file_type; NULL: unknown. */
-static const char *quant_file_name(uint64_t number) {
-    for (int i = 0; i < FT_COPY; i++)
-        if (quant_files[i].number == number) return quant_files[i].name;
-    return NULL;
+/* Appends the type that a file names (general.file_type), such as Q4_K_M; without one, that of most bytes: "mostly f16". */
+static void quant_type_of(const gguf_file *g, str *out) {
+    uint64_t number = 0, of[K_TYPE_MAX] = {0};
+    uint32_t most = 0;
+    err_t    none = {0};
+    const bool named = gguf_get_u64(g, "general.file_type", 0, UINT32_MAX, &number, &none) == 1;
+    for (int i = 0; named && i < FT_COPY; i++)
+        if (quant_files[i].number == number) {
+            str_put(out, quant_files[i].name);
+            return;
+        }
+    for (uint64_t i = 0; i < g->n_tensor; i++) of[g->tensor[i].type] += g->tensor[i].n_bytes;
+    for (uint32_t i = 0; i < K_TYPE_MAX; i++)
+        if (of[i] > of[most]) most = i;
+    str_fmt(out, "mostly %s", k_types[most].name);
 }
 
 static bool quant__type(const char *option, const char *name, int *out, err_t *e) {

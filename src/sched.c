@@ -657,7 +657,7 @@ static void sched__guess(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) {
         sched_seq *q = sc->run[i];
         if (!sched__decodes(sc, q)) {
-            others += (int)q->ids.n - q->done;
+            others += sched__rests(q) ? 0 : (int)q->ids.n - q->done;
             continue;
         }
         const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx - (int64_t)q->ids.n;
@@ -1080,10 +1080,13 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
                 sc->eng->g->path, last);
 }
 
-/* The draft head will read what the step has computed of the last position that is kept. */
-static void sched__keep_hidden(sched *sc, sched_seq *q) {
-    const int i = q->done - 1 - q->from;
-    if (sc->eng->head && q->guess && i >= 0) spec_hidden(sc->guesser, q->guess, fwd_hidden(sc->eng->f, q->row + i), q->done - 1);
+/* The draft head will read what the step has computed of the last position that is kept. n: tokens before the step. Where the
+ * step keeps no states of rows that ask for nothing, those of its own last tokens and guesses are there. */
+static void sched__keep_hidden(sched *sc, sched_seq *q, int n) {
+    const bool by_row = sc->eng->m.hp.n_nextn > 0;
+    const int  i = by_row ? q->done - 1 - q->from : q->done - n;
+    if (!sc->eng->n_head || !q->guess || i < 0) return;
+    spec_hidden(sc->guesser, q->guess, fwd_state(sc->eng->f, (by_row ? q->row : q->at) + i), q->done - 1);
 }
 
 /* All that was picked for q joins its text, up to where it ends. */
@@ -1100,7 +1103,7 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     }
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
     q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
-    sched__keep_hidden(sc, q);
+    sched__keep_hidden(sc, q, n);
     if (q->a.finish != GEN_FAILED) {                  /* blocks that right guesses have filled are for other sequences, too */
         kv_publish(q->kv, q->ids.id);
         kv_commit(sc->eng->kv, true);
@@ -1149,7 +1152,7 @@ static void sched__sample(sched *sc) {
 static void sched__embed_rows(const sched *sc, sched_seq *q) {
     const fwd   *f = sc->eng->f;
     const size_t D = (size_t)sc->eng->m.hp.n_embd;
-    const bool   by_row = sc->eng->head != NULL;      /* hidden values of all rows of the step */
+    const bool   by_row = sc->eng->m.hp.n_nextn > 0;  /* hidden values of all rows of the step */
     bool         finite = true;
     for (int i = q->from, k = 0; finite && k < q->n_rows; i++) {
         if (!embed_wants(q->text, i)) continue;
@@ -1235,7 +1238,7 @@ static bool sched__compute(sched *sc, err_t *e) {
         sched_seq *q = sc->run[i];
         if (!sched__steps(q)) continue;
         q->done = q->kv->n - q->n_guess;
-        sched__keep_hidden(sc, q);
+        sched__keep_hidden(sc, q, (int)q->ids.n);
         if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
     }
     return true;

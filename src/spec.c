@@ -7,8 +7,8 @@
  *   There are four sources. Lookup: what followed where the same tokens stood before, in this text or in a finished
  * one. Draft: a small model with the same vocabulary, which draws with the target's own random numbers. Head: a layer
  * behind the model's last one (NextN, FWD_GUESS), which draws in the same way, reads what the model's last step left, and
- * after its first guess its own output. Forced: text that the constraint leaves no choice about, as the tokenizer spells
- * it. No source guesses what the constraint forbids.
+ * after its first guess its own output; of several heads each makes the guess of its number. Forced: text that the constraint
+ * leaves no choice about, as the tokenizer spells it. No source guesses what the constraint forbids.
  *   How many guesses pay is measured: seconds of a step of n rows ([gain]), and the chance of a guess by its source and
  * degree of certainty, for each sequence and for all. The likeliest guesses of all sequences are taken, as many as give
  * the most tokens per second. Chances fade, so that what did not pay is tried again.
@@ -88,7 +88,7 @@ typedef struct spec_seq {
     int            done;                              /* positions that the draft has read */
     float         *hidden;                            /* [D] what the draft head reads of position hidden_at; NULL: no head */
     int            hidden_at;                         /* -1: nothing is known */
-    float         *ahead_hidden;                      /* [D] what the head's last guess has left */
+    float         *ahead_hidden;                      /* [heads, D] what the head's last guess has left, or that of each head */
     spec_source    asks;                              /* which source, draft or head, is about to guess; SPEC_LOOKUP: neither */
     samp          *draft_sampler;                     /* picks the tokens of draft and head */
     float          sure;                              /* probability of their last guess */
@@ -146,6 +146,7 @@ static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {
      .6f, .8f, .95f, .9f, .9f, .9f, .9f},             /* the only token; the first of several; others */
 };
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .7f, .8f};
+static const double spec_weight[SPEC_SOURCES] = {SPEC_WEIGHT, SPEC_WEIGHT, 1, SPEC_WEIGHT};   /* a bad head is soon left */
 #define SPEC_YIELD 0.9                                /* the same of a yield */
 
 /* Degree of a draft's guess, by its probability. */
@@ -162,21 +163,23 @@ static int spec__kind_of_match(int length, int same, int all) {
     return (all > 1 ? 5 : 2) + (length > 3) + (length > 9);
 }
 
-static double spec__rate(const spec_rate *own, const spec_rate *all, double hope) {
-    const double known = (all->hit + SPEC_WEIGHT * hope) / (all->tried + SPEC_WEIGHT);
+/* weight: trials that the hope counts for. */
+static double spec__rate(const spec_rate *own, const spec_rate *all, double hope, double weight) {
+    const double known = (all->hit + weight * hope) / (all->tried + weight);
     return (own->hit + SPEC_WEIGHT * known) / (own->tried + SPEC_WEIGHT);
 }
 
 static double spec__chance(const spec *sp, const spec_seq *q, spec_source from, int kind) {
-    return spec__rate(&q->rate[from][kind], &sp->rate[from][kind], (double)spec_hopes[from][kind]);
+    return spec__rate(&q->rate[from][kind], &sp->rate[from][kind], (double)spec_hopes[from][kind],
+                      SPEC_WEIGHT);
 }
 
 static double spec__mean(const spec *sp, const spec_seq *q, spec_source from) {
-    return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from]);
+    return spec__rate(&q->mean[from], &sp->mean[from], (double)spec_hope[from], spec_weight[from]);
 }
 
 static double spec__yield(const spec *sp, const spec_seq *q, spec_source from) {
-    return spec__rate(&q->yield[from], &sp->yield[from], SPEC_YIELD);
+    return spec__rate(&q->yield[from], &sp->yield[from], SPEC_YIELD, SPEC_WEIGHT);
 }
 
 /* hit: 1, the guess was right or got a row; else 0. */
@@ -409,9 +412,21 @@ static const float *spec_before(const spec_seq *q, int pos) { return pos && q->h
 /* Most guesses of a sequence that its answer and the options allow. */
 static int spec__most(const spec *sp, const spec_seq *q) { return min_int(q->room, sp->o.most); }
 
-/* Space in the cache for the rows of the head's guesses. False: there is none. */
+/* Most of them by one source: several heads make one guess each. */
+static int spec__most_of(const spec *sp, const spec_seq *q, spec_source from) {
+    const int most = spec__most(sp, q);
+    return from == SPEC_HEAD && sp->eng->n_head > 1 ? min_int(most, sp->eng->n_head) : most;
+}
+
+/* Numbers the heads' states: guess i has left the one that the row after it reads. */
+static float *spec__left(const spec *sp, const spec_seq *q, int i) {
+    return q->ahead_hidden + (sp->eng->n_head > 1 ? (size_t)i * (size_t)sp->eng->m.hp.n_embd : 0);
+}
+
+/* Space in the cache for the rows of the head's guesses: an assistant has none. False: there is none. */
 static bool spec__head_room(spec *sp, spec_seq *q) {
-    return q->own->n == (int)q->ids->n - 1 && kv_reserve(q->own, q->own->n + spec__most(sp, q));
+    if (sp->eng->m.assist) return q->own->n == (int)q->ids->n - 1 && q->own->n > 0;
+    return q->own->n == (int)q->ids->n - 1 && kv_reserve(q->own, q->own->n + spec__most_of(sp, q, SPEC_HEAD));
 }
 
 /* The sequence has its own tokens alone again: rows of guesses that the model checks are its own. */
@@ -420,22 +435,27 @@ static void spec__head_leave(spec_seq *q) {
     ASSERT(n == (int)q->ids->n - 1);
 }
 
-/* Rows of the head's next step, one for each sequence. */
+/* Rows of the head's next step: the last one of each sequence; for one of several heads those of all guesses so far, whose keys
+ * and values it has not kept yet. */
 static int spec__head_rows(spec *sp) {
+    const bool many = sp->eng->n_head > 1, assists = sp->eng->m.assist != NULL;
+    sp->f = sp->eng->head[many && sp->n_live ? sp->live[0]->n : 0];
     fwd_begin(sp->f);
     for (int i = 0; i < sp->n_live; i++) {
         const spec_seq *q = sp->live[i];
-        const int       pos = (int)q->ids->n - 1 + q->n;
-        fwd_add(sp->f, q->own, q->n ? q->id[q->n - 1] : q->ids->id[pos], pos, FWD_LOGITS);
-        fwd_before(sp->f, q->n ? q->ahead_hidden : spec_before(q, pos));
+        const int       pos = (int)q->ids->n - 1;
+        for (int k = many ? 0 : q->n; k <= q->n; k++) {
+            fwd_add(sp->f, q->own, k ? q->id[k - 1] : q->ids->id[pos], assists ? pos - 1 : pos + k, k == q->n ? FWD_LOGITS : 0);
+            fwd_before(sp->f, k ? spec__left(sp, q, k - 1) : spec_before(q, pos));
+        }
     }
-    return sp->n_live;
+    return sp->f->batch.n;
 }
 
-/* What the head's step has left is what its next guess reads. */
+/* What the head's step has left is what the next guess reads. */
 static void spec__head_keep(spec *sp) {
     for (int i = 0; i < sp->n_live; i++)
-        memcpy(sp->live[i]->ahead_hidden, fwd_hidden(sp->f, i), (size_t)sp->eng->m.hp.n_embd * sizeof(float));
+        memcpy(spec__left(sp, sp->live[i], sp->live[i]->n), fwd_state(sp->f, i), (size_t)sp->eng->m.hp.n_embd * sizeof(float));
 }
 
 /* --- draft and head --- */
@@ -498,7 +518,7 @@ static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double
     const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, sp->from);
     const double row = spec_cost_at(&sp->costs.target, rows + 1) - spec_cost_at(&sp->costs.target, rows);
     const double each = spec__step_s(sp, sp->from, sp->n_live) / sp->n_live;
-    const int    most = spec__most(sp, q);
+    const int    most = spec__most_of(sp, q, sp->from);
     return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
 }
 
@@ -537,7 +557,7 @@ static bool spec__draft_step(spec *sp) {
 static void spec__draft_begin(spec *sp, spec_source from, spec_seq **q, int n) {
     const bool head = from == SPEC_HEAD;
     sp->from = from;
-    sp->f = head ? sp->eng->head : sp->draft->f;
+    sp->f = head ? sp->eng->head[0] : sp->draft->f;
     sp->p = head ? sp->eng->p : sp->draft->p;
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
@@ -590,7 +610,7 @@ static double spec__best(const spec *sp, const spec_seq *q, int rows, double sha
     const double base = spec_cost_at(&sp->costs.target, rows), mean = made ? 0 : spec__mean(sp, q, from);
     const double each = made ? 0 : spec__step_s(sp, from, 1), taken = made ? 1 : spec__yield(sp, q, from);
     double       best = 1 / share, sum = 1, p = taken;
-    for (int k = 0; k < (made ? q->n : spec__most(sp, q)); k++) {
+    for (int k = 0; k < (made ? q->n : spec__most_of(sp, q, from)); k++) {
         sum += made ? q->p[k] : (p *= mean);
         const double more = taken * (spec_cost_at(&sp->costs.target, rows + k + 1) - base);
         const double rate = sum / (share + more + each * (1 + taken * k));
@@ -884,7 +904,7 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
                        int n_seqs, err_t *e) {
     const int room = min_int(eng->max_out, eng->n_batch) - n_seqs;
     spec     *sp = mem_new(1, sizeof *sp);
-    *sp = (spec){.o = *o, .eng = eng, .head = o->head && eng->head};
+    *sp = (spec){.o = *o, .eng = eng, .head = o->head && eng->n_head};
     spec_gain_open(&sp->gain, o->draft != NULL);
     sp->n_rows = min_int(spec_rows(o, n_seqs), max_int(room, 0));
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
@@ -894,8 +914,8 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
         spec_close(sp);
         return NULL;
     }
-    if (sp->head && o->n_vocab) fwd_trim(eng->head, o->n_vocab);
-    const int own = min_int(sp->draft ? sp->draft->f->n_vocab : INT_MAX, sp->head ? eng->head->n_vocab : INT_MAX);
+    for (int k = 0; sp->head && o->n_vocab && k < eng->n_head; k++) fwd_trim(eng->head[k], o->n_vocab);
+    const int own = min_int(sp->draft ? sp->draft->f->n_vocab : INT_MAX, sp->head ? eng->head[0]->n_vocab : INT_MAX);
     if (own < eng->m.hp.n_vocab) sp->wide = mem_aligned((size_t)n_seqs * (size_t)eng->m.hp.n_vocab, sizeof *sp->wide);
     const bool states = kv_slot_bytes(&eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
     if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);   /* that many rows of a state can be taken back */
@@ -914,7 +934,7 @@ static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm
     q->hidden_at = -1;
     if (!sp->head) return q;
     q->hidden = mem_aligned((size_t)sp->eng->m.hp.n_embd, sizeof *q->hidden);
-    q->ahead_hidden = mem_aligned((size_t)sp->eng->m.hp.n_embd, sizeof *q->ahead_hidden);
+    q->ahead_hidden = mem_aligned((size_t)sp->eng->n_head * (size_t)sp->eng->m.hp.n_embd, sizeof *q->ahead_hidden);
     return q;
 }
 

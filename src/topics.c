@@ -18,11 +18,9 @@ typedef struct {
 
 static const topic topics_all[] = {
     {"models", "Models: where files come from, formats, architectures", {
-        "A model is one GGUF file, or the first part of a split one. llmrun downloads nothing and has no store of models: -m "
-        "takes the path of a file, and LLMRUN_MODEL names the one of runs without -m.",
-        "Hugging Face\thuggingface.co/models?library=gguf lists models; under \"Files\" of one take a file such as "
-        "NAME-Q4_K_M.gguf: with a browser, with curl -LO and the address of its \"download\" link, or with the program hf "
-        "(hf download OWNER/NAME FILE)",
+        "A model is one GGUF file, or the first part of a split one. -m takes its path or its name, -hf a name of a hub "
+        "(--help hub), and LLMRUN_MODEL names the one of runs without either.",
+        "Hugging Face\thuggingface.co/models?library=gguf lists models, which -hf downloads: -hf OWNER/NAME:Q4_K_M",
         "ollama\tits models are GGUF files, named sha256-... in the folder blobs of its store (~/.ollama/models, or "
         "/usr/share/ollama/.ollama/models); ollama show --modelfile NAME prints the path behind FROM",
         "safetensors\ta folder of such files runs as it is, and becomes a GGUF file: --help checkpoints",
@@ -34,6 +32,25 @@ static const topic topics_all[] = {
         "These architectures run, with experts, sliding windows, and RoPE by frequency factors, LongRoPE, linear or YaRN "
         "scaling. A file of another one is refused with a message; --tokenize and --inspect work with it.",
         "@archs"}},
+    {"hub", "Models by name", {
+        "$ llmrun -hf ggml-org/gemma-3-1b-it-GGUF -p \"Hello\"\tdownload Q4_K_M once, then run it",
+        "$ llmrun -hf OWNER/NAME:Q8_0 -p \"Hello\"\tanother type; OWNER/NAME:FILE.gguf: that file",
+        "$ llmrun --models\tmodels that are here: name, size, type, architecture",
+        "$ llmrun -m OWNER/NAME:Q8_0 -p \"Hello\"\tone of them, without the network",
+        "$ llmrun --rm-model OWNER/NAME:Q8_0\tremove it from the disk",
+        "A name with a type or a file that is in the cache connects to nothing. OWNER/NAME alone is Q4_K_M of the cache; where "
+        "the cache lacks it, the hub's list is asked what the repository has. To take a newer version, remove the old one.",
+        "The cache is that of Hugging Face's own tools, in their layout: each finds what the other has downloaded. A file gets "
+        "its name when its SHA-256 is that of the hub's list. A download that ends early goes on where it was. All parts of a "
+        "split model are downloaded; projectors of images (mmproj) are no models.",
+        "HF_HOME, HF_HUB_CACHE\tfolder of the cache is HF_HUB_CACHE, else HF_HOME/hub; ~/.cache/huggingface/hub without them",
+        "HF_TOKEN\ttoken for repositories that are not public, else the file HF_HOME/token, which hf auth login writes",
+        "HF_ENDPOINT\taddress of another hub, such as a mirror",
+        "HF_HUB_OFFLINE\t1: as --offline",
+        "LLMRUN_MODELS\ta folder of GGUF files; -m takes their paths in it as names, with or without .gguf",
+        "https_proxy, SSL_CERT_FILE\tproxy of the network; a file of certificates to trust",
+        "Downloads need libcurl (Debian: libcurl4), which is opened when it is needed. They run in a process of their own, which "
+        "can reach the network and write to the cache alone."}},
     {"checkpoints", "Checkpoints: folders of transformers, with safetensors", {
         "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json or tokenizer.model, and "
         "where they exist tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
@@ -153,13 +170,14 @@ static const topic topics_all[] = {
         "$ llmrun -m bge-small.gguf --embed --batch texts.txt -o vectors.npy\tfor NumPy: float32, [texts][width]; .f32: raw",
         "Pooling is what the file says (--pooling changes it), and vectors have the length 1 (--embd-normalize). A decoder's "
         "vector is that of the last token. --embed-prefix puts a text before each, as E5 and others need it. Rerankers give "
-        "scores (--pooling rank). A text has the same vector alone and among others."}},
+        "scores (--pooling rank). A text has the same vector alone and among others. Without --embed a batch of "
+        "texts may have lines for /v1/embeddings among its own, as --serve takes both."}},
     {"speculation", "Speculative decoding", {
         "A step that verifies several draft tokens costs little more than a step for one. Drafts come from the text itself "
         "(n-gram lookup, on by default), from what a constraint forces, from the draft head of the model (NextN, MTP; on by "
-        "default where the file has one, or in a file of its own: -md), or from a small model with the same vocabulary "
-        "(-md). The text is the same with and without, also when it is sampled. How many tokens are drafted follows from "
-        "measured times of steps and from how often drafts were accepted; -v prints both."}},
+        "default where the file has one, or in a file of its own, as for Gemma 4: -md), or from a small model with the same "
+        "vocabulary (-md). The text is the same with and without, also when it is sampled. How many tokens are drafted "
+        "follows from measured times of steps and from how often drafts were accepted; -v prints both."}},
     {"cache", "Windows, recurrent states, prompt cache", {
         "Layers with a window keep only the blocks of the cache that the window reaches. Recurrent layers (gated delta nets, "
         "short convolutions) keep one state for each sequence, whose size does not depend on the text. A state cannot be cut "
@@ -177,7 +195,8 @@ static const topic topics_all[] = {
         "on the GPU\tthe last layers with all their products, experts and their routing, norms, RoPE and attention; their "
         "keys, values and recurrent states; the head; tokens of --temp 0 where nothing stands before the largest logit",
         "on the CPU\tembeddings, the first layers, all other sampling, draft models, importance matrices, calibrated "
-        "rounding; a gated delta net whose keys have more than 128 values, and all layers before it",
+        "rounding; latent attention (MLA), experts in groups, a gated delta net whose keys have more than 128 values, and all "
+        "layers before these",
         "With -ngl auto a run that finds no usable GPU uses the CPU; -v says why. With a number or all it ends with exit "
         "code 3 and the reason. Without --device the first GPU that holds the layers runs them; where none does, several do.",
         "--same on\tthe bits of the CPU: the text is the same wherever the layers run. Cheap for quantised weights and q8_0 "
@@ -238,7 +257,7 @@ static const topic topics_all[] = {
         "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
         "is slow."}},
     {"limits", "What llmrun cannot do", {
-        "There is no server, no download, no picture or sound as input, and no training.",
+        "There is no download, no picture or sound as input, and no training.",
         "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
         "are not read. Big-endian files are refused.",
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",

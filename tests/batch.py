@@ -264,7 +264,8 @@ def invariance_models():
         equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
 
 
-KINDS = ("gemma3", "gpt-oss", "qwen35", "qwen35_near", "lfm2moe")   # windows, sinks, gated delta nets, a draft head, short convolutions
+KINDS = ("gemma3", "gpt-oss", "qwen35", "qwen35_near", "lfm2moe", "deepseek2_v3")
+# windows, sinks, gated delta nets, a draft head, short convolutions, latent attention
 
 
 def kinds_lines():
@@ -674,7 +675,8 @@ BAD = [  # a line, a word that its message holds
     (b'{"prompt":"a","prompt":"b"}', ""), (b"{" + P + b',"frobnicate":1}', "frobnicate"),
     (b"{" + P + b',"max_tokens":1,"Max_tokens":1}', "Max_tokens"),
     ({"custom_id": "get", "method": "GET", "url": "/v1/completions", "body": {"prompt": "a"}}, "GET"),
-    ({"custom_id": "url", "method": "POST", "url": "/v1/embeddings", "body": {"prompt": "a"}}, "/v1/embeddings"),
+    ({"custom_id": "url", "method": "POST", "url": "/v1/images", "body": {"prompt": "a"}}, "/v1/completions"),
+    ({"custom_id": "vector", "method": "POST", "url": "/v1/embeddings", "body": {"prompt": "a"}}, "prompt: belongs to"),
     ({"custom_id": "key", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a"}, "colour": 1}, "colour"),
     ({"custom_id": "body", "method": "POST", "url": "/v1/completions"}, "body"),
     ({"custom_id": "list", "method": "POST", "url": "/v1/completions", "body": []}, "body"),

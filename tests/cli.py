@@ -152,7 +152,8 @@ def usage_errors():
         (["-m", "x", "-p", "a", "--samplers", "top_k;nonsense"], "nonsense"),
         (["-m", "x", "-p", "a", "-l", "x"], "--logit-bias"),
         (["hello"], "unexpected argument 'hello'"),
-        (["-m", "owner/name", "-p", "x"], "owner/name: no such file, expected the path of a GGUF file (--help models says"),
+        (["-m", "owner/name", "-p", "x"], "owner/name: no such file and no model that is here; -hf owner/name downloads the one of a hub"),
+        (["-m", "name", "-p", "x"], "name: no such file, expected the path of a GGUF file or a name that --models lists (--help models says"),
         (["-m", "owner/name.gguf", "-p", "x"], "owner/name.gguf: cannot open: No such file or directory"),
         (["-m", "x", "-p", "a", "--stop", ""], "--stop: found an empty text"),
         (["-m", "x", "--no-stdin"], "no prompt given, expected -p TEXT or -f FILE"),
@@ -1698,7 +1699,7 @@ def keys_that_llama_cpp_does_not_read():
         line = ("%s: llama.%s counts here; llama.cpp does not read it for llama" % (path, key)).encode()
         check(r.rc == 0 and (r.out != before.out) == other and r.err.count(line) == other and r.err.count(b"counts here") == other, "%s = %s: %r" % (key, value, r.err))
         same(run("-q", "-m", path, *args).err, b"", "-q")
-    for name in "granite", "glm4moe_air", "deepseek2-ocr":
+    for name in "granite", "glm4moe_air", "deepseek2-ocr", "deepseek2_v3", "mistral4", "bailingmoe2":
         r = run("-m", os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), *args[:2], "-p", "a")
         check(r.rc == 0 and b"counts here" not in r.err, "%s reads its keys: %r" % (name, r.err))
 

@@ -565,7 +565,7 @@ def more_families():
               "baichuan_13b", "olmo_clip", "codeshell", "bloom", "jais", "mellum"):
         yield "67 good " + m, GOOD, family(m).bytes()
     for m, k, values in (("glm4moe", "expert_shared_count", (0, 2, 65, top)), ("glm4moe", "leading_dense_block_count", (0, 2, 513)),
-                         ("glm4moe", "expert_gating_func", (4, top)), ("glm4moe", "expert_group_count", (2, 3)),
+                         ("glm4moe", "expert_gating_func", (4, top)), ("glm4moe", "expert_group_count", (3, 4, 5, 1025, top)), ("glm4moe", "expert_group_used_count", (1025, top)),
                          ("glm4moe_air", "nextn_predict_layers", (0, 2, 3, top)), ("glm4moe", "nextn_predict_layers", (2, 3)),
                          ("ernie4_5-moe", "interleave_moe_layer_step", (2,)), ("ernie4_5-moe", "expert_shared_feed_forward_length", (0, 16, top)),
                          ("minimax-m2", "rope.dimension_count", (3, 10)), ("bailingmoe", "rope.dimension_count", (1, 10, 13, 1025, top)),
@@ -592,7 +592,172 @@ def more_families():
                              ("olmo", "blk.0.attn_norm.weight", [16], BAD), ("codeshell", "token_embd.weight", [16, 272], GOOD),
                              ("minimax-m2", "blk.0.exp_probs_b", [6], BAD), ("../encoders/neo-bert", "blk.0.attn_qkv.bias", [48], BAD)):
         yield "67 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
+    yield from chained()
     yield "67 neo-bert with fewer key heads", BAD, family("../encoders/neo-bert", "attention.head_count_kv", U32, 1).bytes()
+
+
+def latent():
+    """Latent attention, and experts in groups."""
+    top = 1 << 31
+    for m in ("deepseek2", "deepseek2_old", "deepseek2_v3", "deepseek2_glm", "mistral4", "minicpm3", "plm", "bailingmoe2"):
+        yield "71 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("deepseek2", "attention.kv_lora_rank", (0, 19, 21, 1021, 1025, top)), ("deepseek2", "attention.q_lora_rank", (5, top)),
+                         ("deepseek2_v3", "attention.q_lora_rank", (0, 9, 11, 1 << 20, top)), ("deepseek2", "attention.key_length_mla", (0, 1, 4, 15, 17, 1025, top)),
+                         ("deepseek2", "attention.value_length_mla", (0, 5, 7, 1025, top)), ("deepseek2", "attention.key_length", (16, 23, 25, top)),
+                         ("deepseek2", "attention.value_length", (6, 19, 24, top)), ("deepseek2", "rope.dimension_count", (0, 1, 3, 6, 16, 18, top)),
+                         ("deepseek2_old", "attention.kv_lora_rank", (0, 19, 1025, top)), ("deepseek2_old", "attention.key_length", (0, 4, 15, 18, top)),
+                         ("deepseek2_old", "attention.value_length", (0, 5, 7, top)), ("deepseek2_old", "rope.dimension_count", (0, 3, 2, 16, top)),
+                         ("deepseek2_old", "attention.key_length_mla", (16, 0)), ("deepseek2_old", "attention.value_length_mla", (6,)),
+                         ("minicpm3", "attention.value_length", (3, 5)), ("plm", "attention.kv_lora_rank", (0, 24)), ("plm", "attention.head_count", (0, 3, 5)),
+                         ("deepseek2_v3", "expert_group_count", (5, 7, 24, 1025, top)), ("deepseek2_v3", "expert_group_used_count", (0, 5, top)),
+                         ("bailingmoe2", "expert_group_count", (3, 16, top)), ("bailingmoe2", "expert_group_used_count", (0, 1, 5, top))):
+        for v in values: yield "71 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for k in ("attention.key_length_mla", "attention.value_length_mla", "attention.kv_lora_rank"):
+        yield "71 deepseek2: no " + k, BAD, family("deepseek2", k).bytes()
+    yield "71 deepseek2_v3: groups, not how many are used", BAD, family("deepseek2_v3", "expert_group_used_count").bytes()
+    for m, t, dims in (("deepseek2", "blk.0.attn_k_b.weight", [20, 12, 4]), ("deepseek2", "blk.0.attn_v_b.weight", [20, 24]), ("deepseek2", "blk.1.attn_kv_a_norm.weight", [24]),
+                       ("deepseek2_old", "blk.0.attn_kv_b.weight", [20, 71]), ("deepseek2_v3", "blk.1.exp_probs_b.bias", [11]), ("plm", "blk.0.attn_q.weight", [16, 48])):
+        yield "71 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("deepseek2", "blk.0.attn_k_b.weight"), ("deepseek2", "blk.1.attn_v_b.weight"), ("deepseek2", "blk.0.attn_q.weight"), ("deepseek2", "blk.0.attn_kv_a_mqa.weight"),
+                 ("deepseek2_v3", "blk.0.attn_q_a.weight"), ("deepseek2_v3", "blk.1.attn_q_b.weight"), ("deepseek2_v3", "blk.1.attn_q_a_norm.weight"),
+                 ("deepseek2_old", "blk.0.attn_kv_b.weight"), ("minicpm3", "blk.1.attn_kv_a_norm.weight"), ("mistral4", "blk.0.attn_output.weight")):
+        yield "71 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims in (("deepseek2", "blk.0.attn_kv_b.weight", [20, 72]), ("deepseek2_old", "blk.0.attn_k_b.weight", [12, 20, 4]), ("deepseek2", "blk.0.attn_q_a.weight", [16, 10]),
+                       ("deepseek2", "blk.0.attn_k.weight", [16, 16]), ("plm", "blk.0.ffn_gate.weight", [16, 32]), ("bailingmoe2", "blk.0.attn_q.weight", [16, 32])):
+        yield "71 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+    for word in (0x7fc00000, 0x7f800000, 0xff800000):
+        yield "71 deepseek2_old: keys' and values' matrix of bits %08x" % word, EITHER, filled("deepseek2_old", "blk.0.attn_kv_b.weight", word)
+
+
+def quirky():
+    """Those with a step or two of their own, from openelm on."""
+    nan, top = float("nan"), 1 << 31
+    for m in ("openelm", "exaone4", "exaone4_window", "exaone4_mtp", "exaone-moe", "hunyuan_vl", "hunyuan-moe", "mpt", "mpt_learned", "dbrx", "afmoe", "laguna",
+              "laguna_each", "muse-glimmer", "bitnet", "apertus", "smallthinker_window", "plamo3", "talkie", "grok", "grok_old", "phimoe", "deci", "nanbeige",
+              "grovemoe"):
+        yield "68 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("phimoe", "expert_used_count", (0, 1, 3)), ("phimoe", "expert_count", (1,)), ("grovemoe", "experts_per_group", (0, 4, 5, 7, top)),
+                         ("grovemoe", "expert_chunk_feed_forward_length", (0, 23, top)), ("nanbeige", "num_loops", (0, 257, 513, top)),
+                         ("hunyuan_vl", "expert_count", (2, top)), ("exaone-moe", "expert_group_count", (2,)), ("exaone-moe", "nextn_predict_layers", (0, 2, 6)),
+                         ("exaone4_mtp", "nextn_predict_layers", (0, 3)), ("laguna", "rope.dimension_count_swa", (1, 3, 10, top)),
+                         ("deci", "attention.head_count", (0, 3)), ("deci", "feed_forward_length", (0, 8)), ("openelm", "attention.head_count", (0, 4)),
+                         ("dbrx", "feed_forward_length", (8, 32)), ("talkie", "attention.head_count", (2, 8)), ("smallthinker", "expert_used_count", (0, 7))):
+        for v in values: yield "68 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, k, values in (("hunyuan_vl", "rope.scaling.alpha", (nan, -1.0, 1e9)), ("mpt", "attention.max_alibi_bias", (nan, -1.0, 1e9)),
+                         ("grok", "router_logit_softcapping", (nan, -1.0)), ("grok", "attention.output_scale", (0.0, nan)),
+                         ("grovemoe", "expert_group_scale", (nan, -0.1)), ("phimoe", "attention.layer_norm_rms_epsilon", (0.0, nan)),
+                         ("mpt", "attention.clamp_kqv", (nan, -1.0))):
+        for v in values: yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, F32, v).bytes()
+    for m, k, v, what in (("mpt", "attention.max_alibi_bias", 0.0, GOOD), ("grok", "router_logit_softcapping", 0.0, GOOD), ("hunyuan_vl", "rope.scaling.alpha", 0.0, GOOD)):
+        yield "68 %s: %s %s" % (m, k, v), what, family(m, k, F32, v).bytes()
+    for k, v in (("alpha_n", [0.5]), ("alpha_p", [0.5] * 3), ("beta", [nan, 0.5]), ("eps", [-2.0, 0.0]), ("eps", [])):
+        yield "68 apertus: xielu.%s %s" % (k, v), BAD, family("apertus").set("xielu." + k, ARR, (F32, v)).bytes()
+    yield "68 apertus: no xielu.beta", BAD, family("apertus").drop("xielu.beta").bytes()
+    yield "68 apertus: one xielu.beta for all layers", GOOD, family("apertus").set("xielu.beta", F32, 0.4).bytes()
+    for m, k, v in (("deci", "attention.head_count", [4, 4, 0, 4, 0]), ("deci", "attention.head_count_kv", [2, 0, 1, 1, 0, 0]),
+                    ("deci", "attention.head_count_kv", [2, 2, 0, 1, 0, 0]), ("deci", "attention.head_count", [4, 0, 0, 4, 0, 0]),
+                    ("deci", "feed_forward_length", [32, 24, 0, 0, 0, 32]), ("openelm", "attention.head_count_kv", [1, 3]),
+                    ("laguna", "attention.head_count", [4, 2, 2, 4, 4]), ("exaone4_mtp", "attention.sliding_window_pattern", [1]),
+                    ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 2]), ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 1, 0])):
+        yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
+    for m, t, dims in (("afmoe", "blk.1.attn_gate.weight", [16, 4]), ("laguna", "blk.1.attn_gate.weight", [16, 3]), ("laguna_each", "blk.1.attn_gate.weight", [16, 31]),
+                       ("bitnet", "blk.0.attn_sub_norm.weight", [8]), ("bitnet", "blk.0.ffn_sub_norm.weight", [16]), ("talkie", "blk.0.attn_q_norm.weight", [8]),
+                       ("talkie", "blk.0.layer_output_scale.weight", [2]), ("deci", "blk.1.attn_output.weight", [16, 32]), ("mpt_learned", "blk.0.attn_k_norm.weight", [8]),
+                       ("grovemoe", "blk.0.ffn_up_chexps.weight", [16, 24, 6]), ("plamo3", "blk.0.post_ffw_norm", [8])):
+        yield "68 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("afmoe", "blk.1.attn_gate.weight"), ("laguna", "blk.1.attn_gate.weight"), ("bitnet", "blk.0.ffn_sub_norm.weight"), ("plamo3", "blk.0.post_ffw_norm"),
+                 ("talkie", "blk.1.layer_output_scale.weight"), ("grok", "blk.1.attn_output_norm.weight"), ("grok_old", "blk.1.layer_output_norm.weight"),
+                 ("deci", "blk.1.attn_output.weight"), ("nanbeige", "blk.1.ffn_up.weight"), ("grovemoe", "blk.1.ffn_down_chexps.weight"),
+                 ("dbrx", "blk.0.attn_output_norm.weight"), ("exaone4", "blk.0.post_attention_norm.weight"), ("phimoe", "blk.0.ffn_gate_inp.weight")):
+        yield "68 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims, what in (("deci", "blk.2.attn_norm.weight", [16], BAD), ("deci", "blk.3.ffn_up.weight", [16, 32], BAD), ("deci", "blk.1.attn_q.weight", [16, 32], BAD),
+                             ("nanbeige", "blk.2.attn_norm.weight", [16], BAD), ("exaone4", "blk.0.attn_norm.weight", [16], BAD),
+                             ("talkie", "output_norm.weight", [16], BAD), ("mpt", "position_embd.weight", [24, 256], GOOD), ("mpt", "blk.0.ffn.act.scales", [96], BAD),
+                             ("smallthinker", "blk.0.ffn_up_shexp.weight", [16, 16], BAD)):
+        yield "68 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
+def chained():
+    """mimo2 and step35: heads, windows and cuts that depend on the layer, a draft head for each guess."""
+    nan, top = float("nan"), 1 << 31
+    for m in ("mimo2", "step35"):
+        yield "67 good " + m, GOOD, family(m).bytes()
+        for v in (0, 1, 2, 4, 7, 8, top):
+            yield "67 %s: %d draft heads" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
+        yield "67 %s without its heads" % m, GOOD, without_layers(m, 4)
+        yield "67 %s with the first of its heads alone" % m, BAD, without_layers(m, 5)
+        yield "67 %s: a second head without its projection" % m, BAD, without_tensor(m, "blk.5.nextn.eh_proj.weight")
+        for t in ("blk.5.nextn.hnorm.weight", "blk.6.attn_output.weight", "blk.4.ffn_down.weight"):
+            yield "67 %s: %s missing" % (m, t), GOOD, without_tensor(m, t)
+        for k, v in (("attention.head_count_kv", [1] * 6), ("attention.sliding_window_pattern", [1] * 8), ("attention.head_count_kv", [0] + [1] * 6)):
+            yield "67 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
+        yield "67 %s: a layer without router" % m, BAD, without_tensor(m, "blk.2.ffn_gate_inp.weight")
+    for v in (nan, -1.0, 1e4):
+        yield "67 mimo2: attention.value_scale %s" % v, BAD, family("mimo2", "attention.value_scale", F32, v).bytes()
+    for k in ("swiglu_clamp_exp", "swiglu_clamp_shexp"):
+        for v in ([1.0] * 6, [nan] * 7, [-1.0] * 7, [0.5] * 7, [1e7] * 7, []):
+            yield "67 step35: %s %s" % (k, v), BAD, family("step35", k, ARR, (F32, v)).bytes()
+        yield "67 step35: no %s" % k, GOOD, family("step35", k, F32, None).bytes()
+        yield "67 mimo2: %s" % k, BAD, family("mimo2", k, F32, 7.0).bytes()
+    for m, t, dims in (("mimo2", "blk.1.attn_sinks.weight", [3]), ("mimo2", "blk.4.attn_qkv.weight", [16, 59]), ("mimo2", "blk.4.layer_output_norm.weight", [15]),
+                       ("step35", "blk.1.attn_gate.weight", [16, 2]), ("step35", "rope_freqs.weight", [2]), ("step35", "blk.6.nextn.eh_proj.weight", [31, 16])):
+        yield "67 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("mimo2", "blk.1.attn_sinks.weight"), ("mimo2", "blk.4.layer_output_norm.weight"), ("mimo2", "blk.1.exp_probs_b.bias"),
+                 ("step35", "blk.1.attn_gate.weight"), ("step35", "rope_freqs.weight")):
+        yield "67 %s: no %s, which a file may lack" % (m, t), GOOD, without_tensor(m, t)
+
+
+def without_layers(m, n):
+    """A model without the tensors of layer n and of those behind it."""
+    f = family(m)
+    f.tensors = [x for x in f.tensors if not x["name"].startswith("blk.") or int(x["name"].split(".")[1]) < n]
+    return f.bytes()
+
+
+class Beside:
+    """A draft head in a file of its own, given with the model that it is for."""
+
+    def __init__(self, data, model="gemma4"):
+        self.data, self.model = data, opened(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny", model + ".gguf")).bytes()
+
+    def runs(self, d):
+        model, head = (place({name: data}, d) for name, data in (("m.gguf", self.model), ("head.gguf", self.data)))
+        yield "beside", ["-m", model, "-md", head, "--raw", "-p", "x", "-n", "6", "--temp", "0", "--ignore-eos", "--draft-min", "2", "-q"], None
+
+
+def assistants():
+    """gemma4-assistant beside its model."""
+    name, nan, top = "beside/gemma4-assistant", float("nan"), 1 << 31
+    yield "67 good " + name, GOOD, Beside(family(name).bytes())
+    yield "67 %s without its model" % name, EITHER, family(name).bytes()
+    for k, values in (("embedding_length_out", (0, 31, 33, top, None)), ("block_count", (0, 2, 4, 513, None)), ("attention.head_count", (0, 3, 8, top, None)),
+                      ("attention.key_length", (16, 31, 64)), ("attention.key_length_swa", (8, 32, top)), ("attention.sliding_window", (1, 19, 21, top)),
+                      ("embedding_length", (15, 32, None)), ("rope.dimension_count", (3, 64)), ("feed_forward_length", (0, 25, None))):
+        for v in values:
+            yield "67 assistant: %s %s" % (k, v), EITHER if k == "attention.sliding_window" and v == 0 else BAD, Beside(family(name, k, U32, v).bytes())
+    for v in ([1, 1], [1, 1, 0, 1], [], [2, 1, 0]):
+        yield "67 assistant: windows %s" % v, BAD, Beside(family(name, "attention.sliding_window_pattern", ARR, (U32, v)).bytes())
+    yield "67 assistant: all layers with windows", BAD, Beside(family(name, "attention.sliding_window_pattern", ARR, (BOOL, [1, 1, 1])).bytes())
+    for v in (0, 1, 99):
+        yield "67 assistant: nextn_predict_layers %d" % v, GOOD, Beside(family(name, "nextn_predict_layers", U32, v).bytes())
+    yield "67 assistant: a cap of logits", GOOD, Beside(family(name, "final_logit_softcapping", F32, 30.0).bytes())
+    for t in ("blk.0.nextn.pre_projection.weight", "nextn.post_projection.weight", "token_embd.weight", "output_norm.weight", "rope_freqs.weight",
+              "blk.1.attn_q.weight", "blk.2.attn_q_norm.weight", "blk.0.ffn_down.weight", "blk.1.post_ffw_norm.weight", "blk.0.layer_output_scale.weight"):
+        lacks = GOOD if t in ("rope_freqs.weight", "blk.0.layer_output_scale.weight") else BAD
+        yield "67 assistant: %s missing" % t, lacks, Beside(without_tensor(name, t))
+    for t, dims in (("blk.0.nextn.pre_projection.weight", [32, 16]), ("nextn.post_projection.weight", [16, 16]), ("token_embd.weight", [16, 271]),
+                    ("blk.1.attn_q.weight", [16, 32]), ("rope_freqs.weight", [15])):
+        yield "67 assistant: %s is %s" % (t, dims), BAD, Beside(resized(name, t, dims))
+    for t, dims, what in (("blk.0.attn_k.weight", [16, 16], GOOD), ("masked_embd_centroids.weight", [16, 8], GOOD), ("masked_embd_ordering", [272], GOOD),
+                          ("blk.1.nextn.pre_projection.weight", [64, 16], BAD), ("blk.0.nextn.eh_proj.weight", [32, 16], BAD)):
+        yield "67 assistant with %s" % t, what, Beside(with_tensor(name, t, dims))
+    for word in (0x7fc00000, 0x7f800000):
+        yield "67 assistant of bits %08x" % word, GOOD, Beside(filled(name, "blk.0.nextn.pre_projection.weight", word))
+    data = family(name).bytes()
+    for n in (0, 7, 100, len(data) // 2, len(data) - 1):
+        yield "67 assistant: the first %d bytes" % n, BAD, Beside(data[:n])
+    f = family(name).set("general.architecture", STR, "gemma4")
+    yield "67 assistant that says it is a gemma4", BAD, Beside(f.bytes())
+    yield "67 assistant beside another model", BAD, Beside(data, "llama")
+    yield "67 assistant beside a model with other windows", BAD, Beside(data, "gemma4_far")
 
 
 def one_kind(layer, n, t, v):
@@ -1202,12 +1367,12 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, quirky, latent, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")
-        if isinstance(case, Constraint): runs = case.runs(d)
+        if isinstance(case, (Constraint, Beside)): runs = case.runs(d)
         else: runs = on_file(place(case, d), name)
         start = time.time()
         faults = [(what, fault(opt.binary, args, allowed if what != "run" else allowed - {1} | ({0} if 1 in allowed else set()),

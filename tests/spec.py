@@ -547,6 +547,57 @@ def heads():
                 held(want, lines, "head", k=k, model=model, binary=O.stress)
 
 
+CHAINS = [os.path.join(TINY, name + ".gguf") for name in ("mimo2", "step35")]     # with a head for each guess
+
+
+def chain_near(model):
+    """A copy whose layers add little and whose heads pass on the token: they are often right."""
+    def patch(f, b):
+        forms = {0: "f", 1: "e"}
+        where = {name: (f.base + at, math.prod(dims), forms.get(kind), dims) for name, (dims, kind, at) in f.tensors.items()}
+        last = where["output_norm.weight"]
+        for name, (at, n, form, dims) in where.items():
+            size = struct.calcsize(form) * n
+            if "_down" in name or name.endswith("attn_output.weight"):
+                b[at:at + size] = struct.pack("<%d%s" % (n, form), *(0.01 * x for x in struct.unpack("<%d%s" % (n, form), b[at:at + size])))
+            elif name.endswith("eh_proj.weight"):
+                b[at:at + size] = struct.pack("<%df" % n, *(float(i % dims[0] == i // dims[0]) for i in range(n)))
+            elif name.endswith("nextn.enorm.weight"):
+                b[at:at + size] = struct.pack("<%df" % n, *[1.0] * n)
+            elif name.endswith(("layer_output_norm.weight", "nextn.shared_head_norm.weight")):
+                b[at:at + size] = b[last[0]:last[0] + size]
+    return patched(model, stem(model) + "-near.gguf", patch)
+
+
+@case
+def heads_in_a_chain():
+    """a draft head for each guess, with windows, often right or never: the same records and ids, at most as many guesses as heads"""
+    for m, model in enumerate(x for chain in CHAINS for x in (chain, chain_near(chain))):
+        lines = small_lines(random.Random(m), 6, 50) + [dict(x, n=2) for x in small_lines(random.Random(9), 2, 30)]
+        want = unguessed(lines, model=model)
+        for k, source, *shape in some(((1, "head", "-np", "4"), (3, "all", "-np", "1"), (3, "head", "--kv-blocks", "24", "--kv-block-size", "16", "-np", "8"),
+                                       (2, "head", "-b", "7", "-t", "2", "--kv-block-size", "7"), (5, "head", "--cpu", "scalar"), (0, "all", "-np", "16")), 6):
+            c = held(want, lines, source, *shape, draft=model, k=k, model=model, what=stem(model))
+            check(source != "head" or not k or stressed() or c.guessed["head"] <= 3 * c.steps, "more guesses than heads: %r" % (c,))
+        args = ("-ctk", "q8_0", "-ctv", "q8_0")
+        held(unguessed(lines, *args, model=model), lines, "head", *args, k=3, model=model)
+        greedy = [dict(x, temperature=0, max_tokens=80) for x in lines[:3]]
+        c = held(unguessed(greedy, model=model), greedy, "head", k=3, model=model)
+        low, high = ((0, 0.1), (0.3, 1))[m % 2]
+        check(stressed() or low <= c.accepted["head"] / c.guessed["head"] <= high, "%s: %r" % (stem(model), c))
+        held_alone("Hello the world", "-n", "90", "--ignore-eos", "--temp", "0.8", "-s", "5", "--context-shift", "-c", "48", "--keep", "4",
+                   runs=[("head", None, 3), ("head", None, 0)], model=model)
+        if O.stress:
+            held(want, lines, "head", k=3, model=model, binary=O.stress)
+        trunk, head = head_beside(model)
+        got, s = told(lines, "-md", head, "--no-lookup", *forced(3), model=trunk)
+        equal(got, unguessed(lines, model=trunk), "heads beside " + stem(model))
+        guessed(counts_of(s), "head", "heads beside " + stem(model))
+        cache = ("--prompt-cache", tmp(stem(model) + ".cache"))
+        for _ in range(2):
+            held(want, lines, "head", *cache, k=2, model=model)
+
+
 @case
 def heads_alone():
     """one run with a draft head prints the same ids: samplers, ends of context, context shift, a constraint, a draft model beside it"""
@@ -556,8 +607,8 @@ def heads_alone():
                               "--temp 0 --regex [a-z]{40,60}")):
         held_alone("Hello the world" * (1 + i % 2), "-n", "100", *(("--ignore-eos",) if "regex" not in args else ()), *args.split(),
                    runs=runs, model=NEAR)
-    held_alone("Hello the world", "-n", "60", "--temp", "0", "--ignore-eos", runs=runs[:3], model=os.path.join(TINY, "glm4moe_air.gguf"),
-               what="glm4moe, experts in the head")
+    for name, what in ("glm4moe_air", "glm4moe, experts in the head"), ("deepseek2_v3", "latent attention in the head"), ("bailingmoe2", "groups of experts"):
+        held_alone("Hello the world", "-n", "60", "--temp", "0", "--ignore-eos", runs=runs[:3], model=os.path.join(TINY, name + ".gguf"), what=what)
     for most in (1, 3):
         _, c, err = alone("Hello", "-n", "120", "--temp", "0", "--ignore-eos", "--no-lookup", "--draft-max", str(most), "--draft-min", "1",
                           model=NEAR)
@@ -583,16 +634,16 @@ def heads_without_numbers():
 
 
 def head_beside(model):
-    """A model in two files: without its draft head, and the head alone."""
-    f, arch = inflate.File(model), stem(model).split("_")[0]
-    mine, paths = head_of(f)[0][0].rpartition("blk.")[2].split(".")[0], []
+    """A model in two files: without its draft heads, and these alone."""
+    f, paths = inflate.File(model), []
+    first, more = min(int(name.split(".")[1]) for name in f.tensors if ".nextn." in name), re.compile(r"blk\.(\d+)\.")
     for alone in False, True:
+        kept = [x for x in f.tensors.items() if not more.match(x[0]) or (int(more.match(x[0])[1]) >= first) == alone]
+        if not alone and model not in CHAINS and stem(model)[:-5] not in map(stem, CHAINS):     # those have arrays of block_count values
+            arch = stem(model).split("_")[0]
+            f.set_number(arch + ".block_count", first)
+            del f.keys[arch + ".nextn_predict_layers"]
         keys = dict(f.keys)
-        if not alone:
-            f.set_number(arch + ".block_count", int(mine))
-            keys = dict(f.keys)
-            del keys[arch + ".nextn_predict_layers"]
-        kept = [x for x in f.tensors.items() if not x[0].startswith("blk.") or x[0].startswith("blk.%s." % mine) == alone]
         paths.append(tmp("%s-%s.gguf" % (stem(model), "head" if alone else "trunk")))
         inflate.write(paths[-1], keys, [(name, dims, kind, lambda name=name: f.data(name)) for name, (dims, kind, _) in kept], f.align())
         f = inflate.File(model)
@@ -621,6 +672,80 @@ def heads_beside():
             refused(run(*args, "--raw", "-p", "a", "-n", "2"), 2, "head", " ".join(args))
         args = ("--raw", "-p", "a", "-n", "8", "--temp", "0", "--ignore-eos", "-md", head)
         refused(run("-m", trunk, *args, "--no-head"), 2, "--no-head", "a head in a file and --no-head")
+
+
+ASSISTED = {os.path.join(TINY, of + ".gguf"): os.path.join(TINY, "beside", name + ".gguf")
+            for of, name in (("gemma4", "gemma4-assistant"), ("gemma4_far", "gemma4-assistant_far"))}
+
+
+def floats(f, b, name, new=None):
+    """A float tensor as a list; new: what it becomes."""
+    dims, kind, at = f.tensors[name]
+    form, at = "<%d%s" % (math.prod(dims), {0: "f", 1: "e"}[kind]), f.base + at
+    if new is not None:
+        b[at:at + struct.calcsize(form)] = struct.pack(form, *new)
+    return list(struct.unpack_from(form, b, at))
+
+
+def assisted_near(model, head):
+    """Copies of a gemma4 and of its assistant that are often of one mind: layers add little, embeddings have no values where the assistant has none,
+    which passes on those of the token."""
+    a, width = inflate.File(head), inflate.File(model).tensors["token_embd.weight"][0][0]
+    n = a.tensors["token_embd.weight"][0][0]
+
+    def quiet(f, b):
+        for name in f.tensors:
+            if name.endswith(("post_attention_norm.weight", "post_ffw_norm.weight", "post_norm.weight")):
+                floats(f, b, name, [0.01 * x for x in floats(f, b, name)])
+
+    def target(f, b):
+        quiet(f, b)
+        floats(f, b, "token_embd.weight", [x * (i % width < n) for i, x in enumerate(floats(f, b, "token_embd.weight"))])
+    near = patched(model, stem(model) + "-near.gguf", target)
+
+    def assistant(f, b):
+        t = inflate.File(near)
+        quiet(f, b)
+        floats(f, b, "token_embd.weight", [x for i, x in enumerate(floats(t, t.b, "token_embd.weight")) if i % width < n])
+        floats(f, b, "output_norm.weight", floats(t, t.b, "output_norm.weight")[:n])
+        floats(f, b, "blk.0.nextn.pre_projection.weight", [float(i % (2 * width) == i // (2 * width)) for i in range(2 * width * n)])
+    return near, patched(head, stem(head) + "-near.gguf", assistant)
+
+
+@case
+def heads_that_assist():
+    """gemma4-assistant, given with -md, often right or never: the same records and ids; what does not fit is refused"""
+    for m, (model, head) in enumerate(x for pair in ASSISTED.items() for x in (pair, assisted_near(*pair))):
+        lines = small_lines(random.Random(m), 6, 50) + [dict(x, n=2) for x in small_lines(random.Random(9), 2, 30)]
+        want = unguessed(lines, model=model)
+
+        def beside(want, *args, k, must=True, source="head"):
+            got, s = told(lines, "-md", head, *(("--no-lookup",) if source == "head" else ("--lookup",)), *forced(k), *args, model=model)
+            equal(got, want, "%s beside %s, %s" % (stem(head), stem(model), " ".join(args)))
+            guessed(counts_of(s), source, stem(head), must=must and k > 0)
+            return counts_of(s)
+        for k, *args in some(((1, "-np", "4"), (4, "--kv-blocks", "24", "--kv-block-size", "16", "-np", "8"), (3, "-b", "7", "-t", "2", "--kv-block-size", "7"),
+                              (7, "--cpu", "scalar"), (0, "-np", "16"), (2, "-b", "1", "-np", "2")), 6):
+            beside(want, *args, k=k)
+        beside(want, k=3, source="all")
+        args = ("-ctk", "q8_0", "-ctv", "q8_0")
+        beside(unguessed(lines, *args, model=model), *args, k=3)
+        cache = ("--prompt-cache", tmp(stem(model) + ".assisted.cache"))
+        for _ in range(2):
+            beside(want, *cache, k=2)
+        if m % 2:
+            lines = [dict(x, temperature=0, max_tokens=80) for x in lines[:3]]
+            c = beside(unguessed(lines, model=model), k=3)
+            check(stressed() or c.accepted["head"] / c.guessed["head"] > 0.3, "%s: %r" % (stem(head), c))
+        for args in ("--temp 0", "--temp 0.8 -s 5 --context-shift -c 48 --keep 4", "--temp 0 --regex [a-z]{20,30}"):
+            args = ("-n", "80", *(() if "regex" in args else ("--ignore-eos",)), *args.split())
+            plain, _, _ = alone("Hello the world", *PLAIN, *args, model=model)
+            for k in 1, 3, 0:
+                same(alone("Hello the world", "-md", head, "--no-lookup", *forced(k), *args, model=model)[0], plain, "%s, k = %d, %s" % (stem(head), k, " ".join(args)))
+        other = list(ASSISTED.values())[m < 2]
+        for args in (("-m", head), ("-m", SMALL, "-md", head), ("-m", NEAR, "-md", head), ("-m", model, "-md", other)):
+            refused(run(*args, "--raw", "-p", "a", "-n", "2"), 2, "head", " ".join(args))
+        refused(run("-m", model, "-md", head, "--no-head", "--raw", "-p", "a", "-n", "2"), 2, "--no-head", "an assistant and --no-head")
 
 
 # Tokens a step that a float64 reading counts over the texts of 4 prompts, 200 tokens each, with so many guesses:

@@ -367,7 +367,7 @@ static void t_bench_head(void) {
         o.head = true;
         if (!t_bench__open(&j, "qwen35_near", &o, (bench_setup){-1, 0, 2048, 4, 1, K_F16, K_F16})) return;
         if (!CHECK(j.eng->head)) return;
-        EQ_INT(j.eng->head->n_vocab, 100);
+        EQ_INT(j.eng->head[0]->n_vocab, 100);
         bench_sample s = {0};
         CHECKF(bench__prepare(&j, &t, &e) && bench__warm_up(&j, &t, &e) && bench__rounds(&j, &t, &s, &e), "%s", e.text);
         bench_round g = bench__first_round(&t);

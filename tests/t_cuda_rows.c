@@ -212,6 +212,8 @@ static const tr_kind tr_kinds[] = {
     {"gate",            {.kind = OPS_GATE}, 1, false, false, true, false},
     {"add scaled",      {.kind = OPS_ADD_SCALED}, 2, false, false, false, false},
     {"scale by",        {.kind = OPS_SCALE_BY}, 1, false, false, false, false},
+    {"scale by, heads", {.kind = OPS_SCALE_BY}, 1, false, true, false, false},
+    {"scale by, vec",   {.kind = OPS_SCALE_BY}, 0, false, true, true, false},
     {"mul",             {.kind = OPS_MUL, .mul = {.a = 2, .b = 7, .to = 1}}, 2, false, false, false, false},
     {"sparse",          {.kind = OPS_SPARSE, .scale = 0.7f}, 0, false, false, false, false},
     {"blend",           {.kind = OPS_BLEND}, 2, false, true, false, false},
@@ -298,10 +300,11 @@ static void t_cuda_rows_odd(void) {
  * warps. */
 static void t_cuda_rows_forms(void) {
     static const int      ns[] = {32, 64, 96, 224, 256, 288, 1024, 2080, 5024};
-    static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16};
+    static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16,
+                                     1u << K_ACT_I8 | K_FORM_FINE};
     static tr_case        c;
     int                   split = 0, whole = 0;
-    for (int i = 0; i < 9 * 3; i++) {
+    for (int i = 0; i < 9 * 4; i++) {
         tr_new(&c, i % 3 ? 9 : 33);
         const dev_buf b = tr_buf(&c, DEV_ALL, 1, ns[i % 9]);
         tr_form(&c, (dev_op){.out = {b}, .n = ns[i % 9]}, forms[i / 9]);

@@ -325,7 +325,7 @@ static void t_fwd_hadamard(void) {
 
 /* Three sequences at different positions in one batch give the results of each alone. */
 static void t_fwd_company_of(uint32_t cache) {
-    static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m"};
+    static const char *names[] = {"llama", "qwen3", "qwen2moe", "llama_window", "llama_q4_k_m", "deepseek2_v3"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         t_tiny   t;
         t_rig    r;
@@ -428,9 +428,20 @@ static const float *t_rows_at(t_rig *r, kv_seq *seq, const int32_t *ids, int n_i
 /* Whether attention has split the last step into segments. */
 static bool t_apart(const t_rig *r) {
     const dev_plan *p = &r->f->plan;
-    int             i = 0;
+    int             i = 0, deal, n;
     while (p->op[i].kind != OPS_ATTEND) i++;
-    return ops__apart(&r->f->run, &p->op[i]);
+    return ops__apart(&r->f->run, &p->op[i], &deal, &n);
+}
+
+/* Tasks of attention in the last step, one row, where segments are none: query heads of a K/V head are dealt to threads that would
+ * have nothing to do. */
+static void t_dealt(const t_rig *r) {
+    const dev_plan      *p = &r->f->plan;
+    const arch_layer_hp *l = &r->m.hp.layer[0];
+    int                  i = 0, n = 1, group = l->n_head / l->n_head_kv;
+    while (p->op[i].kind != OPS_ATTEND) i++;
+    while (n < group && (group % n || n * l->n_head_kv < r->p->n)) n++;
+    EQ_INT(ops__attend_tasks(&r->f->run, &p->op[i]), n * l->n_head_kv);
 }
 
 /* The model with another window and team of threads, over the same cache. */
@@ -467,6 +478,7 @@ static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
             CHECKF(got && !memcmp(got, want + (size_t)(i / 3) * V, V * sizeof *got),
                    "%s, window %d, cache %s: %d threads, %d rows, position %d: other bits",
                    name, window, k_types[cache].name, threads[k], rows[i % 3], depth[i / 3]);
+            if (rows[i % 3] == 1) t_dealt(&r);
             if (rows[i % 3] == 1) EQ_INT(t_apart(&r), depth[i / 3] >= 512 && r.m.hp.layer[0].n_head_kv % threads[k] != 0);
         }
     }
@@ -478,11 +490,11 @@ static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
 
 /* Attention over many positions with fewer K/V heads than threads: one, and two. */
 static void t_fwd_segments(void) {
-    static const char *const names[] = {"llama_odd", "llama"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const names[] = {"llama_odd", "llama", "deepseek2"};
+    for (int i = 0; i < 3; i++) {
         t_fwd_segments_of(names[i], 0, K_F32);
         t_fwd_segments_of(names[i], 0, K_Q8_0);
-        t_fwd_segments_of(names[i], 600, K_F32);
+        if (i < 2) t_fwd_segments_of(names[i], 600, K_F32);
     }
 }
 
@@ -612,6 +624,38 @@ static void t_break_value_heads(t_rig *r) {
     other.traits ^= A_DELTA_GROUPED;
     r->m.hp.desc = &other;
 }
+static void t_break_groups(t_rig *r) { r->m.hp.n_group = 1; }
+static void t_break_group_best(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.traits &= ~(uint64_t)A_GROUP_BEST;
+    r->m.hp.desc = &other;
+}
+static void t_break_latent_norm(t_rig *r) { r->m.layer[0].vec[W_KV_A_NORM] = r->m.layer[1].vec[W_KV_A_NORM]; }
+static void t_break_quirk(t_rig *r, uint64_t bit) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.quirks &= ~bit;
+    r->m.hp.desc = &other;
+}
+static void t_break_late(t_rig *r) { t_break_quirk(r, Q_LATE_QK_NORM); }
+static void t_break_first(t_rig *r) { t_break_quirk(r, Q_ROUTE_FIRST); }
+static void t_break_mixer(t_rig *r) { t_break_quirk(r, Q_MIXER); }
+static void t_break_fine(t_rig *r) { t_break_quirk(r, Q_FINE_POST); }
+static void t_break_embd_bare(t_rig *r) { t_break_quirk(r, Q_EMBD_BARE); }
+static void t_break_soft(t_rig *r) { t_break_quirk(r, Q_SOFT_GATE); }
+static void t_break_still(t_rig *r) { r->m.hp.layer[3].n_rot = r->m.hp.layer[2].n_rot; }
+static void t_break_out_gate(t_rig *r) { r->m.layer[0].mat[W_OUT_GATE] = r->m.layer[1].mat[W_OUT_GATE]; }
+static void t_break_head_gate(t_rig *r) { r->m.layer[1].mat[W_HEAD_GATE] = r->m.layer[2].mat[W_HEAD_GATE]; }
+static void t_break_sub_norm(t_rig *r) { r->m.layer[1].vec[W_FFN_SUB_NORM] = NULL; }
+static void t_break_skip(t_rig *r) { r->m.layer[1].vec[W_SKIP_SCALE] = NULL; }
+static void t_break_head_gain(t_rig *r) { r->m.layer[0].vec[W_HEAD_GAIN] = r->m.layer[1].vec[W_HEAD_GAIN]; }
+static void t_break_router_cap(t_rig *r) { r->m.hp.router_cap = 0; }
+static void t_break_both(t_rig *r) { r->m.hp.layer[1].ffn = FFN_EXPERTS; }
+static void t_break_loop(t_rig *r) { r->m.hp.loop_skip = !r->m.hp.loop_skip; }
+static void t_break_adjugate(t_rig *r) { r->m.hp.adjugate_scale = 0; }
+static void t_break_bend(t_rig *r) { r->m.hp.layer[1].xielu_n += 0.2f; }
+static void t_break_linear(t_rig *r) { r->m.hp.layer[1].mixer = MIX_NONE; }
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -651,6 +695,22 @@ static void t_fwd_faults(void) {
         {"bloom", "the slope of another head", t_break_slopes}, {"jais", "5 % more attention scale", t_break_scale},
         {"baichuan_13b", "the slope of another head", t_break_slopes}, {"mellum", "a window one wider", t_break_window_of_some},
         {"qwen2_output_bias", "no bias of the output", t_break_output_bias},
+        {"deepseek2", "5 % more attention scale", t_break_scale}, {"deepseek2", "the other RoPE kind", t_break_rope},
+        {"deepseek2_old", "two best experts of a group", t_break_group_best}, {"deepseek2_v3", "no groups", t_break_groups},
+        {"deepseek2_v3", "no bias of the choice", t_break_choice}, {"bailingmoe2", "no groups", t_break_groups},
+        {"deepseek2_glm", "the other scores of experts", t_break_scores}, {"mistral4", "the temperature changes later", t_break_temper},
+        {"minicpm3", "2 % more of each block", t_break_residual_scale}, {"plm", "another activation", t_break_act},
+        {"deepseek2_v3", "keys and values with the next layer's norm", t_break_latent_norm},
+        {"hunyuan-dense", "norms before RoPE", t_break_late}, {"exaone4_window", "RoPE in a layer without a window", t_break_still},
+        {"afmoe", "another layer's gate", t_break_out_gate},  {"laguna", "another layer's gate", t_break_head_gate},
+        {"laguna_each", "a sigmoid for softplus", t_break_soft}, {"muse-glimmer", "the same epsilon in all norms", t_break_fine},
+        {"muse-glimmer", "embeddings as they are", t_break_embd_bare}, {"bitnet", "no norm in the feed-forward", t_break_sub_norm},
+        {"talkie", "embeddings once", t_break_skip},          {"talkie", "another layer's gains", t_break_head_gain},
+        {"smallthinker", "the router reads normed values", t_break_first}, {"phimoe", "one softmax for both experts", t_break_mixer},
+        {"grok", "no cap of the router", t_break_router_cap}, {"grok", "no dense feed-forward", t_break_both},
+        {"nanbeige", "no norm between loops", t_break_loop},  {"nanbeige_bare", "a norm between loops", t_break_loop},
+        {"grovemoe", "no shared experts", t_break_adjugate},  {"apertus", "another bend", t_break_bend},
+        {"deci", "no product in place of attention", t_break_linear}, {"mpt_learned", "the slope of another head", t_break_slopes},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         t_tiny   t;
@@ -697,35 +757,45 @@ static void t_fwd_asking(void) {
 
 enum { T_GUESSES = 3 };                               /* of a draft head in a row */
 
+/* Logits [V] of guess i after `at` tokens, by head i if there are several, else by the only one; state [T_GUESSES + 1, D]: what
+ * row i reads, and what it leaves behind that. */
+static bool t_fwd_guess_one(t_rig *r, kv_seq *s, const int32_t *ids, int at, int i, float *state, float *to) {
+    const size_t D = (size_t)r->m.hp.n_embd;
+    const bool   many = r->m.hp.n_nextn > 1, assists = r->m.assist != NULL;
+    fwd         *head = fwd_new_head(&r->m, r->kv, r->p, 2, many ? i : 0);
+    fwd_begin(head);
+    for (int k = many ? 0 : i; k <= i; k++) {
+        fwd_add(head, s, ids[at + k], assists ? at - 1 : at + k, k == i ? FWD_LOGITS : 0);
+        fwd_before(head, state + (size_t)k * D);
+    }
+    const bool ok = CHECK(fwd_step(head));
+    if (ok) memcpy(state + (size_t)(i + 1) * D, fwd_state(head, 0), D * sizeof *state);
+    if (ok) memcpy(to, head->logits, (size_t)r->m.hp.n_vocab * sizeof *to);
+    fwd_free(head);
+    return ok;
+}
+
 /* Logits [T_GUESSES, V] of the draft head after `at` tokens, whose next ones are the ids after them. The model reads the text in
- * chunks, beside another sequence; each chunk gets the hidden values of the one before. */
+ * chunks, beside another sequence; each chunk gets the state of the one before. */
 static void t_fwd_guess(t_rig *r, const int32_t *ids, int at, int chunk, float *to) {
     const size_t D = (size_t)r->m.hp.n_embd, V = (size_t)r->m.hp.n_vocab;
-    float       *h = mem_new(D, sizeof *h);
+    const bool   assists = r->m.assist != NULL;       /* then the last row of a step has a state, since it asks for logits */
+    float       *h = mem_new((T_GUESSES + 1) * D, sizeof *h);
     kv_seq      *s = kv_seq_new(r->kv), *other = kv_seq_new(r->kv);
-    fwd         *head = fwd_new(&r->m, r->kv, r->p, 2, 2, FWD_GUESS);
     int          n_other = 0;
     for (int p = 0, k; p < at; p += k) {
         k = min_int(chunk, at - p);
         fwd_begin(r->f);
         if (p % 2) fwd_add(r->f, other, ids[0], n_other++, FWD_LOGITS);
         const int first = r->f->batch.n;
-        for (int i = p; i < p + k; i++) fwd_add(r->f, s, ids[i], i, i % 3 == 1 ? FWD_LOGITS : 0);
+        for (int i = p; i < p + k; i++) fwd_add(r->f, s, ids[i], i, i % 3 == 1 || (assists && i == p + k - 1) ? FWD_LOGITS : 0);
         fwd_before(r->f, p ? h : NULL);
         if (!CHECK(kv_reserve(s, p + k) && kv_reserve(other, n_other) && fwd_step(r->f))) break;
-        memcpy(h, fwd_hidden(r->f, first + k - 1), D * sizeof *h);
+        memcpy(h, fwd_state(r->f, assists ? r->f->batch.n_out - 1 : first + k - 1), D * sizeof *h);
     }
     CHECK(kv_reserve(s, at + T_GUESSES));
-    for (int i = 0; i < T_GUESSES; i++) {
-        fwd_begin(head);
-        fwd_add(head, s, ids[at + i], at + i, FWD_LOGITS);
-        fwd_before(head, h);
-        if (!CHECK(fwd_step(head))) break;
-        memcpy(h, fwd_hidden(head, 0), D * sizeof *h);
-        memcpy(to + (size_t)i * V, head->logits, V * sizeof *to);
-    }
+    for (int i = 0; i < T_GUESSES && t_fwd_guess_one(r, s, ids, at, i, h, to + (size_t)i * V); i++) {}
     EQ_INT(kv_truncate(s, at), at);
-    fwd_free(head);
     kv_seq_free(s);
     kv_seq_free(other);
     mem_free(h);
@@ -739,9 +809,21 @@ static float *t_fwd_guesses(t_rig *r, const t_tiny *t, const int32_t *ids, int c
     return got;
 }
 
+/* The model gets the draft head of data/tiny/beside with this name; NULL: it has one of its own. */
+static bool t_fwd_beside(t_rig *r, const char *name, gguf_file *g) {
+    char  path[96];
+    err_t e = {0};
+    if (!name) return true;
+    snprintf(path, sizeof path, "beside/%s.gguf", name);
+    return CHECKF(gguf_open(g, t_tiny_path(path), &e) && model_add_head(&r->m, g, &e), "%s", e.text);
+}
+
 /* A draft head guesses as a float64 reading of its arrangement says, and with the same bits however the model runs. */
 static void t_fwd_draft_head(void) {
-    static const char *const models[] = {"qwen3_mtp", "qwen35_mtp", "qwen35moe_mtp"};
+    static const struct { const char *name; int heads; const char *beside; } models[] = {
+        {"qwen3_mtp", 1, NULL}, {"qwen35_mtp", 1, NULL}, {"qwen35moe_mtp", 1, NULL}, {"glm4moe_air", 1, NULL}, {"exaone4_mtp", 1, NULL},
+        {"exaone-moe", 1, NULL}, {"deepseek2_v3", 1, NULL}, {"bailingmoe2", 1, NULL}, {"mimo2", 3, NULL},
+        {"step35", 3, NULL}, {"gemma4", 0, "gemma4-assistant"}, {"gemma4_far", 0, "gemma4-assistant_far"}};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
                                  {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
@@ -750,13 +832,15 @@ static void t_fwd_draft_head(void) {
         char    name[96];
         int     n;
         size_t  n_bytes;
-        if (!t_tiny_find(models[m], &t) || !t_rig_open(&r, t_tiny_path(t.file), &t_plain)) return;
-        snprintf(name, sizeof name, "%s.guess", t.name);
+        if (!t_tiny_find(models[m].name, &t) || !t_rig_open(&r, t_tiny_path(t.file), &t_plain)) return;
+        gguf_file g = {0};
+        if (!t_fwd_beside(&r, models[m].beside, &g)) return;
+        snprintf(name, sizeof name, "%s%s.guess", g.path ? "beside/" : "", g.path ? models[m].beside : t.name);
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
         float   *golden = (float *)(void *)t_read(t_tiny_path(name), &n_bytes), *want = t_fwd_guesses(&r, &t, ids, 128);
         double   num = 0, den = 0;
         const size_t all = (size_t)(3 * T_GUESSES * t.n_vocab);
-        EQ_INT(r.m.hp.n_nextn, 1);
+        EQ_INT(r.m.hp.n_nextn, models[m].heads);
         CHECK(golden && n_bytes == all * sizeof *golden);
         for (size_t i = 0; golden && i < all; i++) {
             num += ((double)want[i] - (double)golden[i]) * ((double)want[i] - (double)golden[i]);
@@ -766,6 +850,7 @@ static void t_fwd_draft_head(void) {
         t_rig_close(&r);
         for (size_t k = 0; k < sizeof hows / sizeof *hows; k++) {
             if (!k_init(hows[k].level) || !t_rig_open(&r, t_tiny_path(t.file), &hows[k])) continue;
+            if (g.path && !CHECK(model_add_head(&r.m, &g, &(err_t){0}))) return;
             float *got = t_fwd_guesses(&r, &t, ids, hows[k].chunk);
             CHECKF(!memcmp(got, want, all * sizeof *got), "%s, %s, chunks of %d: other guesses", t.name, hows[k].level,
                    hows[k].chunk);
@@ -773,6 +858,7 @@ static void t_fwd_draft_head(void) {
             t_rig_close(&r);
         }
         mem_free_all(ids, golden, want);
+        if (g.path) gguf_close(&g);
     }
 }
 
@@ -789,6 +875,6 @@ static const t_case t_fwd_cases[] = {
     {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
      t_fwd_draft_head},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 66 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 86 faults is caught by the golden logits", t_fwd_faults},
 };
 static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

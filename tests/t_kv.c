@@ -379,6 +379,30 @@ static void t_kv_bound(void) {
 }
 
 /* Quantised K and V are transformed, each in runs that its width allows; floats are not. */
+static void t_kv_latent(void) {
+    static const struct { uint32_t type; int rank, rot, hadamard_v, hadamard_k; } rows[] = {
+        {K_BF16, 512, 64, 1, 1}, {K_Q8_0, 512, 64, 256, 64}, {K_Q4_0, 512, 64, 256, 64}, {K_Q8_0, 20, 4, 4, 4}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int     rank = rows[i].rank, key = rank + rows[i].rot;
+        arch_hparams  hp = t_kv_shape(2, 1, 0, 0);
+        err_t         e = {0};
+        const kv_opts o = {.type_k = rows[i].type, .type_v = K_F32, .block = 32};
+        for (int il = 0; il < 2; il++)
+            hp.layer[il] = (arch_layer_hp){.mixer = MIX_LATENT, .n_head = 16, .n_head_kv = 1, .hd_k = key, .hd_v = rank, .rank = rank};
+        kv_cache     *kv = kv_new(&hp, &o, (kv_load){.tokens = 64}, &e);
+        const dev_kv *l = &kv->layer[1];
+        const size_t  row = k_kv_bytes(rows[i].type, key), layer = (32 * row + 63) / 64 * 64;
+        EQ_INT(l->shared, 1), EQ_INT(l->type_v, rows[i].type);
+        EQ_INT(l->k_stride, row), EQ_INT(l->v_stride, row);
+        EQ_INT(l->k_at, layer), EQ_INT(l->v_at, layer);
+        EQ_INT(l->hadamard_v, rows[i].hadamard_v), EQ_INT(l->hadamard_k, rows[i].hadamard_k);
+        EQ_INT(kv->group[0].mem.block_bytes, 2 * layer);
+        EQ_INT(model_kv_bytes(&hp, o.type_k, o.type_v), 2 * row);
+        kv_free(kv);
+        arch_drop(&hp);
+    }
+}
+
 static void t_kv_hadamard(void) {
     static const struct {
         uint32_t type;
@@ -1411,6 +1435,7 @@ static const t_case t_kv_cases[] = {
     {"kv slots", "how many recurrent states there may be", t_kv_slots},
     {"kv bounds", "how many blocks each group may have: few with a window", t_kv_bounds},
     {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
+    {"kv latent", "latent attention keeps one row of each position, whose beginning is the value, transformed in two parts", t_kv_latent},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},

@@ -156,10 +156,10 @@ static bool t_model_takes_arr(const char *file, const char *key, int n) {
 
 /* One row of arch_keys against a model of an architecture that reads it: values out of range, of another type, arrays of
  * another length. */
-static void t_model_key(const char *file, const char *arch, const arch_key *k) {
+static void t_model_key(const char *file, const arch_hparams *hp, const arch_key *k) {
     static const uint8_t text[] = {5, 0, 0, 0, 0, 0, 0, 0, 'm', 'a', 'g', 'i', 'c'};
-    char                 key[160];
-    snprintf(key, sizeof key, "%s.%s", arch, k->name);
+    char                 key[ARCH_KEY];
+    arch__key(hp, k->name, key);
     if (k->flags & H_NEED) CHECKF(!t_model_takes(file, key, 0, NULL, 0, "missing"), "%s: no %s", file, key);
     CHECKF(!t_model_takes(file, key, GGUF_STR, text, sizeof text, "expected"), "%s: %s is a text", file, key);
     CHECKF(!t_model_takes_arr(file, key, 1000), "%s: %s has 1000 values", file, key);
@@ -181,7 +181,9 @@ static void t_model_keys(void) {
     static const char *files[] =
         {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl",
          "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n",
-         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr"};
+         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "mimo2", "step35", "beside/gemma4-assistant", "phimoe", "deci", "grok",
+         "hunyuan_vl", "grovemoe", "nanbeige", "apertus", "mpt", "laguna", "deepseek2_v3",
+         "mistral4"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;
@@ -192,7 +194,7 @@ static void t_model_keys(void) {
         if (!CHECKF(gguf_open(&g, t_tiny_path(name), &e) && arch_load(&hp, &g, &e), "%s", e.text)) continue;
         for (int i = 0; i < ARCH_KEYS; i++) {
             if (!arch__reads(hp.desc, i) || (met[i] && !arch_keys[i].traits)) continue;
-            t_model_key(name, hp.desc->name, &arch_keys[i]);
+            t_model_key(name, &hp, &arch_keys[i]);
             met[i] = true;
         }
         arch_drop(&hp);
@@ -431,9 +433,48 @@ static void t_model_rope(void) {
     gguf_close(&g);
 }
 
+/* attn_kv_b has, head by head, rows of keys and then of values. Keys are turned, in the type of the file or in bf16. */
+static void t_model_latent(void) {
+    static const char *const names[] = {"deepseek2_old", "deepseek2_q8_0"};
+    for (int f = 0; f < 2; f++) {
+        gguf_file g;
+        model     m;
+        err_t     e = {0};
+        char      name[64];
+        snprintf(name, sizeof name, "%s.gguf", names[f]);
+        if (!CHECKF(gguf_open(&g, t_tiny_path(name), &e) && model_open(&m, &g, &rope_defaults, &e), "%s", e.text)) continue;
+        const arch_layer_hp *l = &m.hp.layer[1];
+        const gguf_tensor   *t = gguf_tensor_find(&g, "blk.1.attn_kv_b.weight");
+        const dev_mat       *k = &m.layer[1].mat[W_K_B], *v = &m.layer[1].mat[W_V_B];
+        const int            nope = l->hd_q - l->n_rot, rank = l->rank;
+        const size_t         row = k_row_bytes(t->type, rank);
+        float               *want = mem_new((size_t)rank, sizeof *want), *got = mem_new((size_t)(nope + rank), sizeof *got);
+        EQ_INT(k->type, t->type == K_F32 ? K_F32 : K_BF16);
+        EQ_INT(k->n_in, nope), EQ_INT(k->n_out, rank), EQ_INT(k->n_mat, l->n_head);
+        EQ_INT(v->n_in, rank), EQ_INT(v->n_out, l->hd_o), EQ_INT(v->n_mat, l->n_head);
+        for (int h = 0; h < l->n_head; h++)
+            for (int i = 0; i < nope + l->hd_o; i++) {
+                const uint8_t *from = t->data + (size_t)(h * (nope + l->hd_o) + i) * row;
+                k_types[t->type].dequant(from, want, rank);
+                if (i >= nope) {
+                    CHECK(from == v->data + (size_t)h * v->mat_bytes + (size_t)(i - nope) * v->row_bytes);
+                    continue;
+                }
+                for (int d = 0; d < rank; d++) {
+                    k_types[k->type].dequant(k->data + (size_t)h * k->mat_bytes + (size_t)d * k->row_bytes, got, nope);
+                    CHECK(got[i] == (t->type == K_F32 ? want[d] : k_bf16_to_f32(k_f32_to_bf16(want[d]))));
+                }
+            }
+        mem_free_all(want, got);
+        model_close(&m);
+        gguf_close(&g);
+    }
+}
+
 static const t_case t_model_cases[] = {
     {"model refusals", "hyper-parameters out of range are refused by name", t_model_refusals},
     {"model keys", "each row of the table of hyper-parameters refuses what is out of its range, by name", t_model_keys},
+    {"model latent", "keys' and values' matrices of all heads in one become those of each head", t_model_latent},
     {"model layers", "an array gives each layer its own sizes", t_model_layers},
     {"model peers", "keys that llama.cpp does not read are those of the table of hyper-parameters", t_model_peers},
     {"model unset", "a RoPE factor of 0 is none", t_model_unset},

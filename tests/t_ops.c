@@ -44,6 +44,7 @@ typedef struct top_example {
     void      (*fit)(top_rig *r);                      /* the rest, once n and n_head are known; NULL: nothing */
     void      (*build)(top_rig *r);                    /* writes the operations; NULL: the one */
     unsigned    ints;                                 /* mask of inputs that are numbers below TOP_EXPERTS, each once in a row */
+    bool        host;                                 /* a GPU has kernels for the kind, but not for this */
 } top_example;
 
 /* --- what examples need --- */
@@ -64,10 +65,14 @@ static void top_fit_before(top_rig *r) {
 static void top_fit_freq(top_rig *r) { r->op.angles.freq = top_freq; }
 static void top_fit_bias(top_rig *r) { r->op.norm.bias = top_vec + 77; }
 static void top_fit_pick(top_rig *r) { r->op.pick.stride = r->op.n + 3; }
+static void top_fit_step(top_rig *r) { r->op.pick.stride = r->op.n + 3, r->op.pick.step = r->op.n + 5; }
 static void top_fit_rope(top_rig *r) { r->op.rope.n_rot = r->op.n > 64 ? r->op.n - 32 : r->op.n; }
+static void top_fit_behind(top_rig *r) { r->op.rope.n_rot = r->op.n - r->op.rope.skip; }
 static void top_fit_streams(top_rig *r) { r->op.active = r->op.n_head - 1; }
 static void top_fit_one(top_rig *r) { r->op.n = 1; }
 static void top_fit_route(top_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
+static void top_fit_groups(top_rig *r) { r->op.experts.n = (5 + r->op.n % 60) / 4 * 4 + 4, r->op.experts.groups = 4; }
+static void top_fit_used(top_rig *r) { r->op.n = TOP_USED; }
 static void top_fit_slots(top_rig *r) { r->op.experts.n = TOP_EXPERTS; }
 
 /* Blocks for the sequences of the batch, in any order; pages of what has been are filled, like a cache that the CPU has
@@ -90,6 +95,20 @@ static void top_fit_cache(top_rig *r) {
     r->op.cache.kv = &r->kv;
     r->op.cache.hd_k = hd, r->op.cache.group = 2, r->op.cache.most = 64;
     r->op.scale = 0.1f;
+}
+/* Latent attention: one head, whose keys hold the values. */
+static void top_fit_latent(top_rig *r) {
+    top_fit_cache(r);
+    dev_kv *kv = &r->kv;
+    kv->n_head = kv->shared = 1, kv->hd_k += 16, kv->type_v = kv->type_k, kv->v_at = 0;
+    kv->hadamard_v = r->op.n % 64 == 0 ? k_hadamard_size(kv->hd_v) : 1, kv->hadamard_k = r->op.n % 64 == 0 ? 16 : 1;
+    kv->k_stride = kv->v_stride = k_kv_bytes(kv->type_k, kv->hd_k);
+    r->mem = dev_blocks_new((kv->k_stride * TOP_PAGE + 63) & ~(size_t)63, r->n_blocks);
+    r->op.cache.hd_k = kv->hd_k, r->op.cache.group = 4;
+}
+static void top_fit_latent_heads(top_rig *r) {
+    top_fit_latent(r);
+    r->op.n = r->kv.hd_k;
 }
 /* The rows are whole texts. */
 static void top_fit_texts(top_rig *r) {
@@ -183,6 +202,21 @@ static void top_build_matmul(top_rig *r) {
     }
 }
 
+/* Products of a matrix for each head, of values that lie apart in a row. */
+static void top_build_heads(top_rig *r) {
+    const int     heads = 3, n = 96, out = 40, stride = n + 7;
+    const dev_buf x = r->in[0] = top_buf(r, "in", 1, heads * stride);
+    r->first = r->plan.n_buf;
+    const dev_buf head = dev_plan_buf(&r->plan, "head", false);
+    r->out[0] = dev_plan_buf(&r->plan, "out", false);
+    dev_plan_op(&r->plan, (dev_op){.kind = OPS_DEAL, .rows = r->op.rows, .in = {x}, .out = {head}, .n = n, .each = heads,
+                                   .pick = {.stride = stride, .at = 5}});
+    dev_plan_op(&r->plan, (dev_op){.kind = OPS_FORM, .rows = r->op.rows, .out = {head}, .n = n, .each = heads});
+    dev_plan_op(&r->plan, (dev_op){.kind = OPS_MATMUL, .rows = r->op.rows});
+    top_matrix(r, 0, K_Q8_0, n, out, heads);
+    dev_plan_heads(&r->plan, &r->mat[0], r->op.rows, head, r->out[0], out + 3);
+}
+
 /* A layer of experts, from their choice on: its operations are compared together. */
 static void top_build_experts(top_rig *r) {
     const int     n = 256, ff = 64, K = TOP_USED, E = TOP_EXPERTS;
@@ -237,6 +271,9 @@ static const top_example top_examples[] = {
     {.name = "clamp",           .op = {.kind = OPS_CLAMP, .scale = 0.5f}},
     {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .length = 3}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
+    {.name = "pick, apart",     .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_step},
+    {.name = "deal",            .op = {.kind = OPS_DEAL, TOP_ONE, .each = 3, .pick = {.at = 1}}, .fit = top_fit_pick},
+    {.name = "rope, behind",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3, .skip = 16}}, .fit = top_fit_behind},
     {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
     {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.form = K_ROPE_HALVES}}, .fit = top_fit_rope},
     {.name = "hadamard",        .op = {.kind = OPS_HADAMARD}, .fit = top_fit_heads},
@@ -246,8 +283,12 @@ static const top_example top_examples[] = {
      .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 5, .cap = 2, .sinks = top_vec, .slope = top_vec + 9}},
      .fit = top_fit_cache},
     {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.view = VIEW_ALL}}, .fit = top_fit_texts},
+    {.name = "hadamard, latent", .op = {.kind = OPS_HADAMARD}, .fit = top_fit_latent_heads, .host = true},
+    {.name = "store, latent",   .op = {.kind = OPS_STORE, TOP_ONE}, .fit = top_fit_latent, .host = true},
+    {.name = "attend, latent",  .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_latent, .host = true},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
+    {.name = "matmul, heads",   .op = {.kind = OPS_MATMUL}, .build = top_build_heads, .host = true},
     {.name = "watch",           .op = {.kind = OPS_WATCH}},
     {.name = "activate",        .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SILU}},
     {.name = "activate, gelu",  .op = {.kind = OPS_ACTIVATE, .act = ACT_GELU}},
@@ -257,12 +298,27 @@ static const top_example top_examples[] = {
     {.name = "route, sigmoid",
      .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TOP_USED, .router = ROUTE_SIGMOID}},
      .fit = top_fit_route},
+    {.name = "route, groups",
+     .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .vec = top_vec, .scale = 2,
+            .experts = {.used = TOP_USED, .norm = true, .router = ROUTE_SIGMOID, .groups_used = 2}},
+     .fit = top_fit_groups, .host = true},
+    {.name = "route, best of a group",
+     .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TOP_USED, .groups_used = 3, .alone = true}},
+     .fit = top_fit_groups, .host = true},
     {.name = "group",           .op = {.kind = OPS_GROUP, TOP_ONE, .out = {1, 1}, .experts = {.used = TOP_USED}},
      .fit = top_fit_slots, .build = top_build_experts, .ints = 1},
     {.name = "mix",             .op = {.kind = OPS_MIX}, .build = top_build_experts, .ints = 1},
     {.name = "gate",            .op = {.kind = OPS_GATE, TOP_ONE, .vec = top_vec}},
     {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TOP_TWO}},
+    {.name = "route, two",
+     .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = 2, .router = ROUTE_MIXER}},
+     .fit = top_fit_route},
+    {.name = "family",          .op = {.kind = OPS_FAMILY, TOP_ONE, .share = 3}, .fit = top_fit_used, .ints = 1},
+    {.name = "softplus",        .op = {.kind = OPS_SOFTPLUS}},
+    {.name = "xielu",           .op = {.kind = OPS_XIELU, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
+    {.name = "scale by, heads", .op = {.kind = OPS_SCALE_BY, TOP_ONE}, .fit = top_fit_heads},
+    {.name = "scale by, vec",   .op = {.kind = OPS_SCALE_BY, .vec = top_vec}},
     {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},
@@ -317,9 +373,9 @@ static void top_fill(top_rig *r, int dirt) {
     float *block = r->n_blocks ? mem_new(r->mem.block_bytes, 1) : NULL;
     for (int k = 0; k < r->n_blocks; k++) {
         for (size_t i = 0; i < r->mem.block_bytes / sizeof *block; i++) block[i] = top_unit();
-        for (int at = 0; r->kv.mem && at < TOP_PAGE * 2; at++) {
+        for (int at = 0; r->kv.mem && at < TOP_PAGE * r->kv.n_head; at++) {
             k_kv_store(r->kv.type_k, top_vec + k * 31 + at * 7, (uint8_t *)block + (size_t)at * r->kv.k_stride, r->kv.hd_k);
-            k_kv_store(r->kv.type_v, top_vec + k * 13 + at * 5,
+            if (!r->kv.shared) k_kv_store(r->kv.type_v, top_vec + k * 13 + at * 5,
                        (uint8_t *)block + r->kv.v_at + (size_t)at * r->kv.v_stride, r->kv.hd_v);
         }
         dev_blocks_write(&r->mem, k, (const uint8_t *)block);
@@ -419,7 +475,9 @@ static void top_compare(const top_example *e, int n, int n_head, int rows, dev_r
            "%s: nothing of its output is written, or it reads what its output held and the row says it does not", e->name);
     for (int way = 0; way <= n_levels; way++) {
         const bool gpu_way = way == n_levels;
-        if (gpu_way ? !on || ops_kinds[e->op.kind].gpu == &ops_host : !can[way] || !k_init(levels[way])) continue;
+        const dev_kind *kind = &ops_kinds[e->op.kind];
+        const bool      on_gpu = on && !e->host && kind->gpu != &ops_host && (!kind->gpu_can || kind->gpu_can(&e->op));
+        if (gpu_way ? !on_gpu : !can[way] || !k_init(levels[way])) continue;
         if (gpu_way) k_init("scalar"), top_close(&r), top_open(&r, e, n, n_head, rows, set, on);
         str    got = top_run(&r, 0x11, false);
         size_t at = 0;
@@ -429,6 +487,7 @@ static void top_compare(const top_example *e, int n, int n_head, int rows, dev_r
                set == DEV_OUT ? ", some" : "", at, want.n);
         mem_free(got.p);
     }
+    CHECKF(!e->host || !dev_gpu__can(&r.plan.op[r.plan.n_op - 1]), "%s: a GPU would run it", e->name);
     top_close(&r);
     mem_free(want.p), mem_free(other.p);
 }

@@ -428,7 +428,7 @@ static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
             x[256 * b + at] = t & 1 ? 100 : -60;
             if (n > 2048) x[256 * b + (at ^ 128)] = 55;
         }
-        split[t] = k_quant_act(x, n, c->q + t * ldq, c->sum + t * (ldq / 256), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
+        split[t] = k_quant_act(x, n, t % 2, c->q + t * ldq, c->sum + t * (ldq / 256), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
     }
 }
 
@@ -523,9 +523,9 @@ static void tq_split(void) {
     tq_drop(&c);
 }
 
-/* A row of two blocks, the first with values of about 1000 and of about 50 among ones, at every level: codes and far values add
+/* A row of two blocks, the first with values of about 1000 and of about `size` among ones, at every level: codes and far values add
  * up to the row, and all levels have the same. n_far: how many values are expected to be far. */
-static void tq_far_case(int huge, int large, int n_far) {
+static void tq_far_case(bool fine, int huge, int large, float size, int n_far) {
     enum { N = 320 };
     _Alignas(8) int8_t q[2][3 * 512];
     k_sums             sum[2][4];
@@ -533,13 +533,13 @@ static void tq_far_case(int huge, int large, int n_far) {
     const char        *was = k_level_name();
     tq_seed = 77;
     for (int i = 0; i < N; i++) x[i] = (i & 1 ? 1.0f : -1.0f) * (0.9f + 0.1f * tq_unit());
-    for (int i = 0; i < huge + large; i++) x[3 + 7 * i] = (i < huge ? -1000.0f : 50.0f) * (1 + 0.01f * tq_unit());
+    for (int i = 0; i < huge + large; i++) x[3 + 7 * i] = (i < huge ? -1000.0f : size) * (1 + 0.01f * tq_unit());
     for (int l = 0; l < K_LEVELS; l++) {
         const int at = l > 0;
         if (!tq_init(&k_levels[l])) continue;
         memset(q[at], 0x5a, sizeof q[at]);
         memset(d[at], 0x5a, sizeof d[at]);
-        const bool    split = k_quant_act(x, N, q[at], sum[at], d[at], 512, 1);
+        const bool    split = k_quant_act(x, N, fine, q[at], sum[at], d[at], 512, 1);
         const k__far *list = (const k__far *)(const void *)(q[at] + 1024);
         EQ_INT(split, huge > 0);
         if (split) EQ_INT(list->k, n_far);
@@ -551,7 +551,8 @@ static void tq_far_case(int huge, int large, int n_far) {
             }
             NEAR(v, x[i], 0.5001 * d[at][i / 256]);
         }
-        if (n_far) CHECK(d[at][0] < 0.032f);          /* 1000 / 127 / 2 is left of a far value */
+        const float most = n_far < huge + large ? size : 4;   /* 1000 / 127 / 2 is left of a far value */
+        if (n_far) CHECK(d[at][0] < 1.02f * most / 127);
         CHECKF(!memcmp(q[0], q[at], sizeof q[0]) && !memcmp(d[0], d[at], sizeof d[0]), "%d and %d values at %s differ", huge,
                large, k_levels[l].name);
     }
@@ -568,7 +569,7 @@ static void tq_far_edges(void) {
             float  x[256] = {[9] = edges[i]}, d[2];
             k_sums sum[2];
             if (!tq_init(&k_levels[l])) continue;
-            const bool    split = k_quant_act(x, 256, q, sum, d, 256, 1);
+            const bool    split = k_quant_act(x, 256, i % 2, q, sum, d, 256, 1);
             const k__far *list = (const k__far *)(const void *)(q + 512);
             const float   v = d[0] * (float)q[9] + (split && list->k ? list[1].v : 0);
             CHECKF(d[0] <= FLT_MAX && fabsf(v / edges[i] - 1) < 0.01f, "%g at %s: %g", (double)edges[i], k_levels[l].name,
@@ -578,12 +579,49 @@ static void tq_far_edges(void) {
 }
 
 static void t_quant_far(void) {
-    tq_far_case(0, 0, 0);
-    tq_far_case(1, 0, 1);
-    tq_far_case(3, 5, 8);
-    tq_far_case(10, 20, 30);
-    tq_far_case(10, 25, 0);                           /* one for 8 values and more: these are no exceptions */
+    for (int fine = 0; fine < 2; fine++) {
+        tq_far_case(fine, 0, 0, 50, 0);
+        tq_far_case(fine, 1, 0, 50, 1);
+        tq_far_case(fine, 3, 5, 50, 8);
+        tq_far_case(fine, 10, 20, 50, 30);
+        tq_far_case(fine, 20, 12, 50, 0);             /* one for 8 values and more: these are no exceptions */
+        tq_far_case(fine, 1, 3, 8, fine ? 4 : 1);     /* between the two limits */
+    }
     tq_far_edges();
+}
+
+/* Rows with more far values than columns are dequantised at a time (K__FAR_SLOTS): one row, and few rows with other columns each. */
+static void t_quant_far_many(void) {
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_1};
+    static const int      nts[] = {1, 2, 3, 5};
+    enum { N = TQ_N, NR = 37, MOST = 5, EACH = 20 };
+    const char *was = k_level_name();
+    uint8_t     split[TQ_COLS];
+    tq_case     c;
+    tq_new(&c);
+    c.q = mem_grow(c.q, 3 * TQ_COLS * TQ_N, 1);
+    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
+    c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    c.a = (k_acts){.x = c.x, .ldx = N, .q = c.q, .ldq = N, .sum = c.sum, .d = c.d, .ldd = N / 256, .split = split, .rest = TQ_COLS};
+    for (int t = 0; t < MOST; t++) {
+        float *x = c.x + t * N;
+        for (int i = 0; i < N; i++) x[i] = tq_unit();
+        for (int i = 0; i < N / 256 * EACH; i++) x[i / EACH * 256 + (i % EACH * 12 + 5 * t) % 256] = i & 1 ? 100 : -60;
+        split[t] = k_quant_act(x, N, t % 2, c.q + t * N, c.sum + t * (N / 256), c.d + t * (N / 256), N, TQ_COLS);
+        EQ_INT(((const k__far *)(const void *)(c.q + (t + 2 * TQ_COLS) * N))->k, N / 256 * EACH);
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        tq_weights(&c, types[i], N, NR, -1);
+        for (int l = 0; l < K_LEVELS; l++) {
+            if (!tq_init(&k_levels[l])) continue;
+            c.a.nt = MOST;
+            k_mul_rows(types[i], c.w, c.row_bytes, NR, N, &c.a, l ? c.got : c.want, NR, c.scratch);
+            CHECKF(l == 0 || tq_same(c.want, c.got, MOST * NR), "%s at %s differs from scalar", k_types[types[i]].name, k_levels[l].name);
+            tq_split_packed(&c, types[i], N, NR, nts, 4);
+        }
+    }
+    k_init(was);
+    tq_drop(&c);
 }
 
 static void t_quant_split(void) { tq_tiles(false, tq_split); }
@@ -649,6 +687,7 @@ static const t_case t_quant_cases[] = {
     {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
     {"quant_far", "values far above the mean of their block are apart, at every level alike", t_quant_far},
+    {"quant_far_many", "more far values than columns are dequantised at a time, in one row and in few", t_quant_far_many},
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_split_wide", "the same with tiles of eight columns", t_quant_split_wide},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},

@@ -19,11 +19,13 @@ import numpy as np
 from tiny_read import File, Model, kls, nmse
 import tiny_read_decoders
 import tiny_read_gemma
+import tiny_read_latent
+import tiny_read_quirks
 import tiny_read_recurrent
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny")
 READERS = {}                    # general.architecture -> its reading, where that is not Model
-for family in (tiny_read_decoders, tiny_read_recurrent, tiny_read_gemma):
+for family in (tiny_read_decoders, tiny_read_quirks, tiny_read_latent, tiny_read_recurrent, tiny_read_gemma):
     READERS.update(family.READERS)
 
 
@@ -70,9 +72,15 @@ GUESSES = 3                     # guesses in a row
 def guesses(r, **kw):
     """The draft head's guesses at three places of the prompt, [3 * GUESSES, V]; None: the model has no head, or its reading has none."""
     m = read(os.path.join(DATA, r["file"]), **kw)
-    if not any(".nextn.eh_proj." in name for name in m.w) or not hasattr(m, "guesses"):
+    if not any(".nextn.eh_proj." in name for name in m.w) or not m.guesses:
         return None
     return np.concatenate([m.guesses(r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
+
+
+def beside(name, r, **kw):
+    """The same for the draft head of data/tiny/beside that has this name, beside the model of row r."""
+    head, model = tiny_read_gemma.Assistant(File(os.path.join(DATA, "beside", name + ".gguf")), **kw), read(os.path.join(DATA, r["file"]))
+    return np.concatenate([head.guesses(model, r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
 
 
 def golden_guesses(r):
@@ -110,7 +118,7 @@ def check_faults(r, seen):
 
 def check_guess_faults(r):
     ok = True
-    for fault in reader(File(os.path.join(DATA, r["file"]))).GUESS_FAULTS if guesses(r) is not None else ():
+    for fault in read(os.path.join(DATA, r["file"])).GUESS_FAULTS if guesses(r) is not None else ():
         e = nmse(guesses(r, fault=fault), golden_guesses(r))
         loud = not e <= 30 * 1e-6
         print("%-24s %-22s nmse %.1e%s" % (r["name"], fault, e, "" if loud else "  TOO QUIET"))
@@ -126,6 +134,19 @@ def none_unseen(seen):
     return not unseen
 
 
+def check_beside(name, r, faults):
+    """A draft head in a file of its own."""
+    want = np.fromfile(os.path.join(DATA, "beside", name + ".guess"), "<f4").astype(float).reshape(-1, r["V"])
+    e = nmse(beside(name, r), want)
+    print("%-24s guesses %.1e %s" % (name, e, "ok" if e < 1e-9 else "FAIL"))
+    loud = [not nmse(beside(name, r, fault=f), want) <= 30 * 1e-6 or print("%s: TOO QUIET: %s" % (name, f)) for f in tiny_read_gemma.Assistant.GUESS_FAULTS
+            if faults]
+    return e < 1e-9 and all(loud)
+
+
+BESIDE = {"gemma4-assistant": "gemma4", "gemma4-assistant_far": "gemma4_far"}      # heads in files of their own, and their models
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     a.add_argument("-k", default="", metavar="NAME", help="only models whose name has this in it")
@@ -138,6 +159,9 @@ def main():
         each = lambda r: check_rounding(r, act8=a.act8, kv16=a.kv16)            # noqa: E731
     kinds = {"kl", "kl-median"} if a.act8 else {"nmse"} if a.faults else {"kl", "kl-median", "nmse"}
     results = [each(r) for r in manifest(a.k) if r["metric"] in kinds]
+    if not (a.act8 or a.kv16):
+        models = {r["name"]: r for r in manifest("")}
+        results += [check_beside(name, models[of], a.faults) for name, of in BESIDE.items() if a.k in name]
     sys.exit(0 if results and all(results) and (a.k or not a.faults or none_unseen(seen)) else 1)
 
 

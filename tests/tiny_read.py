@@ -243,8 +243,8 @@ class Model:
             x = np.concatenate([self.layer(b, x[i:i + 1]) for i in range(len(x))])
         elif fault != "no block":
             x = self.layer(b, x)
-        last = b + "nextn.shared_head_norm"
-        return x, self.norm(last if last + ".weight" in self.w else self.LAST_NORM, x)
+        last = [n for n in (b + "nextn.shared_head_norm", b + "layer_output_norm", self.LAST_NORM) if n + ".weight" in self.w]
+        return x, self.norm(last[0], x)
 
     def guesses(self, ids, own):
         """Logits [own, V] of the last `own` tokens of ids, each a guess of the token after it. The model has read those before them;

@@ -32,8 +32,10 @@ def gelu(x):
 # sigmoid: scores of experts are sigmoids if no key says what they are; alibi: scores fall with the distance, in files of so many layers or (True)
 # all; square: scores are divided by the size of a head; turned: heads have as many values as rotate; mup: scales where no key tells them
 # whole: all of a head rotates and there is no window, whatever keys tell
+# half: layers without a window rotate half of what the others do; chain: draft heads read the stream before the last norm, one for each guess
+# alone: a group's score is that of its best expert, where scores are softmax and no bias counts for the choice
 PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0,
-             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False)
+             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False, alone=False, half=False, chain=False)
 ARCHS = {
     "gemma": dict(act=gelu, root=True),
     "gemma2": dict(act=gelu, root=True, every=2, wide=46),
@@ -61,6 +63,10 @@ ARCHS = {
     "starcoder": dict(act=gelu), "codeshell": dict(act=gelu), "bloom": dict(act=gelu, alibi=True),
     "refact": dict(alibi=True), "jais": dict(alibi=True, square=True),
     "mellum": dict(plain=True, every=4),
+    "deepseek2": dict(pairs=True, normed=False, alone=True), "mistral4": dict(pairs=True, normed=False), "minicpm3": dict(mup=True),
+    "plm": dict(pairs=True, act=relu2),
+    "bailingmoe2": dict(sigmoid=True, normed=False),
+    "mimo2": dict(plain=True, sigmoid=True, chain=True), "step35": dict(plain=True, sigmoid=True, normed=False, half=True, chain=True),
 }
 NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "attn_q_norm", "attn_k_norm", "output_norm", "token_embd_norm"]
 BIASES = {"attn_q": "attn_q attn_k attn_v attn_qkv", "attn_output": "attn_output", "ffn": "ffn_up ffn_down", "router": "ffn_gate_inp",
@@ -82,8 +88,13 @@ class Decoder(Model):
         "q/k norm of the other width", "q/k norm after rope", "mean not subtracted", "other activation", "gate and up swapped",
         "no clip", "clip of gates alone", "clip of ups alone", "sigmoid of the gate", "ups without 1", "softmax over all experts",
         "expert weights normed or not", "one expert fewer", "no shared expert", "keys and values swapped", "other scores of experts",
-        "no choice bias", "choice bias in the weights", "no expert scale", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
+        "no choice bias", "choice bias in the weights", "no expert scale", "no groups", "one group fewer", "groups by one expert or two",
+        "groups without the choice bias", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
+        "no value scale", "no gates of heads", "gates of the next head", "no cut", "cut before the activation", "cut of the wrong kind",
+        "halves in the wrong layers",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
+
+    guesses = None                                              # draft heads are left out
 
     def __init__(self, f, **kw):
         key = "%s.attention.layer_norm_" % f.meta["general.architecture"]
@@ -91,7 +102,6 @@ class Decoder(Model):
         f.meta.setdefault(key + "rms_epsilon", f.meta.get(key + "epsilon"))
         super().__init__(f, **kw)
         self.has = dict(PLAIN, **ARCHS[self.arch])
-        self.layers -= self.key("nextn_predict_layers", 0)
         self.gaps = []                                              # between the scores of the last chosen expert and the next one
         if self.fault == "other activation":
             self.has["act"] = silu if self.has["act"] is gelu else gelu
@@ -109,10 +119,14 @@ class Decoder(Model):
         return pattern == 0 or (il + 1) % pattern != 0
 
     def enter(self, il):
-        key = self.key
-        self.il, self.heads = il, key("attention.head_count")
-        self.kv, self.hd = key("attention.head_count_kv", self.heads), key("attention.key_length", key("embedding_length") // self.heads)
+        key, each = self.key, lambda v: v[il] if isinstance(v, list) else v
+        self.il, self.heads = il, each(key("attention.head_count"))
+        self.kv, self.hd = each(key("attention.head_count_kv", self.heads)), key("attention.key_length", key("embedding_length") // self.heads)
         self.hd = key("rope.dimension_count") if self.has["turned"] else self.hd
+        self.hd_v = key("attention.value_length", self.hd)
+        self.cut, self.cut_always = (each(key("swiglu_clamp_" + of, 0.0)) for of in ("exp", "shexp"))
+        if self.fault == "cut of the wrong kind":
+            self.cut, self.cut_always = self.cut_always, self.cut
         self.alibi = self.has["alibi"] in (True, self.layers) and self.fault != "no slopes"
         local = self.windowed(il)
         self.window = 0 if self.has["whole"] else key("attention.sliding_window", 0)
@@ -131,6 +145,8 @@ class Decoder(Model):
     def rope_init(self, local):
         key, fault = self.key, self.fault
         self.rot = self.hd if self.has["whole"] else self.or_else("whole rope for partial", key("rope.dimension_count", self.hd), self.hd)
+        if self.has["half"] and (self.fault == "halves in the wrong layers") == self.windowed(self.il):
+            self.rot //= 2
         base = key("rope.freq_base", 10000.0)
         if local:
             base = key("rope.freq_base_swa", self.has["base"] or base)
@@ -138,7 +154,7 @@ class Decoder(Model):
         pair = np.arange(self.rot // 2)
         self.gain, self.freq = 1.0, base ** (-2 * pair / self.rot)
         if "rope_freqs.weight" in self.w and fault != "no factors":
-            self.freq = self.freq / self.w["rope_freqs.weight"]
+            self.freq = self.freq / (1 if local and self.has["half"] else self.w["rope_freqs.weight"][:len(pair)])
         kind, factor = key("rope.scaling.type", "none"), key("rope.scaling.factor", 1.0)
         if fault == "no rope scaling" or local and fault != "scaling in every layer":
             return
@@ -218,7 +234,7 @@ class Decoder(Model):
             q, k, v = np.split(self.mul(b + "attn_qkv", x), [q_rows, q_rows + kv_rows], axis=-1)
         else:
             q, k, v = (self.mul(b + "attn_" + c, x) for c in "qkv")
-        if self.fault == "keys and values swapped":
+        if self.fault == "keys and values swapped" and self.hd == self.hd_v:
             k, v = v, k
         clamp = self.key("attention.clamp_kqv", 0.0)
         if clamp and self.fault != "no clamp":
@@ -226,7 +242,7 @@ class Decoder(Model):
         after = self.fault == "q/k norm after rope"
         q, k = (self.turn(y, self.qk_norm(b + name, y)) if not after else self.qk_norm(b + name, self.turn(y, y))
                 for y, name in ((q, "attn_q_norm"), (k, "attn_k_norm")))
-        return q.reshape(n, -1, self.hd), k.reshape(n, -1, self.hd), v.reshape(n, -1, self.hd)
+        return q.reshape(n, -1, self.hd), k.reshape(n, -1, self.hd), v.reshape(n, -1, self.hd_v)
 
     def turn(self, like, y):
         return self.rope(y.reshape(len(y), -1, self.hd)).reshape(like.shape)
@@ -283,7 +299,7 @@ class Decoder(Model):
             sinks = None
         elif sinks is not None and self.fault == "sinks of the next head":
             sinks = np.roll(sinks, 1)
-        out = np.empty_like(q)
+        out = np.empty((n, self.heads, self.hd_v))
         for h in range(self.heads):
             g = h % self.kv if self.fault == "head grouping" else h * self.kv // self.heads
             s, values = self.scores(q[:, h], k[:, g]), v[:, g]
@@ -294,12 +310,19 @@ class Decoder(Model):
                 s = np.concatenate([s, np.full((n, 1), sinks[h])], axis=1)
                 values = np.concatenate([values, values[:1] * (self.fault == "sink with a value")])
             out[:, h] = softmax(s) @ values
+        if b + "attn_gate.weight" in self.w and self.fault != "no gates of heads":
+            gate = 1 / (1 + np.exp(-self.mul(b + "attn_gate", x)))
+            out *= np.roll(gate, self.fault == "gates of the next head", axis=1)[:, :, None]
+        out *= self.or_else("no value scale", self.key("attention.value_scale", 1.0), 1)
         return self.mul(b + "attn_output", out.reshape(n, -1))
 
     # --- feed-forward ---
-    def activate(self, gate, up):
+    def activate(self, gate, up, cut=0):
         if self.fault == "gate and up swapped":
             gate, up = up, gate
+        if cut and self.fault != "no cut":
+            up, act = np.clip(up, -cut, cut), self.has["act"]
+            return (act(np.minimum(gate, cut)) if self.fault == "cut before the activation" else np.minimum(act(gate), cut)) * up
         clip = 0 if self.fault == "no clip" else self.has["clip"]
         if not self.has["clip"]:
             return self.has["act"](gate) * up
@@ -314,7 +337,7 @@ class Decoder(Model):
             return self.experts(b, x)
         up = self.mul(b + "ffn_up", x)
         if b + "ffn_gate.weight" in self.w:
-            return self.mul(b + "ffn_down", self.activate(self.mul(b + "ffn_gate", x), up))
+            return self.mul(b + "ffn_down", self.activate(self.mul(b + "ffn_gate", x), up, self.cut_always))
         joined = up.shape[-1] == 2 * self.w[b + "ffn_down.weight"].shape[1]
         return self.mul(b + "ffn_down", self.activate(*np.split(up, 2, axis=-1)) if joined else self.has["act"](up))
 
@@ -326,14 +349,30 @@ class Decoder(Model):
         scores = 1 / (1 + np.exp(-scores)) if (sigmoid == 2) != (self.fault == "other scores of experts") else softmax(scores)
         bias = self.w.get(b + "exp_probs_b.bias", self.w.get(b + "exp_probs_b", 0))
         choice = scores + (0 if self.fault == "no choice bias" else bias)
+        far = self.leave_groups(choice, bias, sigmoid)
         order = -np.sort(-choice, axis=1)
-        self.gaps.append(order[:, used - 1] - order[:, used])
+        self.gaps.append(np.minimum(order[:, used - 1] - order[:, used], far))
         for row, chosen in zip(scores, choice):
             best = np.argsort(-chosen)[:used]
             weights = (chosen if self.fault == "choice bias in the weights" else row)[best]
             normed = self.key("expert_weights_norm", self.has["normed"]) != (self.fault in ("expert weights normed or not", "softmax over all experts"))
             weights = weights / weights.sum() if normed else weights
             yield best, weights * self.or_else("no expert scale", self.key("expert_weights_scale", 0.0) or 1, 1)
+
+    def leave_groups(self, choice, bias, gate):
+        """Experts of all but the best groups are out of the choice. -> how far the last of these groups is above the next one"""
+        n, used = self.key("expert_group_count", 0), self.key("expert_group_used_count", 0)
+        if n < 2 or self.fault == "no groups":
+            return np.inf
+        used -= self.fault == "one group fewer" and (used - 1) * choice.shape[1] // n >= self.used
+        alone = (self.has["alone"] and gate != 2 and np.ndim(bias) == 0) != (self.fault == "groups by one expert or two")
+        of = choice - bias if self.fault == "groups without the choice bias" else choice
+        score = np.sort(of.reshape(len(choice), n, -1), axis=-1)[..., -1 if alone else -2:].sum(-1)
+        order = np.argsort(-score, axis=1)
+        for row, groups in zip(choice, order):
+            row.reshape(n, -1)[groups[used:]] = -np.inf
+        score = -np.sort(-score, axis=1)
+        return score[:, used - 1] - score[:, used]
 
     def experts(self, b, x):
         def mul(name, e, v):
@@ -342,9 +381,9 @@ class Decoder(Model):
         y = np.zeros_like(x)
         for t, (best, weights) in enumerate(self.choose(b, x)):
             for e, weight in zip(best, weights):
-                y[t] += weight * mul("ffn_down_exps", e, self.activate(mul("ffn_gate_exps", e, x[t]), mul("ffn_up_exps", e, x[t])))
+                y[t] += weight * mul("ffn_down_exps", e, self.activate(mul("ffn_gate_exps", e, x[t]), mul("ffn_up_exps", e, x[t]), self.cut))
         if b + "ffn_up_shexp.weight" in self.w and self.fault != "no shared expert":
-            y += self.mul(b + "ffn_down_shexp", self.activate(self.mul(b + "ffn_gate_shexp", x), self.mul(b + "ffn_up_shexp", x)))
+            y += self.mul(b + "ffn_down_shexp", self.activate(self.mul(b + "ffn_gate_shexp", x), self.mul(b + "ffn_up_shexp", x), self.cut_always))
         return y
 
     # --- the model ---
@@ -372,19 +411,63 @@ class Decoder(Model):
         cap = self.or_else("final cap of the scores", cap, self.key("attn_logit_softcapping", cap))
         return cap * np.tanh(x / cap) if cap and self.fault != "no final cap" else x
 
-    def logits(self, ids):
+    def layer(self, b, x):
+        self.enter(int(b.split(".")[1]))
+        before_ffn = self.has["ffn_norm"]
+        x = self.block(lambda y: self.attend(b, y), x, b + "attn_norm", b + ("post_attention_norm" if before_ffn == "ffn_norm" else "none"))
+        return self.block(lambda y: self.feed(b, y), x, b + before_ffn, b + "post_ffw_norm")
+
+    def stream(self, ids):
+        """After the last layer, [n, D]."""
         x = self.embed(ids)
         for i in range(self.layers):
-            b = "blk.%d." % i
-            self.enter(i)
-            before_ffn = self.has["ffn_norm"]
-            x = self.block(lambda y: self.attend(b, y), x, b + "attn_norm",
-                           b + ("post_attention_norm" if before_ffn == "ffn_norm" else "none"))
-            x = self.block(lambda y: self.feed(b, y), x, b + before_ffn, b + "post_ffw_norm")
-        x = self.mul("output" if "output.weight" in self.w else "token_embd", self.norm_if("output_norm", x))
+            x = self.layer("blk.%d." % i, x)
+        return x
+
+    def hidden(self, ids):
+        return self.norm_if("output_norm", self.stream(ids))
+
+    def logits(self, ids):
+        x = self.mul("output" if "output.weight" in self.w else "token_embd", self.hidden(ids))
         scale = self.key("logit_scale", self.key("embedding_length") / 256 if self.has["mup"] else 1.0)
         x = x * scale if self.fault == "logits times the scale" else x / self.or_else("no logit scale", scale, 1)
         return self.cap(x)
 
+    # --- several draft heads, one for each guess ---
+    @property
+    def GUESS_FAULTS(self):
+        return self.CHAIN_FAULTS if self.has["chain"] else super().GUESS_FAULTS
 
-READERS = dict.fromkeys(ARCHS, Decoder)
+    CHAIN_FAULTS = ["token and state swapped", "state after the last norm", "state not normed", "token not normed", "one head for all guesses",
+                    "own state not fed back", "state of the model for every row", "keys of the text left out", "another last norm", "no block"]
+
+    def guesses(self, ids, own):
+        """Head k makes guess k. Its rows of the text read the model's states; those of the guesses before it what the head before has left."""
+        if not self.has["chain"]:
+            return super().guesses(ids, own)
+        n, fault, ids = len(ids) - own, self.fault, np.array(ids)
+        h = (self.hidden if fault == "state after the last norm" else self.stream)(ids[:n])
+        before, got = np.zeros((len(ids), h.shape[1])), []
+        before[1:n + 1] = h
+        for k in range(own):
+            at = self.layers + (0 if fault == "one head for all guesses" else k)
+            b, rows = "blk.%d." % at, n + k + 1
+            e = self.w[b + "nextn.embed_tokens.weight" if b + "nextn.embed_tokens.weight" in self.w else "token_embd.weight"][ids[:rows]]
+            e = e if fault == "token not normed" else self.norm(b + "nextn.enorm", e)
+            s = before[:rows] if fault == "state not normed" else self.norm(b + "nextn.hnorm", before[:rows])
+            x = self.mul(b + "nextn.eh_proj", np.concatenate([s, e] if fault == "token and state swapped" else [e, s], axis=1))
+            if fault == "keys of the text left out":
+                x = np.concatenate([self.layer(b, x[i:i + 1]) for i in range(rows)])
+            elif fault != "no block":
+                x = self.layer(b, x)
+            norms = [b + "nextn.shared_head_norm", b + "layer_output_norm", "output_norm"]
+            norms = norms[::-1] if fault == "another last norm" else norms
+            output = b + "nextn.shared_head_head"
+            y = self.norm(next(o for o in norms if o + ".weight" in self.w), x[-1:])
+            got.append(self.mul(output if output + ".weight" in self.w else "output" if "output.weight" in self.w else "token_embd", y))
+            if k + 1 < own and fault != "own state not fed back":
+                before[n + k + 1] = h[-1] if fault == "state of the model for every row" else x[-1]
+        return np.concatenate(got)
+
+
+READERS = dict.fromkeys(ARCHS, Decoder)             # tests/tiny_read_latent.py has other ones for some

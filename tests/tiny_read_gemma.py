@@ -144,7 +144,8 @@ class Gemma(Model):
     def logits(self, ids):
         x = self.w["token_embd.weight"][ids] * (1 if self.fault == "no embedding scale" else np.sqrt(self.D))
         self.cache, self.each = {}, self.by_layer(ids, x) if self.P else None
-        y = self.mul("output" if "output.weight" in self.w else "token_embd", self.norm("output_norm", self.stack(x)))
+        self.last = self.stack(x)
+        y = self.mul("output" if "output.weight" in self.w else "token_embd", self.norm("output_norm", self.last))
         cap = self.key("final_logit_softcapping")
         return y if self.fault == "no cap" else cap * np.tanh(y / cap)
 
@@ -209,6 +210,57 @@ class Four(Gemma):
             elif self.fault != "no layer scalar":
                 x = x * scale
         return x
+
+
+class Assistant(Four):
+    """gemma4-assistant: a draft head beside a gemma4, whose embeddings, last normed state, keys and values it reads."""
+    GUESS_FAULTS = ["token and state swapped", "no embedding scale", "state before the last norm fed back", "own state not fed back",
+                    "position of the last key", "one position further each", "window of as many", "keys of the other layers", "scores scaled", "no q/k norm",
+                    "no frequency factors", "no layer scalar", "no norms after blocks", "norm epsilon"]
+
+    def __init__(self, f, **kw):
+        super().__init__(f, **kw)
+        self.layers = self.key("block_count")
+
+    def attend_one(self, i, x, target, n):
+        """x [1, D], at position n behind n keys."""
+        b, heads, fault = "blk.%d." % i, self.key("attention.head_count"), self.fault
+        hd = self.w[b + "attn_q_norm.weight"].size
+        freq = self.table(i, hd)
+        q = self.mul(b + "attn_q", x).reshape(1, heads, hd)
+        q = q if fault == "no q/k norm" else self.norm(b + "attn_q_norm", q)
+        at = n - (fault == "position of the last key")
+        q = self.rope(np.repeat(q, at + 1, axis=0), freq)[-1]
+        of = [j for j in range(target.layers) if target.kinds[j] == self.kinds[i]]
+        k, v = target.cache[target.source(of[0 if fault == "keys of the other layers" else -1])]
+        window = self.key("attention.sliding_window") + (fault == "window of as many")
+        first = max(0, n - window + 1) if self.kinds[i] else 0
+        scale = 1 / np.sqrt(hd) if fault == "scores scaled" else 1
+        out = np.empty((heads, hd))
+        for h in range(heads):
+            g = h * k.shape[1] // heads
+            out[h] = softmax(q[h] @ k[first:n, g].T * scale) @ v[first:n, g]
+        return self.after(b + "post_attention_norm", self.mul(b + "attn_output", out.reshape(1, -1)))
+
+    def guesses(self, target, ids, own):
+        """Logits [own, V] of the last `own` tokens of ids, each a guess of the token after it, where the target has read those before them."""
+        n, fault, got = len(ids) - own, self.fault, []
+        target.logits(ids[:n])
+        h = target.norm("output_norm", target.last)[-1:]
+        for i in range(own):
+            e = target.w["token_embd.weight"][[ids[n + i]]]
+            e = e * (1 if fault == "no embedding scale" else np.sqrt(e.shape[1]))
+            x = self.mul("blk.0.nextn.pre_projection", np.concatenate([h, e] if fault == "token and state swapped" else [e, h], axis=1))
+            for il in range(self.layers):
+                b = "blk.%d." % il
+                x = x + self.attend_one(il, self.norm(b + "attn_norm", x), target, n + i * (fault == "one position further each"))
+                x = x + self.block(b, x)
+                x = x if fault == "no layer scalar" else x * self.w[b + "layer_output_scale.weight"]
+            y = self.norm("output_norm", x)
+            got.append(self.mul("token_embd", y))
+            if fault != "own state not fed back":
+                h = self.mul("nextn.post_projection", x if fault == "state before the last norm fed back" else y)
+        return np.concatenate(got)
 
 
 class Three(Gemma):

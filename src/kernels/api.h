@@ -115,6 +115,8 @@ static inline __attribute__((unused)) void k_pause(void) {
 /* Number formats of activations; each has kernels of its own. */
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
+enum { K_FORM_FINE = 1 << K_ACTS };                      /* beside 1 << K_ACT_I8: outliers from a lower magnitude on */
+
 /* Sums of the codes of one block of 256; a shorter block is padded with zeros. The last two bound the dots of a group. */
 typedef struct {
     int16_t of16[16];                                    /* of each 16 codes */
@@ -144,11 +146,15 @@ typedef struct {
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
 /* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
+/* What rows of activations need for weights of a type: 1 << K_ACT_F32 ..., and K_FORM_FINE for Q8_0, Q5_0, Q5_1 and Q4_1, whose
+ * users expect little loss: there the rounding of activations is a large part of it. Prefill pays some 5 % for the finer limit. A
+ * row that several matrices read is rounded once, as the finest of them wants it. */
+K_PUBLIC unsigned k_forms_of(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
- * sum and d [(n + 255)/256]. True: the row may have outliers ([far]). Their codes and scales are the row that lies `rest` rows of
- * ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times the rows, d twice. ldq
- * is a multiple of 256, q is aligned to 4. */
-K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
+ * sum and d [(n + 255)/256]. fine: for K_FORM_FINE. True: the row may have outliers ([far]). Their codes and scales are the row
+ * that lies `rest` rows of ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times
+ * the rows, d twice. ldq is a multiple of 256, q is aligned to 4. */
+K_PUBLIC bool k_quant_act(const float *x, int n, bool fine, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
 /* Walsh-Hadamard transform of each run of `size` values, its own inverse. */
@@ -247,7 +253,8 @@ typedef struct {
     int      hadamard_v;                                 /* values of one transform; 1: stored as they are */
     uint32_t type_k;
     uint32_t type_v;
-    int      spare;
+    int      shared;                                     /* latent attention: values are the first hd_v of a key, and
+                                                          * hadamard_k is that of the rest of it */
 } k_kv_place;
 
 /* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a
@@ -323,6 +330,7 @@ typedef struct {
     int stride;                                          /* values of a head in in[0] */
     int at;                                              /* where the wanted ones begin there */
     int to;                                              /* where they begin in out */
+    int step;                                            /* between those of two heads in out; 0: they lie side by side */
 } k_row_pick;
 
 enum {
@@ -335,6 +343,7 @@ enum {
 typedef struct {
     int n_rot;                                           /* values that it rotates, of each head */
     int at;                                              /* where its angles begin in a row of in[0] */
+    int skip;                                            /* values of a head before those that it rotates */
     int form;                                            /* which two make a pair: K_ROPE_PAIRS and its neighbours */
 } k_row_rope;
 

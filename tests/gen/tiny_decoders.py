@@ -16,6 +16,7 @@ from tiny_llama import llama3_factors
 # tests/tiny_read_decoders.py; text: its config is the text_config of another one
 # pairs: files keep the two rows of Q and K that rotate together adjacent; shift: files hold 1 + the framework's gains
 # norms: of a layer as wide as the model; qk: norms of Q and K for each head or for all heads at once
+# gate: each head of attention has a gate; sink: layers with a window have sinks, a parameter of the framework
 # layer_norm: norms subtract the mean and have a bias; fused: Q, K and V are one matrix; ffn: gated, plain (without a gate), joined (gate and
 # up are one matrix), experts; head_dim, n_rot, base: the file tells these; positions: learned positions, no rotation
 # embd_norm, bare: a norm of the embeddings, norms without gain and bias; choice: the framework's name for the bias that counts for the choice of
@@ -24,7 +25,7 @@ from tiny_llama import llama3_factors
 # names: the framework's names where they are not those of HF_NAMES
 PLAIN = dict(pairs=False, shift=0, norms=("attn_norm", "ffn_norm"), qk=None, layer_norm=False, fused=False, ffn="gated",
              head_dim=False, n_rot=False, base=True, positions=False, eps="rms_norm_eps",
-             embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, names={})
+             embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, gate=False, sink=False, names={})
 AROUND = dict(norms=("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"),
               names={"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                      "post_ffw_norm": "post_feedforward_layernorm"})
@@ -79,6 +80,8 @@ ARCHS = {
     "deepseek": dict(LLAMA, cls=None, ffn="experts"),
     "deepseek2-ocr": dict(cls=None, n_rot=True, ffn="experts", choice=""),
     "bailingmoe": dict(LLAMA, cls=None, ffn="experts"),
+    "bailingmoe2": dict(CHOSEN, cls="Glm4MoeForCausalLM", module="glm4_moe", fused=True, n_rot=True, qk="head",
+                        choice="mlp.gate.e_score_correction_bias"),
     "chatglm": dict(cls="GlmForCausalLM", module="glm", fused=True, n_rot=True, ffn="joined", names={"ffn_up": "mlp.gate_up_proj"}),
     "baichuan": dict(LLAMA, **LIKE_LLAMA),
     "xverse": dict(LLAMA, **LIKE_LLAMA),
@@ -95,10 +98,13 @@ ARCHS = {
     "jais2": dict(cls="Jais2ForCausalLM", module="jais2", layer_norm=True, eps="layer_norm_eps", ffn="plain", head_dim=True, n_rot=True),
     "mellum": dict(CHOSEN, cls="MellumForCausalLM", module="mellum", qk="head"),
     "pangu-embedded": dict(LIKE_LLAMA),
+    "mimo2": dict(CHOSEN, cls="MiMoV2FlashForCausalLM", module="mimo_v2_flash", n_rot=True, sink=True, choice="mlp.gate.e_score_correction_bias"),
+    "step35": dict(CHOSEN, cls="Step3p7ForConditionalGeneration", module="step3p7", text=True, shift=1, qk="head", n_rot=True, gate=True,
+                   choice="mlp.gate.e_score_correction_bias"),
 }
 OTHER_MODULES = ["olmo3", "granitemoeshared"]                 # of classes that a model names itself
 MODULES = ["models.%s.modeling_%s" % (m, m) for m in [a["module"] for a in ARCHS.values() if "module" in a] + OTHER_MODULES]
-IGNORED = "model.visual."
+IGNORED = ("model.visual.", "model.vision_model.", "model.multi_modal_projector.")
 
 
 def arch_of(s):
@@ -110,6 +116,9 @@ def arch_of(s):
 # cls: another class than that of the architecture; n_rot: dimensions that rotate; act: standard deviation of what an
 # activation gets; down: of the weights after it, times the root of their inputs; dense: so many layers before those with experts;
 # ahead: layers after the last, which predict further tokens; embd_too: the embeddings are the output matrix
+# windows: for each layer whether it has the window, for those ahead too; heads_of, kv_of: its heads; hd_v: values of a value head
+# floats: further keys
+# dense_ahead: those ahead have no experts; fused_ahead: their Q, K and V are one matrix; last_ahead: the name of their last norm
 SMALL = dict(config={}, keys={}, act=1.5, down=2.0, embd=16, heads=4, kv=2, hd=8, ff=32)
 EVEN = dict(SMALL, heads=2, kv=1)                              # heads as wide as the model
 SPM = dict(vocab="spm")
@@ -235,6 +244,12 @@ MODELS.update({
                           keys=dict(vocab_size=N_VOCAB, sliding_window=24, leading_dense_block_count=1, expert_shared_count=2, expert_weights_scale=1.7, expert_weights_norm=True)),
     "bailingmoe": dict(SMALL, arch="bailingmoe", layers=1, hd=12, n_rot=12, moe=dict(experts=6, used=3, ff=16, shared=32),
                        keys=dict(leading_dense_block_count=0, expert_shared_count=2, expert_weights_scale=1.0, expert_weights_norm=True)),
+    "bailingmoe2": dict(SMALL, **HALF, arch="bailingmoe2", layers=2, dense=1, ahead=1, last_ahead="layer_output_norm", tied=False, eps=1e-6,
+                        moe=dict(experts=8, used=3, ff=16, shared=16, choice=0.3),
+                        config=dict(SCALED, use_qk_norm=True, n_group=4, topk_group=2, norm_topk_prob=True),
+                        keys=dict(SIGMOID, leading_dense_block_count=1, expert_group_count=4, expert_group_used_count=2, expert_shared_count=1,
+                                  expert_shared_feed_forward_length=16, expert_weights_scale=1.7, expert_weights_norm=True,
+                                  nextn_predict_layers=1, block_count=3)),
     "chatglm": dict(EVEN, arch="chatglm", layers=2, tied=False, bias=("attn_qkv",), **HALF, config=dict(attention_bias=True)),
     "baichuan": dict(EVEN, arch="baichuan", layers=2, kv=2, tied=False),
     "baichuan_13b": dict(EVEN, arch="baichuan", cls=None, layers=40, embd=8, heads=2, kv=2, hd=4, ff=8, type="F16"),
@@ -256,6 +271,39 @@ MODELS.update({
                    keys=dict(sliding_window=24, sliding_window_pattern=[True, True, True, False], rope_freq_base_swa=10000.0, feed_forward_length=32)),
     "pangu-embedded": dict(EVEN, arch="pangu-embedded", layers=1, bias=QKV + ("attn_output",), config=dict(attention_bias=True)),
 })
+# Of mimo2 and step35: windows, then those of the heads; a head without a window, a rotation of half in it.
+MIMO = [False, True, True, False, True, True, True]
+STEP = [False, True, True, False, True, True, False]
+
+
+def halves(name):
+    """F16 where such layers are old: smaller files."""
+    return "F16" if name in ("token_embd", "output") or "exps" in name else "F32"
+
+
+MODELS.update({
+    "mimo2": dict(SMALL, arch="mimo2", layers=4, dense=1, ahead=3, dense_ahead=True, fused_ahead=True, last_ahead="layer_output_norm", tied=False,
+                  windows=MIMO, floats={"attention.value_scale": 0.6}, heads=4, kv_of=[2 if w else 1 for w in MIMO], kv=1, hd=8, hd_v=6, n_rot=4, theta=1000000.0, metric="nmse",
+                  type=halves, moe=dict(experts=5, used=2, ff=16, choice=0.3),
+                  rope={"full_attention": dict(rope_type="default", rope_theta=1000000.0, partial_rotary_factor=0.5),
+                        "sliding_attention": dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)},
+                  config=dict(sliding_window=24, attention_value_scale=0.6, layer_types=["sliding_attention" if w else "full_attention" for w in MIMO[:4]],
+                              mlp_layer_types=["dense"] + 3 * ["sparse"]),
+                  keys=dict(sliding_window=24, sliding_window_pattern=MIMO, rope_freq_base_swa=10000.0, nextn_predict_layers=3, block_count=7)),
+    "step35": dict(SMALL, arch="step35", layers=4, dense=1, ahead=3, dense_ahead=True, tied=False, windows=STEP, heads=2,
+                   heads_of=[4 if w else 2 for w in STEP], kv=1, kv_of=[1] * 7, hd=8, n_rot=8, theta=1000000.0, metric="nmse",
+                   type=halves, moe=dict(experts=5, used=2, ff=16, shared=16, choice=0.3),
+                   rope={"full_attention": dict(rope_type="llama3", rope_theta=1000000.0, partial_rotary_factor=0.5, factor=8.0, low_freq_factor=1.0,
+                                                high_freq_factor=4.0, original_max_position_embeddings=64),
+                         "sliding_attention": dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0)},
+                   config=dict(sliding_window=24, num_sliding_attention_heads=4, moe_router_scaling_factor=1.7, share_expert_dim=16,
+                               swiglu_limits=[0.0, 1.0, 0.0, 1.25], swiglu_limits_shared=[1.5, 0.0, 1.0, 0.0],
+                               layer_types=["sliding_attention" if w else "full_attention" for w in STEP[:4]], mlp_layer_types=["dense"] + 3 * ["sparse"]),
+                   keys=dict(sliding_window=24, sliding_window_pattern=STEP, rope_freq_base_swa=10000.0, nextn_predict_layers=3, block_count=7,
+                             leading_dense_block_count=1, moe_every_n_layers=1, expert_shared_feed_forward_length=16, expert_weights_scale=1.7,
+                             expert_weights_norm=True, swiglu_clamp_exp=[0.0, 1.0, 0.0, 1.25, 0.0, 1.0, 0.0],
+                             swiglu_clamp_shexp=[1.5, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0])),
+})
 
 
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
@@ -268,16 +316,22 @@ def draw(w, s):
     if a["positions"]:
         w.matrix("position_embd", s["ctx"], D, gain=s["out"])
     for i in range(s["layers"] + s.get("ahead", 0)):
-        draw_attention(w, s, a, "blk.%d." % i)
-        draw_ffn(w, s, dict(a, ffn="gated") if i < s.get("dense", 0) else a, "blk.%d." % i)
-    if s.get("ahead"):
-        draw_ahead(w, s, a, "blk.%d.nextn." % s["layers"])
+        ahead = i >= s["layers"]
+        draw_attention(w, s, dict(a, fused=True) if ahead and s.get("fused_ahead") else a, i)
+        draw_ffn(w, s, dict(a, ffn="gated") if i < s.get("dense", 0) or ahead and s.get("dense_ahead") else a, "blk.%d." % i)
+        if ahead:
+            draw_ahead(w, s, a, "blk.%d." % i)
     if not a["bare"]:
         norm(w, a, "output_norm", D)
     if not s["tied"]:
         w.matrix("output", N_VOCAB, D, gain=s["out"])
     if s["rope"].get("rope_type") == "llama3":
         w.fixed("rope_freqs.weight", llama3_factors(s).astype(np.float32))
+    if s["rope"].get("full_attention", {}).get("rope_type") == "llama3":        # as long as for those that rotate whole
+        full = s["rope"]["full_attention"]
+        n = int(s["hd"] * full["partial_rotary_factor"])
+        factors = llama3_factors(dict(s, hd=n, rope=full, theta=full["rope_theta"]))
+        w.fixed("rope_freqs.weight", np.concatenate([factors, np.ones(s["hd"] // 2 - len(factors))]).astype(np.float32))
     for name in ("long", "short"):
         if "longrope" == s["rope"].get("rope_type"):
             factors = np.array(s["rope"][name + "_factor"], np.float32)
@@ -286,8 +340,8 @@ def draw(w, s):
 
 def draw_ahead(w, s, a, b):
     """What a draft head has beside a layer."""
-    w.matrix(b + "eh_proj", s["embd"], 2 * s["embd"])
-    for name in ("enorm", "hnorm", "shared_head_norm"):
+    w.matrix(b + "nextn.eh_proj", s["embd"], 2 * s["embd"])
+    for name in ("nextn.enorm", "nextn.hnorm", s.get("last_ahead", "nextn.shared_head_norm")):
         norm(w, a, b + name, s["embd"])
 
 
@@ -297,23 +351,32 @@ def norm(w, a, name, n, mean=1.0):
         w.vector(name + ".bias", n, 0.0, 0.3)
 
 
-def draw_attention(w, s, a, b):
-    D, q, kv = s["embd"], s["heads"] * s["hd"], s["kv"] * s["hd"]
+def heads_of(s, i):
+    """Heads of queries, and of keys and values, of layer i."""
+    return s["heads_of"][i] if "heads_of" in s else s["heads"], s["kv_of"][i] if "kv_of" in s else s["kv"]
+
+
+def draw_attention(w, s, a, i):
+    heads, groups = heads_of(s, i)
+    b, hd_v = "blk.%d." % i, s.get("hd_v", s["hd"])
+    D, q, kv, values = s["embd"], heads * s["hd"], groups * s["hd"], groups * hd_v
     sharp = 1.0 if a["qk"] else s["sharp"]
     for name in a["norms"]:
         norm(w, a, b + name, D)
     if a["fused"]:
-        w.matrix(b + "attn_qkv", q + 2 * kv, D, gain=sharp)
+        w.matrix(b + "attn_qkv", q + kv + values, D, gain=sharp)
     else:
         w.matrix(b + "attn_q", q, D, gain=sharp)
         w.matrix(b + "attn_k", kv, D, gain=sharp)
-        w.matrix(b + "attn_v", kv, D)
-    w.matrix(b + "attn_output", D, q, gain=1.5)
+        w.matrix(b + "attn_v", values, D)
+    w.matrix(b + "attn_output", D, heads * hd_v, gain=1.5)
+    if a["gate"]:
+        w.matrix(b + "attn_gate", heads, D, gain=1.5)
     if a["qk"]:
         norm(w, a, b + "attn_q_norm", q if a["qk"] == "width" else s["hd"], s["sharp"])
         norm(w, a, b + "attn_k_norm", kv if a["qk"] == "width" else s["hd"], s["sharp"])
-    if "attn_sinks" in s["bias"]:
-        w.vector(b + "attn_sinks.weight", s["heads"], 1.5, 1.0)
+    if "attn_sinks" in s["bias"] or a["sink"] and s["windows"][i]:
+        w.vector(b + "attn_sinks.weight", heads, 1.5, 1.0)
 
 
 def draw_ffn(w, s, a, b):
@@ -343,7 +406,7 @@ def draw_experts(w, s, b):
 HF_NAMES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
             "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_norm": "input_layernorm",
             "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-            "ffn_gate_inp": "mlp.gate", "experts": "mlp.experts"}
+            "ffn_gate_inp": "mlp.gate", "experts": "mlp.experts", "attn_gate": "self_attn.g_proj"}
 HF_TOP = {"token_embd": "embed_tokens", "output_norm": "norm"}
 
 
@@ -381,6 +444,8 @@ def hf_state(s, value):
             state["lm_head.weight"] = x
             if s.get("embd_too"):
                 state[root + top["token_embd"] + ".weight"] = x
+        elif of and slot == "attn_sinks" and a["sink"] and int(of) < s["layers"]:
+            state[layers % of + "self_attn.sinks"] = x
         elif of and (int(of) >= s["layers"] or "exp" in name or slot == "attn_sinks" or slot == "ffn_gate_inp" and s["arch"] == "gpt-oss"):
             continue
         elif of:
@@ -470,12 +535,15 @@ def hf_config(s):
             c.update(shared_intermediate_size=m["shared"])
         if arch_of(s)["choice"] or s["arch"] == "mellum":
             shared = m.get("shared", 0) // m["ff"]
-            c.update(intermediate_size=m["ff"] if s["arch"] == "minimax-m2" else s["ff"], moe_intermediate_size=m["ff"], n_routed_experts=m["experts"],
+            c.update(intermediate_size=m["ff"] if s["arch"] == "minimax-m2" else s["ff"], v_head_dim=s.get("hd_v", s["hd"]), moe_intermediate_size=m["ff"], n_routed_experts=m["experts"],
                      num_experts=m["experts"], n_shared_experts=shared, num_shared_experts=shared, first_k_dense_replace=s.get("dense", 0),
                      moe_num_experts=m["experts"], moe_k=m["used"], moe_num_shared_experts=shared, moe_layer_start_index=s.get("dense", 0))
     if s["rope"].get("rope_type") == "longrope":
         c.update(original_max_position_embeddings=s["rope"]["original_max_position_embeddings"])
     c = rounded(dict(c, **s["config"]))
+    if s["arch"] == "step35":
+        eye = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+        return dict(text_config=dict(c, pad_token_id=0), vision_config=eye, tie_word_embeddings=s["tied"])
     if arch_of(s).get("text"):
         if s["arch"] == "qwen2vl":
             return dict(text_config=c, vision_config=dict(depth=1, embed_dim=16, hidden_size=s["embd"], num_heads=2), tie_word_embeddings=s["tied"])
@@ -494,9 +562,9 @@ def write_keys(g, s):
     g.add_embedding_length(s["embd"])
     if "feed_forward_length" not in s["keys"]:
         g.add_feed_forward_length(m["ff"] if m and not s.get("dense") else s["ff"])
-    g.add_head_count(s["heads"])
+    g.add_head_count(s.get("heads_of", s["heads"]))
     if not a["positions"] and s["arch"] != "jais" or s["arch"] == "starcoder":
-        g.add_head_count_kv(s["kv"])
+        g.add_head_count_kv(s.get("kv_of", s["kv"]))
     if a["base"] and not a["positions"] and not a["alibi"]:
         g.add_rope_freq_base(s["theta"])
     if a["pairs"]:
@@ -504,7 +572,7 @@ def write_keys(g, s):
     (g.add_layer_norm_eps if a["layer_norm"] else g.add_layer_norm_rms_eps)(s["eps"])
     if a["head_dim"]:
         g.add_key_length(s["hd"])
-        g.add_value_length(s["hd"])
+        g.add_value_length(s.get("hd_v", s["hd"]))
     if a["n_rot"] and not a["alibi"]:
         g.add_rope_dimension_count(s.get("n_rot", s["hd"]))
     if m:
@@ -517,6 +585,8 @@ def write_keys(g, s):
     add_scaling_keys(g, s)
     for name, value in s["keys"].items():
         getattr(g, "add_" + name)(value)
+    for name, value in s.get("floats", {}).items():
+        g.add_float32("%s.%s" % (s["arch"], name), value)
 
 
 def add_scaling_keys(g, s):
@@ -548,6 +618,6 @@ def hub_config(s):
         c.update(rope_parameters=s["rope"]["full_attention"])
     if s["arch"] == "minimax-m2":
         c.update(rotary_dim=s["n_rot"])
-    if s["arch"] == "glm4moe":
+    if s["arch"] in ("glm4moe", "step35"):
         c.update(num_nextn_predict_layers=0)
     return dict(c, n_ctx=s["ctx"], seq_length=s["ctx"]) if s["arch"] in ("gpt2", "bloom") else c

@@ -1,0 +1,89 @@
+"""Reading for tests/tiny_check.py of models with latent attention (MLA): every head has keys and values of its own, made of the latent ones."""
+import numpy as np
+
+from tiny_read import softmax
+from tiny_read_decoders import Decoder
+
+
+class Latent(Decoder):
+    FAULTS = Decoder.FAULTS + [
+        "no attn_q_a_norm", "no attn_kv_a_norm", "latent values normed with the rotated ones", "keys of the next head", "values of the next head",
+        "values of heads first", "keys without the rotated part", "queries rotated at the front", "scores of the rank", "scores of the part that stays",
+        "no yarn factor on scores", "yarn factor once", "yarn factor on cos and sin",
+    ]
+
+    def __init__(self, f, **kw):
+        super().__init__(f, **kw)
+        self.has["sigmoid"] = "blk.3.exp_probs_b.bias" in self.w
+
+    def enter(self, il):
+        key = self.key
+        self.il, self.window, self.alibi = il, 0, False
+        self.heads, self.rank = key("attention.head_count"), key("attention.kv_lora_rank")
+        self.hd = self.rot = key("rope.dimension_count")
+        size = key("attention.key_length_mla", key("attention.key_length"))
+        self.nope = size - self.rot
+        self.v = key("attention.value_length_mla", key("attention.value_length", key("embedding_length") // self.heads))
+        self.stretch = 1.0
+        self.rope_init(False)
+        self.scale = self.stretch / np.sqrt({"scores of the rank": self.rank + self.rot, "scores of the part that stays": self.nope}.get(self.fault, size))
+        if self.fault == "no rope":
+            self.freq, self.gain = np.zeros(self.rot // 2), 1.0
+
+    def yarn(self, base, factor):
+        super().yarn(base, factor)
+        m = self.or_else("no logarithmic multiplier", self.key("rope.scaling.yarn_log_multiplier"), 0.0)
+        self.gain = self.or_else("yarn factor on cos and sin", 1.0, 1 + 0.1 * np.log(factor))
+        self.stretch = {"no yarn factor on scores": 1.0, "yarn factor once": 1 + m * np.log(factor)}.get(self.fault, (1 + m * np.log(factor)) ** 2)
+
+    def queries(self, b, x):
+        """[n, heads, nope + rot]"""
+        if b + "attn_q_a.weight" in self.w:
+            q = self.mul(b + "attn_q_b", self.norm(b + "attn_q_a_norm", self.mul(b + "attn_q_a", x)))
+        else:
+            q = self.mul(b + "attn_q", x)
+        q = q.reshape(len(x), self.heads, -1)
+        at = slice(0, self.rot) if self.fault == "queries rotated at the front" else slice(self.nope, None)
+        q[..., at] = self.rope(q[..., at])
+        return q
+
+    def heads_of(self, b):
+        """Of each head: [heads, nope, rank] for keys, [heads, v, rank] for values."""
+        if b + "attn_kv_b.weight" in self.w:
+            each = self.w[b + "attn_kv_b.weight"].reshape(self.heads, self.nope + self.v, self.rank)
+            if self.fault == "values of heads first":
+                return each[:, self.v:], each[:, :self.v]
+            return each[:, :self.nope], each[:, self.nope:]
+        return self.w[b + "attn_k_b.weight"].swapaxes(1, 2), self.w[b + "attn_v_b.weight"]
+
+    def attend(self, b, x):
+        n, q = len(x), self.queries(b, x)
+        both = self.mul(b + "attn_kv_a_mqa", x)
+        z, k_rot = both[:, :self.rank], self.rope(both[:, None, self.rank:])
+        if self.fault == "latent values normed with the rotated ones":
+            z = z / np.sqrt((both * both).mean(-1, keepdims=True) + self.eps) * self.w[b + "attn_kv_a_norm.weight"]
+        else:
+            z = self.norm(b + "attn_kv_a_norm", z)
+        k_b, v_b = self.heads_of(b)
+        k_b = np.roll(k_b, -1, axis=0) if self.fault == "keys of the next head" else k_b
+        v_b = np.roll(v_b, -1, axis=0) if self.fault == "values of the next head" else v_b
+        q = self.temper(q)
+        if self.fault == "keys without the rotated part":
+            k_rot = 0 * k_rot
+        scale = self.scale * self.or_else("score scale", 1, 0.8)
+        past = np.arange(n)[None] <= np.arange(n)[:, None]
+        out = np.empty((n, self.heads, self.v))
+        for h in range(self.heads):
+            k = np.concatenate([z @ k_b[h].T, k_rot[:, 0]], axis=1)
+            out[:, h] = softmax(np.where(past, q[:, h] @ k.T * scale, -np.inf)) @ (z @ v_b[h].T)
+        return self.mul(b + "attn_output", out.reshape(n, -1))
+
+    def feed(self, b, x):
+        joined = b + "ffn_gate_up_exps.weight"
+        if joined in self.w and b + "ffn_gate_exps.weight" not in self.w:
+            self.w[b + "ffn_gate_exps.weight"], self.w[b + "ffn_up_exps.weight"] = np.split(self.w[joined], 2, axis=1)
+            self.types[b + "ffn_gate_exps.weight"] = self.types[b + "ffn_up_exps.weight"] = self.types[joined]
+        return super().feed(b, x)
+
+
+READERS = dict.fromkeys(("deepseek2", "mistral4", "minicpm3", "plm"), Latent)
