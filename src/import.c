@@ -1359,6 +1359,7 @@ static bool import__keys(import_job *j, gguf_writer *w) {
 /* Reads all tensors of the folder into j->made->t. */
 static bool import__collect(import_job *j) {
     const st_folder *f = &j->made->files;
+    if (!f->n) return err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);
     j->used = mem_new(f->n, sizeof *j->used);
     for (size_t i = 0; i < f->n; i++)
         if (!import__tensor(j, &f->tensor[i])) return false;
@@ -1374,8 +1375,9 @@ static bool import__collect(import_job *j) {
         if (!t->own && import__shifted(j, t)) t->add = 1;
         import__factors(j, &j->made->t[i]);
     }
+    if (!j->made->n) return err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);
     qsort(j->made->t, j->made->n, sizeof *j->made->t, import__by_name);
-    return j->made->n > 0 || err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);
+    return true;
 }
 
 /* Rows of embeddings beyond the tokens: gemma3 leaves them out. */

@@ -32,7 +32,6 @@ typedef struct {
     bytes         root, model, added;                 /* parts of json                                     */
     vocab__token *token;             /* [n]                                                                */
     uint32_t      n;                 /* ids                                                                */
-    float         charsmap_none;     /* unused                                                             */
 } vocab__job;
 
 #define VOCAB_BAD(v, file, ...) (gguf_refuse((v)->e, EXIT_INPUT, (v)->c->dir, file ": " __VA_ARGS__))
@@ -852,8 +851,7 @@ static bool vocab__choose(vocab__job *v) {
 /* Whether texts get a space in front, and other keys of a family. */
 static void vocab__family_keys(vocab__job *v) {
     const bytes space = vocab__member(str_bytes(&v->config), "add_prefix_space");
-    if (v->c->row->flags & FAM_NO_SPACE && !bytes_is(vocab__member(v->model, "type"), "\"BPE-gpt2\""))
-        gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", false);
+    if (v->c->row->flags & FAM_NO_SPACE) gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", false);
     if (v->c->row->flags & FAM_SPACE && (bytes_is(space, "true") || bytes_is(space, "false")))
         gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", bytes_is(space, "true"));
     if (family_is(v->c, "bert nomic-bert nomic-bert-moe jina-bert-v2 modern-bert neo-bert"))

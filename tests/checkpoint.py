@@ -84,7 +84,7 @@ def bpe(pre=None, n=V, **model):
 
 def word_piece(n=V):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [chr(c) for c in range(97, 123)] + ["##" + chr(c) for c in range(97, 123)]
-    words += ["the", "cat", "##s", "sat", "##ing"][:0] + ["the", "cat", "sat", "##ing", "on", "mat", ".", ",", "!"]
+    words += ["the", "cat", "sat", "##ing", "on", "mat", ".", ",", "!"]
     vocab = {w: i for i, w in enumerate(words)}
     added = [dict(id=i, content=words[i], special=True, normalized=False) for i in range(5)]
     return {"added_tokens": added, "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##"},
@@ -117,8 +117,7 @@ def base(cls, kind, **more):
                      hidden_act="silu", tie_word_embeddings=False, bos_token_id=267, eos_token_id=268), **more)
 
 
-Q, K = [("self_attn.q_proj.weight", (H * HD, D)), ("self_attn.k_proj.weight", (KV * HD, D))], None
-ATTN = Q + [("self_attn.v_proj.weight", (KV * HD, D)), ("self_attn.o_proj.weight", (D, H * HD))]
+ATTN = [("self_attn.q_proj.weight", (H * HD, D)), ("self_attn.k_proj.weight", (KV * HD, D)), ("self_attn.v_proj.weight", (KV * HD, D)), ("self_attn.o_proj.weight", (D, H * HD))]
 FULL = [(n, (H * HD, D) if "o_proj" not in n else s) for n, s in ATTN]
 BIAS = [("self_attn.q_proj.bias", (H * HD,)), ("self_attn.k_proj.bias", (KV * HD,)), ("self_attn.v_proj.bias", (KV * HD,))]
 MLP = [("mlp.gate_proj.weight", (F, D)), ("mlp.up_proj.weight", (F, D)), ("mlp.down_proj.weight", (D, F))]
