@@ -64,6 +64,11 @@ enum {                                /* traits: choices inside a step */
     A_EMBD_NORM = 1 << 27,            /* a norm of the embeddings */
     A_ALIBI = 1 << 28,                /* scores fall with the distance (ALiBi); none has RoPE */
     A_FIRST_BARE = 1 << 29,           /* the first layer has no norm before attention */
+    A_ONE_NORM = 1ull << 63,          /* attention and feed-forward read the stream side by side, after one norm */
+    A_TWO_NORMS = 1ull << 62,         /* the same after a norm of each: attn_norm_2 of attention, attn_norm of the feed-forward */
+    A_MAY_PARALLEL = 1ull << 61,      /* a key says whether they read it side by side, after a norm of each */
+    A_CHUNKED = 1ull << 59,           /* windows are chunks of a text; queries without RoPE have a temperature (Llama 4) */
+    A_HEAD_GAINS = 1ull << 60,        /* files may have norms of query and key heads, with gains of each head */
     A_EITHER_UP = 1 << 30,            /* ffn_up may hold the rows of the gate before its own */
     A_SOME_EXPERTS = 1ll << 31,       /* some layers have experts: the second of every moe_every_n_layers */
     A_VALUE_NORM = 1ll << 32,         /* RMS norm of value heads, without a gain; without attn_v: keys before their norm */
@@ -90,6 +95,7 @@ enum {                                /* traits: choices inside a step */
     A_ENC_NAME = 1ll << 53,           /* the last norm is named enc.output_norm */
     A_WHOLE = 1ll << 54,              /* all of a head rotates and all positions are seen, whatever the file says */
     /* several at once */
+    A_READ_NORM = A_PRE_NORM | A_ONE_NORM,                             /* attention has a norm named attn_norm */
     A_BERT = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM,      /* what BERT and its kin have */
     A_QK_WHOLE = A_QK_NORM_WIDE | A_QK_LAYER_NORM,                     /* a norm of all heads together, of either kind */
     A_SHARED = A_SHARED_EXPERT | A_SHARED_PLAIN,                       /* a shared expert of either kind */
@@ -117,6 +123,10 @@ typedef struct {
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* so many layers: scores as for heads of n_embd / n_head values */
     float       attn_scale;                           /* factor on scores; 0: 1 / sqrt(values of a head) */
+    bool        local_turn;                           /* of layers with experts, those without a window have no RoPE */
+    bool        weigh_first;                          /* experts get their inputs times their weights */
+    bool        average;                              /* a feed-forward is the mean of the chosen experts and the shared one */
+    bool        aside;                                /* experts read what attention reads, beside it and a dense feed-forward */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -247,6 +257,39 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_ALIBI | A_SQUARE_SCALE},
     {"jais2",           "Jais 2",                                 ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_RELU2},
+    {"llama4",          "Llama 4 Scout and Maverick, MobileLLM R1", ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_CHUNKED | A_SIGMOID | A_SHARED_PLAIN, .window = 8192, .window_every = 4, .local_turn = true,
+     .weigh_first = true},
+    {"command-r",       "Command R and R+, Aya 23, Aya Expanse",  ROPE_PAIRS,
+     .traits = A_ONE_NORM | A_DENSE | A_LAYER_NORM | A_HEAD_GAINS},
+    {"cohere2",         "Command R7B, Command A, Tiny Aya",       ROPE_PAIRS,
+     .traits = A_ONE_NORM | A_DENSE | A_LAYER_NORM, .window_every = 4, .local_turn = true},
+    {"cohere2moe",      "North Mini Code",                        ROPE_PAIRS,
+     .traits = A_ONE_NORM | A_MOE | A_LAYER_NORM | A_SIGMOID | A_SHARED_PLAIN | A_NEXTN, .window_every = 4, .window_first = true,
+     .local_turn = true, .average = true},
+    /* with RMS norms */
+    {"cohere2moe",      NULL,                                     ROPE_PAIRS,
+     .traits = A_ONE_NORM | A_MOE | A_SIGMOID | A_SHARED_PLAIN | A_NEXTN, .key = "attention.layer_norm_rms_epsilon",
+     .window_every = 4, .window_first = true, .local_turn = true, .average = true},
+    {"falcon",          "Falcon 7B and 40B",                      ROPE_HALVES,
+     .traits = A_ONE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_GELU_ERF},
+    /* Falcon 40B */
+    {"falcon",          NULL,                                     ROPE_HALVES,
+     .traits = A_TWO_NORMS | A_DENSE | A_LAYER_NORM | A_UNGATED, .tensor = "blk.0.attn_norm_2.weight", .act = ACT_GELU_ERF},
+    {"gptneox",         "GPT-NeoX, Pythia, Dolly 2, RedPajama",   ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MAY_PARALLEL | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_GELU_ERF},
+    {"phi2",            "Phi 1, 1.5 and 2",                       ROPE_HALVES,
+     .traits = A_ONE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_GELU},
+    {"plamo",           "PLaMo 13B",                              ROPE_HALVES, .traits = A_ONE_NORM | A_DENSE},
+    {"stablelm",        "StableLM 1 to 2",                        ROPE_HALVES,
+     .traits = A_ONE_NORM | A_DENSE | A_LAYER_NORM | A_HEAD_GAINS},
+    /* all but StableLM 2 12B */
+    {"stablelm",        NULL,                                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_HEAD_GAINS, .tensor = "blk.0.ffn_norm.weight"},
+    {"gptj",            "GPT-J 6B",                               ROPE_PAIRS,
+     .traits = A_ONE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_GELU},
+    {"arctic",          "Snowflake Arctic",                       ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM, .aside = true},
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
@@ -282,7 +325,8 @@ typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RA
 /* How a position reads earlier positions: attention, a gated delta net, a short convolution. */
 typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV } arch_mixer;
 
-typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE } arch_ffn;      /* FFN_BESIDE: a dense one and experts */
+/* FFN_BESIDE: a dense one and experts; FFN_ASIDE: the same, and the experts read what attention reads. */
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_ASIDE } arch_ffn;
 
 /* Sizes of a recurrent mixer. */
 typedef struct {
@@ -308,6 +352,8 @@ typedef struct {
     bool  windowed;                                   /* by the pattern of layers */
     dev_view view;                                    /* which side of itself a position sees */
     int   window;                                     /* positions that one sees, with itself, half of it on each side; 0: all */
+    bool  unit;                                       /* queries and keys have a norm without gain after RoPE */
+    bool  tempered;                                   /* queries grow with the position */
     float attn_scale;                                 /* factor on q . k */
     float cap;                                        /* scores become cap * tanh(score / cap); 0: they stay */
     bool  gated;                                      /* the query projection holds a gate after each head */
@@ -360,7 +406,8 @@ typedef struct arch_hparams {
     int    n_class;                                   /* values of a classifier */
     int    n_pooled;                                  /* width between the two matrices after pooling; 0: there are none */
     dev_act act;                                      /* of the feed-forward */
-    int    moe_every;                                 /* of so many layers the second has experts; 0: every layer may have them */
+    int    moe_every;                                 /* of so many layers one has experts; 0: every layer may have them */
+    bool   parallel;                                  /* attention and feed-forward read the stream side by side */
     bool   causal;                                    /* positions see those before them alone; else a text is computed whole */
     float  eps;                                       /* of norms */
     float  embd_scale;                                /* factor on embeddings; 0: 1 */
@@ -369,6 +416,7 @@ typedef struct arch_hparams {
     float  final_cap;                                 /* logits become cap * tanh(logit / cap); 0: they stay */
     float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them) */
     int    temper_length;                             /* positions */
+    int    temper_ahead;                              /* it grows so many positions before the end of each length */
     float  base_local;                                /* base of RoPE in layers with a window */
     int    hd_rot;                                    /* hd_k where no key says it; 0: n_embd / n_head */
     int    hd_k_local;                                /* hd_k in layers with a window; 0: as in the others */
@@ -505,6 +553,7 @@ static double arch__embd_scale(arch_at a) {
 
 static double arch__residual_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? 1.4 / sqrt(a.hp->n_layer) : 0; }
 static double arch__logit_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? a.hp->n_embd / 256.0 : 0; }
+static double arch__n_shexp(arch_at a) { return (a.hp->desc->traits & A_CHUNKED) != 0; }
 static double arch__n_ff_shexp(arch_at a) { return (double)a.hp->n_shexp * a.l->n_ff_exp; }
 
 static double arch__attn_scale(arch_at a) {
@@ -515,7 +564,7 @@ static double arch__attn_scale(arch_at a) {
 }
 
 static double arch__n_ff_exp(arch_at a) {
-    return (a.hp->desc->traits & A_MOE) && a.l->n_expert_used ? a.l->n_ff / a.l->n_expert_used : a.l->n_ff;
+    return (a.hp->desc->traits & A_MOE) && a.l->n_expert_used && !a.hp->desc->aside ? a.l->n_ff / a.l->n_expert_used : a.l->n_ff;
 }
 
 /* Whether layer il has the window where the last of every `period` layers, or the first, sees all positions. */
@@ -540,6 +589,7 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 static const arch_key arch_keys[] = {
     /* name                                 field                  type      flags   from, to             the rest by name */
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
+    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .traits = A_LAYER_NORM},
@@ -588,9 +638,12 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.finetuned",              ONLY(0, 1), .traits = A_MUP},
     {"rope.scaling.finetuned",              ONLY(1, 1), .traits = A_MULTIPLIERS},
     {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3,              .traits = A_TEMPER},
+    {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3, .preset = 0.1, .traits = A_CHUNKED},
     {"attention.temperature_scale",         ONLY(0, 0)},
     {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      1, ARCH_MAX_CTX,
      .from = arch__orig_ctx, .traits = A_TEMPER},
+    {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      1, ARCH_MAX_CTX,
+     .preset = 8192, .traits = A_CHUNKED},
     {"attention.temperature_length",        ONLY(0, 0)},
     {"rope.scaling.yarn_ext_factor",        ROPE(yarn_ext),        H_FLT,    0,      0, 1e3,              .preset = 1},
     {"rope.scaling.yarn_beta_fast",         ROPE(yarn_fast),       H_FLT,    0,      1e-3, 1e6,           .preset = 32},
@@ -605,14 +658,13 @@ static const arch_key arch_keys[] = {
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      1, ARCH_MAX_WIDTH,
      .from = arch__n_ff, .traits = A_SHARED_EXPERT},
     {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,
-     .traits = A_SHARED_PLAIN},
+     .from = arch__n_shexp, .traits = A_SHARED_PLAIN},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
      .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
     {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3,                   .from = arch__gate},
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
-    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"full_attention_interval",             LAYER(recurrent),      H_PATTERN, 0,     1, ARCH_MAX_LAYERS,
      .from = arch__recurs, .traits = A_DELTA},
     {"full_attention_interval",             ONLY(0, 1)},
@@ -638,7 +690,11 @@ static const arch_key arch_keys[] = {
     {"attention.clamp_kqv",                 ONLY(0, 0)},
     {"attention.output_scale",              ONLY(0, 1)},
     {"router_logit_softcapping",            ONLY(0, 0)},
+    {"use_parallel_residual",               MODEL(parallel),       H_BOOL,   H_NEED, 0, 1, .traits = A_MAY_PARALLEL},
+    {"use_parallel_residual",               ONLY(0, 1), .traits = A_HEAD_GAINS},     /* tensors of StableLM say it, not the key */
+    {"use_parallel_residual",               ONLY(1, 1), .traits = A_ONE_NORM | A_TWO_NORMS},
     {"use_parallel_residual",               ONLY(0, 0)},
+    {"interleave_moe_layer_step",           MODEL(moe_every),      H_INT,    H_NEED, 1, ARCH_MAX_LAYERS,  .traits = A_CHUNKED},
     {"interleave_moe_layer_step",           ONLY(0, 1)},
     {"expert_group_count",                  ONLY(0, 1)},
 };
@@ -649,33 +705,39 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
     {"attention.sliding_window",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum deepseek2-ocr"}, /* the last: A_WHOLE */
-    {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum cohere2 cohere2moe "
+     "llama4 deepseek2-ocr"}, /* the last: A_WHOLE */
+    {"attention.sliding_window_pattern",
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum "
+     "cohere2 cohere2moe llama4"},
     {"attn_logit_softcapping",              "gemma2"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
     {"embedding_scale",                     "granite granitemoe minicpm"},
     {"residual_scale",                      "granite granitemoe minicpm"},
-    {"logit_scale",                         "granite granitemoe minicpm"},
-    {"rope.freq_base_swa",                  "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
+    {"logit_scale",                         "granite granitemoe minicpm command-r cohere2 cohere2moe"},
+    {"rope.freq_base_swa",
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum llama4"},
     {"rope.scaling.yarn_attn_factor",       ""},
     {"rope.scaling.yarn_log_multiplier",    "mistral3"},
     {"rope.scaling.yarn_ext_factor",        ""},
     {"rope.scaling.yarn_beta_fast",         "mistral3"},
     {"rope.scaling.yarn_beta_slow",         "mistral3"},
     {"attention.temperature_length",        ""},
-    {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr"},
-    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe"},
-    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe"},
+    {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr cohere2moe"},
+    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe cohere2moe"},
+    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe cohere2moe"},
     {"hidden_activation",                   "modern-bert"},
-    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3"},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 cohere2moe"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
-/* Whether row i is the one that reads its key: the first with its name whose traits match. */
+/* Whether row i is the one that reads its key: the first of those with its name whose traits match. */
 static bool arch__reads(const arch_desc *desc, int i) {
     const arch_key *k = &arch_keys[i];
     if (k->traits && !(k->traits & desc->traits)) return false;
-    return i == 0 || strcmp(k->name, k[-1].name) != 0 || !arch__reads(desc, i - 1);
+    for (int j = i - 1; j >= 0 && !strcmp(arch_keys[j].name, k->name); j--)
+        if (!arch_keys[j].traits || arch_keys[j].traits & desc->traits) return false;
+    return true;
 }
 
 /* The field of a row; of layer il if each layer has one. */
@@ -798,13 +860,16 @@ static bool arch__sections(const arch_hparams *hp, const gguf_file *g, const arc
                      GGUF_U(kv->count), GGUF_U(sum), hp->layer[0].n_rot / 2);
 }
 
-/* Reads an array with a value for each layer: integers, or for a pattern bools, or floats. */
+/* Reads an array with a value for each layer: integers, or for a pattern bools, or floats. A pattern may leave out layers after
+ * the last, which it then does not hold for. */
 static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
     const bool   floats = k->type == H_FLT;
     const double hi = k->type == H_PATTERN ? 1 : k->hi;
-    if (kv->count != (uint64_t)hp->n_layer)
+    const int    main = hp->n_layer - hp->n_ahead, n = k->type == H_PATTERN && kv->count == (uint64_t)main ? main : hp->n_layer;
+    if (kv->count != (uint64_t)n)
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", GGUF_U(kv->count), hp->n_layer);
-    for (int il = 0; il < hp->n_layer; il++) {
+    for (int il = n; il < hp->n_layer; il++) arch__set(arch__field(hp, k, il), k->type, 0);
+    for (int il = 0; il < n; il++) {
         uint64_t     u = 0;
         float        f = 0;
         const bool   is = floats ? gguf_arr_f32(kv, (uint64_t)il, &f) : gguf_arr_u64(kv, (uint64_t)il, &u);
@@ -886,8 +951,9 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
         return arch__bad(hp, g, "expert_feed_forward_length", e, "no width for %d experts, expected one", l->n_expert);
     l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
     if (l->n_expert && l->n_ff && (hp->desc->traits & A_BESIDE)) l->ffn = FFN_BESIDE;
+    if (l->n_expert && hp->desc->aside) l->ffn = FFN_ASIDE, l->n_ff = hp->n_embd;
     if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
-    else if (l->ffn != FFN_BESIDE) l->n_ff_exp = l->n_ff_shexp = 0;
+    else if (l->ffn != FFN_BESIDE && l->ffn != FFN_ASIDE) l->n_ff_exp = l->n_ff_shexp = 0;
     return true;
 }
 
@@ -949,12 +1015,14 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
     return true;
 }
 
+enum { ARCH_PLAIN_EXPERTS = 128 };                    /* Llama 4 with so many (Maverick) has no norm of queries and keys */
+
 /* What patterns of layers make of a layer. */
 static void arch__pattern(const arch_hparams *hp, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
+    const bool       chunked = desc->traits & A_CHUNKED, open = chunked && !l->window, many = l->n_expert == ARCH_PLAIN_EXPERTS;
     if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
-    l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (desc->traits & A_HALF_FF) l->n_ff /= 2;
     if (!l->windowed) l->window = 0;
@@ -962,9 +1030,13 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (l->window && hp->hd_k_local) l->hd_k = l->hd_v = l->n_rot = hp->hd_k_local;
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
-    if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
+    if (hp->moe_every && il % hp->moe_every != (chunked ? hp->moe_every - 1 : 1)) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
-    if (plain || (desc->traits & (A_LEARNED | A_ALIBI))) l->n_rot = 0;
+    const bool still = desc->local_turn && !l->windowed && !open && il >= hp->n_dense && il < hp->n_layer;
+    if (plain || still || (desc->traits & (A_LEARNED | A_ALIBI))) l->n_rot = 0;
+    l->view = !hp->causal ? VIEW_ALL : chunked && l->window ? VIEW_CHUNK : VIEW_PAST;
+    l->unit = chunked && l->n_rot && !many;
+    l->tempered = hp->temper != 0 && !(chunked && l->n_rot);
 }
 
 /* The last layers read the keys and values of the last one before them that has the same window. */
@@ -1021,6 +1093,8 @@ static void arch__defaults(arch_hparams *hp) {
     if (hp->expert_scale == 0) hp->expert_scale = 1;
     if (hp->expert_gate == GATE_SOFTMAX_OF_CHOSEN) hp->topk_norm = true;
     if (hp->expert_gate == GATE_NONE && hp->desc->traits & A_SIGMOID) hp->expert_gate = GATE_SIGMOID;
+    if (hp->desc->traits & (A_ONE_NORM | A_TWO_NORMS)) hp->parallel = true;
+    hp->temper_ahead = (hp->desc->traits & A_CHUNKED) != 0;
     if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
 }
 
@@ -1084,7 +1158,7 @@ static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
-    D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
+    D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_HEAD_KV, D_FF, D_GATE_UP,
     D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
@@ -1115,6 +1189,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_O: return (int64_t)l->n_head * l->hd_v;
     case D_HEAD: return l->n_head;
     case D_HEAD_K: return l->hd_k;
+    case D_HEAD_KV: return l->n_head_kv;
     case D_FF: return l->n_ff;
     case D_GATE_UP: return 2 * (int64_t)l->n_ff;
     case D_FF_EXP: return l->n_ff_exp;
@@ -1180,7 +1255,7 @@ enum {                                                /* who has the tensor: the
     ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV,
     ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
-    ON_FFNS = ON_DENSE | ON_EXPERTS,
+    ON_ASIDE = ON_FFN << FFN_ASIDE, ON_FFNS = ON_DENSE | ON_EXPERTS,
     ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
 };
 
@@ -1223,7 +1298,9 @@ static const arch_slot arch_slots[] = {
     {W_ROPE_LONG,      "rope_factors_long.weight",         D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",        D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ATTN_NORM,      NULL,                               D_1,         D_1,         S_FIRST,   ON_ATTN,    D_1, A_FIRST_BARE},
-    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_PRE_NORM},
+    {W_ATTN_NORM,      "blk.%d.attn_norm_2.weight",        D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_TWO_NORMS},
+    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_READ_NORM},
+    {B_ATTN_NORM,      "blk.%d.attn_norm_2.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_MIXERS,  D_1, A_TWO_NORMS},
     {B_ATTN_NORM,      "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_MIXERS,  D_1, A_LAYER_NORM},
     {W_QKV_HEADS,      "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
@@ -1241,10 +1318,12 @@ static const arch_slot arch_slots[] = {
     {B_V,              "blk.%d.attn_v.bias",               D_1,         D_V,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, A_QK_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_HEAD,      D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_HEAD_GAINS},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_VEC,     ON_ATTN,    D_1, A_QK_WHOLE},
     {B_Q_NORM,         "blk.%d.attn_q_norm.bias",          D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_VEC | S_OWN, ON_ATTN, D_1, A_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_HEAD_KV,   D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_HEAD_GAINS},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
@@ -1258,7 +1337,10 @@ static const arch_slot arch_slots[] = {
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
+    {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_TWO_NORMS},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_PRE_NORM},
+    {B_FFN_NORM,       "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_TWO_NORMS},
+    {B_FFN_NORM,       NULL,                               D_1,         D_1,         0,         ON_FFNS,    D_1, A_ONE_NORM},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",             D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_LAYER_NORM},
     {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",      D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_POST_NORM},
     {W_GATE_UP,        "blk.%d.ffn_up.weight",             D_GATE_UP,   D_EMBD,      0,         ON_DENSE,   D_1, A_GATE_UP},
@@ -1317,6 +1399,7 @@ static const arch_slot arch_slots[] = {
     {W_BY_POST_NORM,   "blk.%d.post_norm.weight",          D_1,         D_LAYER_EMBD, S_VEC,    ON_MIXERS,  D_1, A_BY_LAYER},
     {W_LAYER_SCALE,    "blk.%d.layer_output_scale.weight", D_1,         D_1,         S_OPT_VEC, ON_MIXERS,  D_1, A_BY_LAYER},
     {W_ROUTER_NORM,    "blk.%d.ffn_gate_inp.scale",        D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
+    {W_EXPS_NORM,      "blk.%d.ffn_norm_exps.weight",      D_1,         D_EMBD,      S_VEC,     ON_ASIDE,   D_1, 0},
     {W_EXPS_NORM,      "blk.%d.pre_ffw_norm_2.weight",     D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
     {W_EXPS_POST_NORM, "blk.%d.post_ffw_norm_2.weight",    D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
     {W_DENSE_POST_NORM, "blk.%d.post_ffw_norm_1.weight",   D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
@@ -1342,7 +1425,7 @@ enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 /* The row that describes a tensor of layer il (-1: of the model); NULL: it has none. */
 static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
-    const unsigned       both = il >= 0 && l->ffn == FFN_BESIDE ? ON_DENSE | ON_EXPERTS : 0;
+    const unsigned       both = il >= 0 && (l->ffn == FFN_BESIDE || l->ffn == FFN_ASIDE) ? ON_DENSE | ON_EXPERTS : 0;
     const unsigned       head = il >= hp->n_layer ? ON_NEXTN : 0;
     const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn | both | head;
     for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {

@@ -218,7 +218,8 @@ static void fwd__embed(fwd_draft *d) {
                             .scale = r->mscale});
     }
     if (hp->temper != 0)
-        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
+        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper,
+                            .temper = {(float)hp->temper_length, hp->temper_ahead}});
 }
 
 /* Bias of queries, keys or values, which may be cut to a range. */
@@ -228,15 +229,28 @@ static void fwd__offset(fwd_draft *d, dev_buf b, const float *bias, int n) {
     if (clamp != 0) fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {b}, .n = n, .scale = clamp});
 }
 
-/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
+/* The norm of queries or keys: of each head, or of all together. The gains are those of all heads, or each head has its own. */
+static void fwd__head_norm(fwd_draft *d, dev_buf b, const float *const *norm, int n_head) {
+    const int      n = d->lh->hd_k;
+    const uint64_t traits = d->m->hp.desc->traits;
+    const bool     wide = traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
+    if (!norm[0] || !(traits & A_HEAD_GAINS)) {
+        fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * n : n);
+        return;
+    }
+    fwd__any_norm(d, b, b, fwd_no_norm, n_head, n);
+    fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .vec = norm[0], .n = n_head * n});
+}
+
+/* Bias, norm and RoPE of queries or keys. A norm without gain may follow. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
-    const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
     fwd__offset(d, b, bias, n_head * lh->hd_k);
-    fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
+    fwd__head_norm(d, b, norm, n_head);
     if (lh->n_rot)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
                             .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
+    if (lh->unit) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }
 
 /* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
@@ -317,7 +331,7 @@ static void fwd__attention(fwd_draft *d) {
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
     fwd__qkv(d, kv);
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
+    if (lh->tempered) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head,
@@ -433,6 +447,13 @@ static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
                             .experts = {.n = lh->n_expert}});
 }
 
+/* The slots of experts by their weights: as if the inputs had been multiplied, since products are linear. */
+static void fwd__weigh(fwd_draft *d, dev_buf b, int n) {
+    const arch_layer_hp *lh = d->lh;
+    fwd__op(d, (dev_op){.kind = OPS_WEIGH, .in = {d->weight, d->slot_of, d->slot_row}, .out = {b}, .n = n,
+                        .each = lh->n_expert_used, .experts = {.n = lh->n_expert, .used = lh->n_expert_used}});
+}
+
 /* The products of the experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
 static void fwd__expert_matmul(fwd_draft *d, int at) {
     const arch_layer_hp *lh = d->lh;
@@ -453,13 +474,14 @@ static void fwd__route(fwd_draft *d) {
                         .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
 }
 
-/* The expert that runs for every row is added to y, after its gate if it has one. */
+/* The expert that runs for every row is added to y, after its gate if it has one; or y becomes the mean of both. */
 static void fwd__shared(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
     fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
     if (gated) fwd__op(d, (dev_op){.kind = OPS_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
     else fwd__sum(d, d->y, d->moe, d->y, d->m->hp.n_embd);
+    if (d->m->hp.desc->average) fwd__scale(d, d->y, d->m->hp.n_embd, 0.5f);
 }
 
 /* y = the experts that fwd__route() has chosen, of `in`. */
@@ -468,7 +490,7 @@ static void fwd__chosen(fwd_draft *d) {
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
     const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
-    const bool           gated = w[W_GATE_EXPS].data != NULL;
+    const bool           gated = w[W_GATE_EXPS].data != NULL, first = d->m->hp.desc->weigh_first;
     const dev_buf        wide = gated ? d->up : d->ff;
     if (vec[W_SHEXP_GATE])
         fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
@@ -479,12 +501,14 @@ static void fwd__chosen(fwd_draft *d) {
     dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
     fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
     fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
+    if (first) fwd__weigh(d, wide, F);
+    if (first && gated) fwd__weigh(d, d->ff, F);
     fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, gated ? 2 * E : E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS],
-                        .n = D, .experts = {.n = E, .used = K}});
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, first ? 0 : d->weight, d->slot_of}, .out = {d->y},
+                        .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
     if (w[W_UP_SHEXP].data) fwd__shared(d);
 }
 
@@ -512,11 +536,23 @@ static void fwd__beside(fwd_draft *d) {
     fwd__sum(d, d->y, d->side, d->y, n);
 }
 
+/* A dense feed-forward, and experts that read the stream as attention found it, which fwd__turn() has left. */
+static void fwd__aside(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    const dev_buf  x = d->x;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], NULL, NULL, d->side);
+    d->x = d->next;
+    fwd__enter(d, &d->l->vec[W_EXPS_NORM]);
+    d->x = x;
+    fwd__experts(d);
+    fwd__sum(d, d->y, d->side, d->y, d->m->hp.n_embd);
+}
+
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
 static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
-                                      [FFN_BESIDE] = fwd__beside};
+                                      [FFN_BESIDE] = fwd__beside, [FFN_ASIDE] = fwd__aside};
 
 /* --- embeddings for each layer --- */
 
@@ -634,9 +670,33 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
 }
 
+/* Attention and feed-forward side by side: both read the stream as it is, with one norm or with one of each. A norm is taken anew
+ * where experts follow for some of the rows alone: they do not look for rows among all. */
+static void fwd__side_by_side(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    const dev_row_set   before = d->rows;
+    const dev_buf       attn = d->y;
+    fwd_mixers[d->lh->mixer](d);
+    d->part = FWD_NORM;
+    fwd__bias(d, attn, vec[B_O], d->m->hp.n_embd);
+    d->y = d->side;
+    if (vec[W_FFN_NORM]) fwd__enter(d, &vec[W_FFN_NORM]);
+    else if (d->lh->n_expert && d->rows != before) fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd_ffns[d->lh->ffn](d);
+    d->part = FWD_NORM;
+    fwd__sum(d, d->y, attn, d->y, d->m->hp.n_embd);
+    fwd__residual(d, vec[B_DOWN], fwd_no_norm, fwd_no_norm);
+    d->side = d->y;
+    d->y = attn;
+}
+
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
     fwd__enter(d, &vec[W_ATTN_NORM]);
+    if (d->m->hp.parallel) {
+        fwd__side_by_side(d);
+        return;
+    }
     fwd_mixers[d->lh->mixer](d);
     fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
     fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);

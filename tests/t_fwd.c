@@ -741,7 +741,7 @@ static float *t_fwd_guesses(t_rig *r, const t_tiny *t, const int32_t *ids, int c
 
 /* A draft head guesses as a float64 reading of its arrangement says, and with the same bits however the model runs. */
 static void t_fwd_draft_head(void) {
-    static const char *const models[] = {"qwen3_mtp", "qwen35_mtp", "qwen35moe_mtp"};
+    static const char *const models[] = {"qwen3_mtp", "qwen35_mtp", "qwen35moe_mtp", "glm4moe_air", "cohere2moe_rms"};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
                                  {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {

@@ -207,7 +207,10 @@ static void top_build_experts(top_rig *r) {
         dev_plan_op(&r->plan,
                     (dev_op){.kind = OPS_BIAS, .rows = DEV_ALL, .out = {i ? moe : up}, .vec = top_vec, .n = i ? 32 : ff,
                              .each = K, .experts = {.n = E}});
-        if (!i) top_form(r, up, ff, K);
+        if (i) continue;
+        dev_plan_op(&r->plan, (dev_op){.kind = OPS_WEIGH, .rows = DEV_ALL, .in = {weight, of, row}, .out = {up}, .n = ff, .each = K,
+                                       .experts = {.n = E, .used = K}});
+        top_form(r, up, ff, K);
     }
     op = base, op.kind = OPS_MIX, op.in[0] = moe, op.in[1] = weight, op.in[2] = of, op.out[0] = y, op.vec = top_vec + 5,
     op.n = 32;
@@ -235,7 +238,7 @@ static const top_example top_examples[] = {
     {.name = "scale, vec",      .op = {.kind = OPS_SCALE, .vec = top_vec}},
     {.name = "cap",             .op = {.kind = OPS_CAP, .scale = 1.5f}},
     {.name = "clamp",           .op = {.kind = OPS_CLAMP, .scale = 0.5f}},
-    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .length = 3}, .fit = top_fit_one},
+    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {3, 1}}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
     {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.halves = true}}, .fit = top_fit_rope},
@@ -245,6 +248,8 @@ static const top_example top_examples[] = {
     {.name = "attend, shaped",
      .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 5, .cap = 2, .sinks = top_vec, .slope = top_vec + 9}},
      .fit = top_fit_cache},
+    {.name = "attend, chunks",
+     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 7, .view = VIEW_CHUNK, .sinks = top_vec}}, .fit = top_fit_cache},
     {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.view = VIEW_ALL}}, .fit = top_fit_texts},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
@@ -260,6 +265,7 @@ static const top_example top_examples[] = {
     {.name = "group",           .op = {.kind = OPS_GROUP, TOP_ONE, .out = {1, 1}, .experts = {.used = TOP_USED}},
      .fit = top_fit_slots, .build = top_build_experts, .ints = 1},
     {.name = "mix",             .op = {.kind = OPS_MIX}, .build = top_build_experts, .ints = 1},
+    {.name = "weigh",           .op = {.kind = OPS_WEIGH}, .build = top_build_experts, .ints = 1},
     {.name = "gate",            .op = {.kind = OPS_GATE, TOP_ONE, .vec = top_vec}},
     {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TOP_TWO}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
