@@ -264,7 +264,7 @@ def invariance_models():
         equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
 
 
-KINDS = ("gemma3", "gpt-oss", "qwen35", "qwen35_near", "lfm2moe")   # windows, sinks, gated delta nets, a draft head, short convolutions
+KINDS = ("gemma3", "gpt-oss", "llama4", "qwen35", "qwen35_near", "lfm2moe")   # windows, sinks, chunks, delta nets, a draft head, convolutions
 
 
 def kinds_lines():

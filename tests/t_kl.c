@@ -368,6 +368,6 @@ static void t_kl_all(void) {
 }
 
 static const t_case t_kl_cases[] = {
-    {"kl", "8-bit activations cost a KL divergence of 1e-3 at most, at every level the same bits, in each architecture", t_kl_all},
+    {"kl", "8-bit activations cost a KL divergence of 1e-3 at most; each level gives the same bits", t_kl_all},
 };
 static const t_suite t_kl_suite = SUITE(t_kl_cases);
