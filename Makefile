@@ -28,9 +28,10 @@ comma    := ,
 BASE     := -std=gnu11 $(DEBUG) -Wall -Wextra -Wshadow -Wundef $(WERROR) -ffp-contract=off -fno-math-errno
 LIBS     := -lpcre2-8 -ldl -lm -lpthread
 
-# OpenBLAS and libedit are looked for when a run asks for them (--blas, -i); BLAS=0 and EDIT=0 leave that out.
+# OpenBLAS, libedit and libcurl are looked for when a run asks for them (--blas, -i, -hf); BLAS=0, EDIT=0 and HUB=0 leave that out.
 BLAS     ?= 1
 EDIT     ?= 1
+HUB      ?= 1
 # CUDA=0 leaves the kernels for NVIDIA GPUs out, as does a machine without nvcc.
 CUDA     ?= 1
 # Landlock and seccomp; SANDBOX=0 leaves them out, as do sanitizers, which trace the process and start programs.
@@ -55,9 +56,9 @@ KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
 SOURCES  := $(shell $(call SINGLE,list=1 kernels=0,llmrun.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 # The suites of build/test/tests and of build/test/kernel_tests (one may be in both), and those whose functions other suites use.
-SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/main.c))
-KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/kernels.c))
-SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z_]*\)\.h"/\1/p' tests/t_*.c))
+SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z0-9_]*)' tests/main.c))
+KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z0-9_]*)' tests/kernels.c))
+SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z0-9_]*\)\.h"/\1/p' tests/t_*.c))
 ORPHANS        := $(filter-out $(SUITES) $(KERNEL_SUITES),$(patsubst tests/%.c,%,$(wildcard tests/t_*.c)))
 $(if $(ORPHANS),$(error neither tests/main.c nor tests/kernels.c lists $(ORPHANS)))
 
@@ -134,8 +135,8 @@ soak: llmrun                           ## REQUESTS (10000) to a server, a tenth 
 serve-page: llmrun                     ## the server's page in chromium (Debian: chromium), without a window
 	@$(PYTHON) tests/serve_page.py src/page.c --program ./llmrun
 
-serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic" (python3: pytest requests openai aiohttp)
-	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS)
+serve-peer: llmrun                     ## llama.cpp's own tests of its server against --serve; PEER: its source; WORDS="anthropic"; pytest and others of PyPI go into build/peer, else skipped
+	@SHARED=$(SHARED) $(PYTHON) tests/serve_peer.py ./llmrun $(PEER) $(WORDS) --install build/peer
 
 schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
 	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
@@ -292,6 +293,7 @@ KERNELS_main  := $(OPT) $(CET)
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
+HUB_static    := 0
 CUDA_static   := 0
 STRESS_stress := 1
 
@@ -299,7 +301,7 @@ STRESS_stress := 1
 variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
 UNBOXED   = $(if $(filter 0,$(SANDBOX))$(findstring -fsanitize,$(FLAGS_$(variant)) $(CFLAGS)),-DLLMRUN_SANDBOX=0)
-DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0) $(UNBOXED)
+DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_HUB=$(or $(HUB_$(variant)),$(HUB)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0) $(UNBOXED)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
 OBJECT    = $(COMPILE) -MMD -MP -c -o $@
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function

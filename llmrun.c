@@ -13,8 +13,18 @@
  *   [http]      requests of HTTP/1.1, as bytes                                     <- base
  *   [net]       sockets, and the thread that serves connections                    <- base http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
+ *   [sha256]    SHA-256 of bytes that come in pieces                               <- base
+ *   [hub]       models by name: names and lists of a hub, its cache, a folder of models
+ *               <- base gguf sha256
+ *   [fetch]     downloads from a hub, through libcurl                              <- base sandbox http sha256 hub
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
+ *   [safetensors] (st) files of tensors in a checkpoint's folder                   <- base gguf
+ *   [dequant]   (dq) matrices of checkpoints, plain and quantised, row by row      <- k base gguf safetensors
+ *   [family]    models of transformers; config.json as GGUF keys                   <- base gguf writer safetensors
+ *   [vocab]     tokenizers of checkpoints as GGUF keys                             <- base gguf writer tok safetensors family
+ *   [import]    a checkpoint's folder as a model file in memory
+ *               <- k base pool gguf writer safetensors dequant family vocab
  *   [val]       values of templates and JSON, as Python has them                   <- base
  *   [filter]    (test function) what templates call: filters, tests, methods, functions
  *               <- base val
@@ -53,16 +63,17 @@
  *   [results]   files of results: records, header, resume, merge                   <- base lines
  *   [req]       one line of a batch file: request and record
  *               <- base val tok samp constrain embed gen calls chat
- *   [wire]      the shapes of OpenAI's and Anthropic's APIs: bodies of requests, whole answers and streams
- *               <- base tok gen chat req
+ *   [post]      bodies of requests of OpenAI's and Anthropic's APIs                <- base req
+ *   [wire]      their answers, whole and as streams                                <- base tok gen chat req post
  *   [files]     files and batches of OpenAI's API, in a folder                     <- base http lines results req
  *   [page]      the page of the server: one HTML file
+ *   [metrics]   figures of a server, as Prometheus reads them                      <- base
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
  *               <- base gguf val tok samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
- *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
+ *               <- k base pool gguf writer tok import dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
  *               <- base pool tok kv fwd samp constrain embed engine gen gain spec
  *   [screen]    text on a terminal: lines that end between words, attributes       <- base
@@ -74,7 +85,7 @@
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [serve]     the scheduler behind HTTP
- *               <- base http net tok model kv samp constrain engine gen chat req wire files page ask gain spec sched
+ *               <- base http net tok model kv samp constrain engine gen chat req post wire files page metrics ask gain spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -86,11 +97,12 @@
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
  *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot
  *   [bench]     tool: benchmark of a model on this machine
- *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
+ *               <- k base pool gguf import arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox tok ops arch model constrain calls req spec term talk serve quant cli topics
+ *               <- k base sandbox fetch tok import ops arch model constrain calls req spec term talk metrics serve quant cli
+ *               topics
  *   [act]       actions of the command                                             <- all
  *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
@@ -107,6 +119,9 @@
 #endif
 #ifndef LLMRUN_CUDA
 #define LLMRUN_CUDA 1                                 /* 0: without GPUs */
+#endif
+#ifndef LLMRUN_HUB
+#define LLMRUN_HUB 1                                  /* 0: without downloads */
 #endif
 #ifndef LLMRUN_SANDBOX
 #define LLMRUN_SANDBOX 1                              /* 0: without Landlock and seccomp */
@@ -150,6 +165,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -178,8 +194,16 @@
 #include "src/http.c"
 #include "src/net.c"
 #include "src/gguf.c"
+#include "src/sha256.c"
+#include "src/hub.c"
+#include "src/fetch.c"
 #include "src/writer.c"
 #include "src/tok.c"
+#include "src/safetensors.c"
+#include "src/dequant.c"
+#include "src/family.c"
+#include "src/vocab.c"
+#include "src/import.c"
 #include "src/val.c"
 #include "src/filter.c"
 #include "src/jinja.c"
@@ -211,9 +235,11 @@
 #include "src/table.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/post.c"
 #include "src/wire.c"
 #include "src/files.c"
 #include "src/page.c"
+#include "src/metrics.c"
 #include "src/forms.c"
 #include "src/ask.c"
 #include "src/gain.c"

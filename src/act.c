@@ -277,6 +277,7 @@ typedef struct {
     out_t         out;
     gguf_file     head;                               /* of the model's draft head; no path: it has none beside it */
     server       *server;                             /* of --serve; NULL: there is none */
+    hub_set       models;                             /* of --models and --rm-model */
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
 
@@ -389,6 +390,7 @@ static bool act__dump_tensor(act_job *r, err_t *e) {
     const k_type *k = &k_types[t->type];
     uint64_t      n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
     if (!out_begin(&r->out, e)) return false;
+    gguf_fill(g, t, 0, n / t->dim[0], NULL);
     float *buf = mem_aligned(STEP, sizeof *buf);
     for (uint64_t at = 0; at < n && !r->out.why; at += STEP) {
         uint64_t some = n - at < STEP ? n - at : STEP;
@@ -1423,8 +1425,11 @@ static bool act__embed(act_job *r, err_t *e) {
 static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_needs *beside) {
     const config   *c = r->c;
     const spec_opts o = act__spec(r);
-    if (c->action != ACT_EMBED_LINES)
-        return act__with_head(r, sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside), &o);
+    if (c->action != ACT_EMBED_LINES) {
+        engine_plan p = sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside);
+        p.vectors = true;                             /* lines may ask for them */
+        return act__with_head(r, p, &o);
+    }
     return (engine_plan){
         .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
@@ -1447,6 +1452,7 @@ static bool act__batch(act_job *r, err_t *e) {
     engine       *en = NULL;
     engine_needs  beside = {0};
     embed_opts    embeds;
+    err_t         none = {0};                         /* why lines of texts cannot ask for vectors */
     spec         *guesser = NULL;
     long long     bad = 0, cut = 0;
     const bool    ready = act__batch_prepare(r, &job, &lines, e) && act__open_head(r, e);
@@ -1454,7 +1460,9 @@ static bool act__batch(act_job *r, err_t *e) {
     if (ready && spec_needs(&so, &c->fwd, &c->kv, n_seqs, &beside, e))
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(r, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(r, en, n_seqs, e);
-    if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
+    job.vectors = c->action == ACT_EMBED_LINES;
+    if (en && act__embed_opts(c, en, &embeds, job.vectors ? e : &none) && (job.vectors || embeds.pooling != POOLING_RANK))
+        job.embed = &embeds;
     if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
         err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
@@ -1638,6 +1646,113 @@ static bool act__help(act_job *r, err_t *e) {
     else if (r->c->action == ACT_VERSION) help_version(&text);
     else help_print(r->c, &text, e);
     return act__answer(r, &text, e);
+}
+
+/* --- models by name --- */
+
+/* What a listed file says of itself: its type and its architecture; false: it is no model, and e is set. */
+static bool act__about(const hub_model *m, str *type, str *arch, err_t *e) {
+    gguf_file g;
+    bytes     name = {0};
+    err_t     none = {0};
+    if (!gguf_open(&g, m->path, e)) return false;
+    quant_type_of(&g, type);
+    gguf_get_str(&g, "general.architecture", &name, &none);
+    str_visible_line(arch, name);
+    gguf_close(&g);
+    return true;
+}
+
+/* A row of --models; width: of the column of names. */
+static void act__model_row(const hub_model *m, int width, str *out) {
+    str   size = {0}, type = {0}, arch = {0}, name = {0};
+    err_t e = {0};
+    str_size(&size, (double)m->bytes);
+    str_visible_line(&name, bytes_of(m->name));
+    const bool good = act__about(m, &type, &arch, &e);
+    str_fmt(out, "%-*s  %9s  %-8s  %s\n", width, name.p, size.p, good ? type.p : "-", good ? arch.p : "-");
+    if (!good) log_warn("%s", e.text);
+    str_drop_all(&size, &type, &arch, &name);
+}
+
+static void act__model_json(const hub_model *m, jw *w) {
+    str   type = {0}, arch = {0};
+    err_t e = {0};
+    const bool good = act__about(m, &type, &arch, &e);
+    jw_open(jw_line(w), NULL, '{');
+    jw_str(w, "name", m->name);
+    jw_str(w, "path", m->path);
+    jw_fmt(w, "bytes", "%llu", (unsigned long long)m->bytes);
+    jw_maybe(w, "type", str_bytes(&type), good);
+    jw_maybe(w, "architecture", str_bytes(&arch), good);
+    jw_maybe(w, "problem", bytes_of(e.text), !good);
+    jw_close(w, '}');
+    str_drop_all(&type, &arch);
+}
+
+static bool act__models(act_job *r, err_t *e) {
+    const hub_set *s = &r->models;
+    str            text = {0};
+    jw             w = jw_tight(&text);
+    int            width = 0;
+    str_put(&text, "");
+    if (!s->n) log_warn("no models are here: -hf OWNER/NAME downloads one, LLMRUN_MODELS names a folder of others");
+    for (size_t i = 0; i < s->n; i++) width = max_int(width, (int)min_size(strlen(s->at[i].name), 100));
+    if (act__json(r->c)) jw_open(&w, NULL, '[');
+    for (size_t i = 0; i < s->n; i++)
+        if (act__json(r->c)) act__model_json(&s->at[i], &w);
+        else act__model_row(&s->at[i], width, &text);
+    if (act__json(r->c)) jw_close(&w, ']'), str_put(&text, "\n");
+    return act__answer(r, &text, e);
+}
+
+/* The model that a person names: as it is listed, with .gguf, or by its repository alone where that has one. NULL: e is set. */
+static const hub_model *act__listed(const act_job *r, err_t *e) {
+    const char      *name = r->c->what;
+    const size_t     n = strlen(name);
+    const hub_model *found = NULL;
+    str              all = {0};
+    int              n_found = 0;
+    for (size_t i = 0; i < r->models.n; i++) {
+        const hub_model *m = &r->models.at[i];
+        const size_t     own = strlen(m->name);
+        if (strncmp(m->name, name, own) == 0 && (!name[own] || strcmp(name + own, ".gguf") == 0)) {
+            str_drop(&all);
+            return m;
+        }
+        if (!m->repo || strncmp(m->name, name, n) != 0 || m->name[n] != ':') continue;
+        str_fmt(&all, "%s%s", n_found++ ? ", " : "", m->name);
+        found = m;
+    }
+    if (!n_found) err_set(e, EXIT_INPUT, "%s: no such model is here, expected a name that --models lists", name);
+    if (n_found > 1) err_set(e, EXIT_INPUT, "%s: %d models are here, expected one of %.400s", name, n_found, all.p);
+    str_drop(&all);
+    return n_found == 1 ? found : NULL;
+}
+
+/* Asks on the terminal. False: no, and e is set. */
+static bool act__confirm(const hub_model *m, err_t *e) {
+    char line[16] = "";
+    str  ask = {0}, size = {0};
+    if (!isatty(STDIN_FILENO))
+        return err_set(e, EXIT_INPUT, "--rm-model: standard input is no terminal to ask on, expected --yes");
+    str_size(&size, (double)m->bytes);
+    str_fmt(&ask, "Remove %s (%s)? [y/N] ", m->name, size.p);
+    log_text(str_bytes(&ask));
+    fflush(stderr);
+    const bool yes = fgets(line, sizeof line, stdin) && (strcasecmp(line, "y\n") == 0 || strcasecmp(line, "yes\n") == 0);
+    str_drop_all(&ask, &size);
+    return yes || err_set(e, EXIT_NO, "%s stays", m->name);
+}
+
+static bool act__remove(act_job *r, err_t *e) {
+    const hub_model *m = act__listed(r, e);
+    if (!m || (!r->c->hub.yes && !act__confirm(m, e)) || !hub_remove(m, e)) return false;
+    str size = {0};
+    str_size(&size, (double)m->bytes);
+    log_warn("%s is removed: %s", m->name, size.p);
+    str_drop(&size);
+    return true;
 }
 
 /* --- checks of the options of an action --- */
@@ -1943,6 +2058,8 @@ static const act_row act_table[N_ACTS] = {
                      act__quality},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE] = {WITH_OUTPUT, AT(output), "json jsonl csv tsv", NULL, NULL, NULL, act__merge},
+    [ACT_MODELS] = {WITH_OUTPUT, AT(output), "json", NULL, NULL, NULL, act__models},
+    [ACT_REMOVE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__remove},
     [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},
     [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
     [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help},
@@ -1982,13 +2099,91 @@ static bool act__system_file(config *c, err_t *e) {
 static bool act_finish(config *c, err_t *e) {
     const act_row *row = &act_table[c->action];
     if (!cli_effective(c, e) || (row->check && !row->check(c, e)) || !act__check_form(c, row, e)) return false;
-    if (row->has & WITH_MODEL_NAME && (!c->model || !*c->model))
+    if (c->hub.repo && (c->models.n || (c->action != ACT_BENCH && cli_given(c, "--model"))))
+        return err_set(e, EXIT_INPUT, "--model and --hf-repo both name a model, expected one of them");
+    if (c->hub.draft && c->spec.draft)
+        return err_set(e, EXIT_INPUT, "--model-draft and --hf-repo-draft both name a draft model, expected one of them");
+    if (row->has & WITH_MODEL_NAME && !c->hub.repo && (!c->model || !*c->model))
         return err_set(e, EXIT_INPUT,
-                       "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
+                       "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all "
+                       "options)");
     return cli_finish(c, e) && act__system_file(c, e);
 }
 
 /* --- the run --- */
+
+/* Whether no hub may be asked, by the option or as Hugging Face's tools have it. */
+static bool act__is_offline(const config *c) {
+    static const char *const yes[] = {"1", "on", "yes", "true"};
+    const char              *v = getenv("HF_HUB_OFFLINE");
+    for (size_t i = 0; v && i < sizeof yes / sizeof *yes; i++)
+        if (strcasecmp(v, yes[i]) == 0) return true;
+    return c->hub.offline;
+}
+
+/* Downloads a model that the cache lacks. Where the hub cannot be reached, OWNER/NAME alone is the best of its models that is
+ * here. */
+static bool act__download(const config *c, const hub_name *h, str *path, err_t *e) {
+    str        spelled = {0}, root = {0};
+    const bool offline = act__is_offline(c);
+    err_t      none = {0};
+    hub_spell(h, &spelled);
+    if (offline && !hub_find(h, true, path)) {
+        hub_cache(false, &root, &none);
+        err_set(e, EXIT_INPUT, "%s: is not in the cache (%s), and --offline connects to nothing", spelled.p,
+                root.p ? root.p : "");
+    } else if (!offline && (!fetch_model(h, &c->hub, c->no_sandbox, e) || !hub_find(h, true, path))) {
+        err_set(e, EXIT_RESOURCE, "%s: the download is not in the cache", spelled.p);
+        if (e->code == EXIT_RESOURCE && !h->pick.n && hub_find(h, true, path)) {
+            log_warn("%s", e->text);
+            *e = (err_t){0};
+            log_warn("%s: runs %s, which is here", spelled.p, str_base_name(path->p));
+        }
+    }
+    str_drop_all(&spelled, &root);
+    return !e->code;
+}
+
+/* Appends the path of a model of a hub. */
+static bool act__from_hub(const config *c, const char *text, const char *file, str *path, err_t *e) {
+    hub_name   h;
+    const bool ok = hub_parse(text, file, &h, e) && (hub_find(&h, false, path) || act__download(c, &h, path, e));
+    hub_name_drop(&h);
+    return ok;
+}
+
+/* Replaces the name of a model by the path of its file, in memory of its own. A path stays as it is. */
+static bool act__by_name(const config *c, const char **name, str *own, err_t *e) {
+    const bool hub = *name && strncmp(*name, "hf:", 3) == 0;
+    if (!*name || !**name || (!hub && access(*name, F_OK) == 0)) return true;
+    if (hub ? !act__from_hub(c, *name, NULL, own, e) : !hub_by_name(*name, own)) return !e->code;
+    *name = own->p;
+    return true;
+}
+
+/* The same for all models that the options name. */
+static bool act__find_models(config *c, err_t *e) {
+    if (!(act_table[c->action].has & WITH_MODEL_NAME) && c->action != ACT_RENDER) return true;
+    if (c->hub.repo) {
+        if (!act__from_hub(c, c->hub.repo, c->hub.file, &c->own_model, e)) return false;
+        c->model = c->own_model.p;
+    }
+    if (c->hub.draft) {
+        if (!act__from_hub(c, c->hub.draft, NULL, &c->own_draft, e)) return false;
+        c->spec.draft = c->own_draft.p;
+    }
+    for (int i = 0; i < c->models.n; i++) {
+        str         own = {0};
+        const char *name = c->models.v[i];
+        if (!act__by_name(c, &name, &own, e)) return false;
+        c->models.v[i] = own.p ? own.p : str_dup(name);
+        c->models.n_own = i + 1;
+    }
+    if (c->models.n) c->model = c->models.v[0];
+    return (c->hub.repo || act__by_name(c, &c->model, &c->own_model, e)) &&
+           (c->hub.draft || act__by_name(c, &c->spec.draft, &c->own_draft, e)) &&
+           act__by_name(c, &c->bench.draft, &c->own_bench, e);
+}
 
 static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) {
     if (!(row->has & WITH_FLOATS || r->c->raw) || !isatty(fileno(r->out.f))) return true;
@@ -2020,15 +2215,41 @@ static bool act__asked(config *c, const gguf_file *g, err_t *e) {
 
 /* Refuses a model that is no file but a name, as programs with a store of models take it. */
 static bool act__is_file(const char *path, err_t *e) {
-    return access(path, F_OK) == 0 || errno != ENOENT || bytes_ends(bytes_of(path), bytes_of(".gguf")) ||
-           err_set(e, EXIT_INPUT,
-                   "%.200s: no such file, expected the path of a GGUF file (--help models says where they come from)", path);
+    hub_name h;
+    err_t    none = {0};
+    if (access(path, F_OK) == 0 || errno != ENOENT || bytes_ends(bytes_of(path), bytes_of(".gguf"))) return true;
+    const bool named = hub_parse(path, NULL, &h, &none);
+    hub_name_drop(&h);
+    if (named)
+        return err_set(e, EXIT_INPUT, "%.200s: no such file and no model that is here; -hf %.200s downloads the one of a hub",
+                       path, path);
+    return err_set(e, EXIT_INPUT, "%.200s: no such file, expected the path of a GGUF file or a name that --models lists (--help "
+                   "models says where they come from)", path);
+}
+
+/* How a checkpoint's folder is opened: see [import]. */
+static unsigned act__import_flags(const config *c) {
+    const bool quantises = c->action == ACT_QUANTIZE;
+    const bool keeps = quantises && (!strcasecmp(c->what, "auto") || !strcasecmp(c->what, "copy"));
+    const bool reads = !(ON_STEPS >> c->action & 1) && !(quantises && c->calibrate);
+    err_t      none = {0};
+    const bool on_gpu = ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers && gpu_count(&none) > 0;
+    return (quantises || reads || on_gpu ? IMPORT_FILE : 0) | (quantises && !keeps ? IMPORT_EXACT : 0) |
+           (reads ? IMPORT_LAZY : 0);
+}
+
+/* Opens the file or the folder. A folder that is written as a file is checked as one that runs. */
+static bool act__open_file(const config *c, gguf_file *g, err_t *e) {
+    if (!act__is_file(c->model, e) || !import_open(g, c->model, act__import_flags(c), e)) return false;
+    if (c->action != ACT_QUANTIZE || !import_is_folder(c->model) || model_check(g, e)) return true;
+    gguf_close(g);
+    return false;
 }
 
 /* Opens the model, and completes the options from it. */
 static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *e) {
     if (row->read && !act__may_talk(c) && !act__prompt_exists(c, 0, e)) return false;
-    if (!act__is_file(c->model, e) || !gguf_open(g, c->model, e)) return false;
+    if (!act__open_file(c, g, e)) return false;
     if (!act__asked(c, g, e)) {
         gguf_close(g);
         return false;
@@ -2043,10 +2264,26 @@ static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *
     return false;
 }
 
+/* The files of a checkpoint's folder, and those of its folders, which may be links to others. */
+static void act__confine_folder(sandbox *s, const char *path, int deep) {
+    str  name = {0};
+    DIR *d = opendir(path);
+    for (const struct dirent *at; d && (at = readdir(d));) {
+        if (at->d_name[0] == '.') continue;
+        str_clear(&name);
+        str_fmt(&name, "%s/%s", path, at->d_name);
+        sandbox_read(s, name.p);
+        if (deep && import_is_folder(name.p)) act__confine_folder(s, name.p, deep - 1);
+    }
+    if (d) closedir(d);
+    str_drop(&name);
+}
+
 /* A model may be in several files. */
 static void act__confine_input(sandbox *s, const char *path) {
     str part = {0};
     sandbox_read(s, path);
+    if (import_is_folder(path)) act__confine_folder(s, path, 1);
     for (uint64_t i = 1; gguf_other_part(path, i, &part); i++) sandbox_read(s, part.p);
     str_drop(&part);
 }
@@ -2055,6 +2292,7 @@ static void act__confine_input(sandbox *s, const char *path) {
 static const uint8_t act_needs[N_ACTS] = {
     [ACT_TALK] = SANDBOX_FILES,                       /* /read, /load and /save name files */
     [ACT_SERVE] = SANDBOX_SERVE,
+    [ACT_REMOVE] = SANDBOX_FILES,                     /* its folders are removed, too */
 };
 
 /* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
@@ -2073,7 +2311,8 @@ static bool act__confine(act_job *r, err_t *e) {
     if (c->no_sandbox) needs |= SANDBOX_ALL;
     if ((c->action == ACT_DEVICES || (ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers)) && gpu_count(&none) > 0)
         needs |= SANDBOX_DEVICES;
-    if (c->action == ACT_VERSION) term_edits(), ops_blas_open(&none);          /* what it reports is found before */
+    if (c->action == ACT_VERSION) term_edits(), ops_blas_open(&none), fetch_library();      /* what it reports is found before */
+    if (c->action == ACT_MODELS || c->action == ACT_REMOVE) r->models = hub_models();
     sandbox_begin(&s, needs);
     for (int i = 0, n; i < ACT_FILES; i++) {
         const struct act_file *f = &act_files[i];
@@ -2085,6 +2324,7 @@ static bool act__confine(act_job *r, err_t *e) {
             if (keeps) sandbox_write(&s, name[k]);
         }
     }
+    for (size_t i = 0; i < r->models.n && c->action == ACT_MODELS; i++) act__confine_input(&s, r->models.at[i].path);
     const bool lines = ON_LINES >> c->action & 1 && c->output && strcmp(c->output, "-") != 0;
     if (lines && (stat(c->output, &its) != 0 || S_ISREG(its.st_mode)))
         str_fmt(&more, "%s.jsonl", c->output);        /* records of a table or a list */
@@ -2128,8 +2368,12 @@ static bool act_run(config *c, double t_start, err_t *e) {
     const bool     opens = (row->has & WITH_MODEL) == WITH_MODEL;
     gguf_file      g;
     act_job        r = {.c = c, .g = opens ? &g : NULL, .out = {.f = stdout, .name = "stdout"}, .t_start = t_start};
-    if (!act__confine(&r, e)) return false;
-    if (!opens) return act__work(&r, row, e);
+    if (!act__find_models(c, e) || !act__confine(&r, e)) return false;
+    if (!opens) {
+        const bool ok = act__work(&r, row, e);
+        hub_models_drop(&r.models);
+        return ok;
+    }
     bool ok = act__open_model(c, row, &g, e);
     if (ok) {
         act__note_escapes(c);

@@ -27,8 +27,8 @@
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
  * last norm leaves what a head reads and whose layers add to one stream. A head has the window that its layer has in the file.
- * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_has_head,
- * arch_is_head, arch_dim, arch_slot_of.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_own, arch_own_layers,
+ * arch_has_head, arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -103,12 +103,40 @@ enum {                                /* traits: choices inside a step */
     A_NO_GAIN = A_SUM_NORM | A_BARE_NORM,                              /* the last norm has no gain, or there is none */
 };
 
+enum {                                /* quirks: traits of one architecture or of a few, in a word of their own */
+    Q_LATE_QK_NORM = 1,               /* norms of query and key heads come after RoPE */
+    Q_STILL = 2,                      /* layers without a window have no RoPE */
+    Q_OUT_GATE = 4,                   /* what attention gives is multiplied by the sigmoid of a product, value by value */
+    Q_SOFT_GATE = 8,                  /* the same by softplus, value by value or head by head */
+    Q_SUB_NORMS = 16,                 /* norms before attn_output and ffn_down */
+    Q_DENSE_HEAD = 32,                /* draft heads have no experts */
+    Q_LOCAL_ROT = 64,                 /* layers with a window may rotate another number of values */
+    Q_ALPHA = 128,                    /* the base of RoPE may grow by a power of alpha; 4 sections may be; 1 expert is none */
+    Q_RMS_NAME = 256,                 /* the epsilon of LayerNorm has the name of that of RMS norms */
+    Q_SUM_NAME = 512,                 /* the norm before the feed-forward is named attn_output_norm */
+    Q_GROK = 1024,                    /* scales of Grok; the norm after attention is named attn_output_norm; experts may run
+                                       * beside the dense feed-forward without norms of their own */
+    Q_OUT_NAME = 2048,                /* the norm after the feed-forward is named layer_output_norm */
+    Q_SHORT_NAMES = 4096,             /* norms after blocks have names without .weight */
+    Q_ROUTE_FIRST = 8192,             /* routers read the stream that attention reads, without a norm */
+    Q_EMBD_BARE = 1 << 14,            /* embeddings are normed without a gain */
+    Q_SKIP = 1 << 15,                 /* each layer adds the embeddings again; query heads have a gain each, keys have none */
+    Q_FINE_POST = 1 << 16,            /* norms after blocks have an epsilon of 1e-8 */
+    Q_MAY_ALIBI = 1 << 17,            /* ALiBi by a key; learned positions and norms of all Q and all K in files that have them */
+    Q_XIELU = 1 << 18,                /* the activation has parameters in each layer */
+    Q_MIXER = 1 << 19,                /* two experts, chosen one after the other (SparseMixer) */
+    Q_NO_HEADS = 1 << 20,             /* layers may lack attention, or have a product in place of it */
+    Q_LOOPS = 1 << 21,                /* the layers may run several times */
+    Q_ADJUGATE = 1 << 22,             /* experts of a group share a small one, which runs beside each of them */
+};
+
 /* What is not said here is 0: none. */
 typedef struct {
     const char *name;                                 /* general.architecture of the file */
     const char *families;                             /* models that have it; NULL: they are in an earlier row of this name */
     arch_rope   rope;                                 /* which values RoPE rotates together */
     uint64_t    traits;                               /* A_PRE_NORM and its neighbours */
+    uint64_t    quirks;                               /* Q_LATE_QK_NORM and its neighbours */
     /* files with this are of this row, which follows that of the others: */
     const char *tensor;                               /* a tensor */
     const char *key;                                  /* a key, ARCH.key */
@@ -293,6 +321,68 @@ static const arch_desc arch_table[] = {
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+    {"openelm",         "OpenELM",                                ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM},
+    {"exaone4",         "EXAONE 4.0 1.2B",                        ROPE_HALVES,
+     .traits = A_POST_NORM | A_DENSE | A_QK_NORM | A_NEXTN},
+    /* EXAONE 4.0 32B, 4.5 */
+    {"exaone4",         NULL,                                     ROPE_HALVES,
+     .traits = A_POST_NORM | A_DENSE | A_QK_NORM | A_NEXTN, .quirks = Q_STILL, .key = "attention.sliding_window",
+     .window_every = 4},
+    {"exaone4",         NULL,                                     ROPE_HALVES,
+     .traits = A_POST_NORM | A_DENSE | A_QK_NORM | A_NEXTN, .quirks = Q_STILL, .layers = 64, .window = 4096, .window_every = 4},
+    {"exaone-moe",      "K-EXAONE 236B-A23B",                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_MAY_CHOICE | A_SHARED_PLAIN | A_NEXTN,
+     .quirks = Q_STILL | Q_DENSE_HEAD, .window = 128, .window_every = 4},
+    {"hunyuan-dense",   "Hunyuan 0.5B to 7B",                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS, .quirks = Q_LATE_QK_NORM | Q_ALPHA},
+    {"hunyuan_vl",      "HunyuanOCR, Hunyuan VL, their text",     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS, .quirks = Q_LATE_QK_NORM | Q_ALPHA},
+    {"hunyuan-moe",     "Hunyuan A13B",                           ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_PLAIN, .quirks = Q_LATE_QK_NORM},
+    {"maincoder",       "Maincoder 1B",                           ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM, .quirks = Q_LATE_QK_NORM},
+    {"mpt",             "MPT",                                    ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_CLAMP, .quirks = Q_MAY_ALIBI, .act = ACT_GELU_ERF},
+    {"dbrx",            "DBRX",                                   ROPE_HALVES,
+     .traits = A_PRE_NORM | A_LAYER_NORM | A_TOPK_NORM | A_CLAMP, .quirks = Q_SUM_NAME},
+    {"afmoe",           "Trinity Nano, Mini and Large",           ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_MOE | A_QK_NORM | A_ROOT_EMBD | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN,
+     .quirks = Q_STILL | Q_OUT_GATE, .window_every = 4},
+    {"laguna",          "Laguna XS.2, S.2 and M.1",               ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN | A_LOCAL_ROPE,
+     .quirks = Q_SOFT_GATE | Q_LOCAL_ROT, .window_every = 4, .window_first = true},
+    {"muse-glimmer",    "Muse Glimmer 30B, its text",             ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM,
+     .quirks = Q_STILL | Q_OUT_GATE | Q_EMBD_BARE | Q_FINE_POST, .window_every = 4},
+    {"bitnet",          "BitNet b1.58",                           ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE, .quirks = Q_SUB_NORMS},
+    {"apertus",         "Apertus 8B and 70B",                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_UNGATED, .quirks = Q_XIELU},
+    {"smallthinker",    "SmallThinker",                           ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM, .quirks = Q_ROUTE_FIRST, .act = ACT_RELU},
+    /* with windows: 21B-A3B */
+    {"smallthinker",    NULL,                                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM, .quirks = Q_ROUTE_FIRST | Q_STILL, .key = "attention.sliding_window",
+     .act = ACT_RELU, .window_every = 4, .window_first = true},
+    {"plamo3",          "PLaMo 3",                                ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_GATE_UP | A_LOCAL_ROPE, .quirks = Q_SHORT_NAMES,
+     .window_every = 8, .base_local = 10000},
+    {"talkie",          "Talkie 13B",                             ROPE_HALVES,
+     .traits = A_DENSE | A_BARE_NORM, .quirks = Q_EMBD_BARE | Q_SKIP},
+    {"grok",            "Grok 1",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_TOPK_NORM, .quirks = Q_GROK | Q_OUT_NAME, .act = ACT_GELU, .cap = 30,
+     .attn_scale = 0.08838834764831845f},
+    /* Grok 2 */
+    {"grok",            NULL,                                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_TOPK_NORM, .quirks = Q_GROK, .tensor = "blk.0.post_ffw_norm.weight", .act = ACT_GELU,
+     .cap = 30, .attn_scale = 0.08838834764831845f},
+    {"phimoe",          "Phi 3.5 MoE",                            ROPE_HALVES,
+     .traits = A_PRE_NORM | A_LAYER_NORM, .quirks = Q_RMS_NAME | Q_MIXER},
+    {"deci",            "DeciLM, Nemotron 49B, 51B and 253B (Llama)", ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_DENSE, .quirks = Q_NO_HEADS},
+    {"nanbeige",        "Nanbeige",                               ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE, .quirks = Q_LOOPS},
+    {"grovemoe",        "GroveMoE",                               ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM, .quirks = Q_ADJUGATE},
     {"jina-bert-v3",    "Jina Embeddings 3",                      ROPE_HALVES, .traits = A_BERT | A_DENSE | A_UNGATED,
      .act = ACT_GELU_ERF},
     {"eurobert",        "EuroBERT, Jina Embeddings 5",            ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
@@ -322,11 +412,13 @@ static int arch_scaling_of(bytes name) {
  * one; the first or last one, after a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
-/* How a position reads earlier positions: attention, a gated delta net, a short convolution. */
-typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV } arch_mixer;
+/* How a position reads earlier positions: attention, a gated delta net, a short convolution. MIX_LINEAR: a product of the
+ * position alone; MIX_NONE: nothing in its place. */
+typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LINEAR, MIX_NONE } arch_mixer;
 
-/* FFN_BESIDE: a dense one and experts; FFN_ASIDE: the same, and the experts read what attention reads. */
-typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_ASIDE } arch_ffn;
+/* FFN_BESIDE: a dense one and experts, with norms of their own; FFN_BOTH: the same of one input, halved in power; FFN_ASIDE: the
+ * same, and the experts read what attention reads. */
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_BOTH, FFN_ASIDE } arch_ffn;
 
 /* Sizes of a recurrent mixer. */
 typedef struct {
@@ -364,6 +456,11 @@ typedef struct {
     int   n_expert_used;                              /* experts that a row goes through */
     int   n_ff_exp;                                   /* width of an expert */
     int   n_ff_shexp;                                 /* width of the shared expert; 0: none */
+    int   n_ff_adj;                                   /* width of an expert that a group shares; 0: none */
+    float xielu_n;                                    /* of xIELU (Huang 2024): log(exp(alpha_n - beta) - 1) */
+    float xielu_p;                                    /* log(exp(alpha_p) - 1) */
+    float xielu_beta;                                 /* slope at 0 */
+    float xielu_eps;                                  /* negative inputs count as this at most */
     arch_rec rec;                                     /* of a recurrent layer, which has no keys and values */
 } arch_layer_hp;
 
@@ -398,6 +495,13 @@ typedef struct arch_hparams {
     int    n_nextn;                                   /* of these, draft heads: their tensors are there, and used */
     int    n_dense;                                   /* the first layers, which have no experts */
     int    n_shexp;                                   /* shared experts, which are computed as one */
+    int    n_loops;                                   /* so many times the layers of the file run; 0: once */
+    bool   loop_skip;                                 /* the last norm does not stand between two of them */
+    int    n_adjugate;                                /* experts that share a small one; 0: none do */
+    float  adjugate_scale;                            /* factor on what that adds */
+    float  router_cap;                                /* logits of experts become cap * tanh(logit / cap); 0: they stay */
+    float  alpha;                                     /* the base of RoPE grows by alpha^(n / (n - 2)); 0: it stays */
+    float  alibi;                                     /* slopes of ALiBi are 2^(-alibi i / heads); 0: there are none */
     float  clamp;                                     /* queries, keys and values are cut to [-clamp, clamp]; 0: they stay */
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
@@ -426,6 +530,7 @@ typedef struct arch_hparams {
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
+    bool   halves;                                    /* RoPE is in pairs, rows of Q and K in halves: see [import] */
     uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
     int    n_rope;                                    /* tables of RoPE */
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
@@ -445,12 +550,20 @@ static void arch_drop(arch_hparams *hp) {
     *hp = (arch_hparams){0};
 }
 
-/* Sets the error of a key, ARCH.name or, if it begins with "general.", name. Returns false. */
+enum { ARCH_KEY = 160 };                              /* bytes of a key with its NUL */
+
+/* The key of the file: ARCH.name, or the name alone if it begins with "general." or "xielu.". */
+static void arch__key(const arch_hparams *hp, const char *name, char key[ARCH_KEY]) {
+    const bool whole = !strncmp(name, "general.", 8) || !strncmp(name, "xielu.", 6);
+    snprintf(key, ARCH_KEY, whole ? "%.0s%s" : "%s.%s", hp->desc ? hp->desc->name : "", name);
+}
+
+/* Sets the error of a key. Returns false. */
 __attribute__((format(printf, 5, 6)))
 static bool arch__bad(const arch_hparams *hp, const gguf_file *g, const char *name, err_t *e, const char *fmt, ...) {
-    char    key[160], text[400];
+    char    key[ARCH_KEY], text[400];
     va_list ap;
-    snprintf(key, sizeof key, strncmp(name, "general.", 8) == 0 ? "%.0s%s" : "%s.%s", hp->desc ? hp->desc->name : "", name);
+    arch__key(hp, name, key);
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -522,12 +635,18 @@ typedef struct {
     double      preset;                               /* if the key is absent */
     double    (*from)(arch_at a);                     /* computes it from fields of earlier rows; NULL: preset */
     uint64_t    traits;                               /* only architectures with one of these; 0: all */
+    uint64_t    quirks;                               /* or with one of these */
 } arch_key;
+
+/* Whether a row with these traits and quirks is for the architecture. */
+static bool arch__is_for(const arch_desc *d, uint64_t traits, uint64_t quirks) {
+    return (!traits && !quirks) || d->traits & traits || d->quirks & quirks;
+}
 
 static double arch__n_head(arch_at a) { return a.l->n_head; }
 static double arch__hd_k(arch_at a) {
     if (a.hp->hd_rot) return a.hp->hd_rot;
-    return a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head;
+    return !a.l->n_head || a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head;
 }
 
 static double arch__same_hd(arch_at a) { return a.l->hd_k; }
@@ -548,12 +667,16 @@ static double arch__base(arch_at a) {
 }
 
 static double arch__embd_scale(arch_at a) {
+    if (a.hp->desc->quirks & Q_GROK) return 78.38367176906169;
     return a.hp->desc->traits & A_ROOT_EMBD ? (double)sqrtf((float)a.hp->n_embd) : a.hp->desc->traits & A_MUP ? 12 : 0;
 }
 
 static double arch__residual_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? 1.4 / sqrt(a.hp->n_layer) : 0; }
-static double arch__logit_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? a.hp->n_embd / 256.0 : 0; }
 static double arch__n_shexp(arch_at a) { return (a.hp->desc->traits & A_CHUNKED) != 0; }
+static double arch__logit_scale(arch_at a) {
+    return a.hp->desc->traits & A_MUP ? a.hp->n_embd / 256.0 : a.hp->desc->quirks & Q_GROK ? 0.5773502691896257 : 0;
+}
+static double arch__adjugate_ff(arch_at a) { return a.l->hd_k; }
 static double arch__n_ff_shexp(arch_at a) { return (double)a.hp->n_shexp * a.l->n_ff_exp; }
 
 static double arch__attn_scale(arch_at a) {
@@ -592,23 +715,30 @@ static const arch_key arch_keys[] = {
     {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
+    {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    0,      1e-20, 1,            .quirks = Q_RMS_NAME},
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .traits = A_LAYER_NORM},
+    {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .quirks = Q_RMS_NAME},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_ALSO, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1},
+    {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED | H_ZERO, 1, ARCH_MAX_HEADS,
+     .quirks = Q_NO_HEADS},
     {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED, 1, ARCH_MAX_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
-     .from = arch__n_head, .traits = A_SHORT_CONV},
+     .from = arch__n_head, .traits = A_SHORT_CONV, .quirks = Q_NO_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
     {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,
      .traits = A_HEAD_IS_ROT},                        /* the row below reads it too, as n_rot */
     {"attention.key_length",                LAYER(hd_k),           H_INT,    0,      2, ARCH_MAX_HEAD,    .from = arch__hd_k},
     {"attention.value_length",              LAYER(hd_v),           H_INT,    0,      1, ARCH_MAX_HEAD,    .from = arch__same_hd},
     {"attention.scale",                     LAYER(attn_scale),     H_FLT,    0,      1e-6, 1e3, .from = arch__attn_scale},
+    {"attention.output_scale",              LAYER(attn_scale),     H_FLT,    H_ALSO, 1e-6, 1e3,           .quirks = Q_GROK},
+    {"attention.output_scale",              ONLY(0, 1)},
     {"attention.sliding_window",            LAYER(window),         H_INT,    0,      0, ARCH_MAX_CTX,     .from = arch__window},
     {"attention.sliding_window_pattern",    LAYER(windowed),       H_PATTERN, 0,     0, ARCH_MAX_LAYERS,  .from = arch__windowed},
     {"attention.key_length_swa",            MODEL(hd_k_local),     H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
     {"attention.value_length_swa",          MODEL(hd_v_local),     H_INT,    0,      1, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
-    {"rope.dimension_count_swa",            MODEL(n_rot_local),    H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
+    {"rope.dimension_count_swa",            MODEL(n_rot_local),    H_INT,    0,      2, ARCH_MAX_HEAD,
+     .traits = A_BY_LAYER, .quirks = Q_LOCAL_ROT},
     {"attention.shared_kv_layers",          MODEL(n_shared),       H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_BY_LAYER},
     {"attention.shared_kv_layers",          ONLY(0, 0)},
     {"embedding_length_per_layer_input",    MODEL(n_embd_layer),   H_INT,    0,      0, ARCH_MAX_WIDTH,   .traits = A_BY_LAYER},
@@ -626,7 +756,9 @@ static const arch_key arch_keys[] = {
      .from = arch__same_hd, .traits = A_WHOLE},
     {"rope.dimension_count",                LAYER(n_rot),          H_INT,    H_ZERO, 2, ARCH_MAX_HEAD,    .from = arch__same_hd},
     {"rope.freq_base",                      ROPE(base),            H_FLT,    0,      1, 1e12,             .preset = 10000},
+    {"rope.scaling.alpha",                  MODEL(alpha),          H_FLT,    0,      0, 1e6,              .quirks = Q_ALPHA},
     {"rope.freq_base_swa",                  MODEL(base_local),     H_FLT,    0,      1, 1e12,             .from = arch__base},
+    {"rope.halves",                         MODEL(halves),         H_BOOL,   0,      0, 1},
     {"rope.dimension_sections",             .of = OF_MODEL, .at = 0, H_SECTIONS, 0,  0, ARCH_MAX_HEAD,    .traits = A_SECTIONS},
     {"rope.scaling.type",                   ROPE(scaling),         H_WORD,   0,      0, 0,                .preset = SCALE_LINEAR},
     {"rope.scale_linear",                   ROPE(factor),          H_FLT,    H_UNSET, 1e-3, 1e6,          .preset = 1},
@@ -644,13 +776,17 @@ static const arch_key arch_keys[] = {
      .from = arch__orig_ctx, .traits = A_TEMPER},
     {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      1, ARCH_MAX_CTX,
      .preset = 8192, .traits = A_CHUNKED},
+    {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      0, ARCH_MAX_CTX,     .quirks = Q_GROK},
     {"attention.temperature_length",        ONLY(0, 0)},
     {"rope.scaling.yarn_ext_factor",        ROPE(yarn_ext),        H_FLT,    0,      0, 1e3,              .preset = 1},
+    {"rope.scaling.yarn_beta_fast",         ROPE(yarn_fast),       H_FLT,    0,      1e-3, 1e6,
+     .preset = 8, .quirks = Q_GROK},
     {"rope.scaling.yarn_beta_fast",         ROPE(yarn_fast),       H_FLT,    0,      1e-3, 1e6,           .preset = 32},
     {"rope.scaling.yarn_beta_slow",         ROPE(yarn_slow),       H_FLT,    0,      1e-3, 1e6,           .preset = 1},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      1, ARCH_MAX_WIDTH,   .traits = A_MOE},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    H_NEED | H_ZERO, 1, ARCH_MAX_WIDTH},
     {"expert_count",                        LAYER(n_expert),       H_INT,    H_NEED, 1, ARCH_MAX_EXPERTS, .traits = A_MOE},
+    {"expert_count",                        ONLY(0, 1), .quirks = Q_ALPHA},
     {"expert_count",                        ONLY(0, 0), .traits = A_DENSE},
     {"expert_count",                        LAYER(n_expert),       H_INT,    0,      0, ARCH_MAX_EXPERTS},
     {"expert_used_count",                   LAYER(n_expert_used),  H_INT,    0,      0, ARCH_MAX_EXPERTS},
@@ -664,6 +800,18 @@ static const arch_key arch_keys[] = {
     {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3,                   .from = arch__gate},
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
+    {"router_logit_softcapping",            MODEL(router_cap),     H_FLT,    0,      0, 1e6},
+    {"experts_per_group",                   MODEL(n_adjugate),     H_INT,    H_NEED, 1, ARCH_MAX_EXPERTS, .quirks = Q_ADJUGATE},
+    {"expert_chunk_feed_forward_length",    LAYER(n_ff_adj),       H_INT,    0,      1, ARCH_MAX_WIDTH,
+     .from = arch__adjugate_ff, .quirks = Q_ADJUGATE},
+    {"expert_group_scale",                  MODEL(adjugate_scale), H_FLT,    H_NEED, 0, 1e3,              .quirks = Q_ADJUGATE},
+    {"num_loops",                           MODEL(n_loops),        H_INT,    0,      1, ARCH_MAX_LAYERS,
+     .preset = 1, .quirks = Q_LOOPS},
+    {"skip_loop_final_norm",                MODEL(loop_skip),      H_BOOL,   0,      0, 1,                .quirks = Q_LOOPS},
+    {"xielu.alpha_n",                       LAYER(xielu_n),        H_FLT,    H_NEED, -1e3, 1e3,           .quirks = Q_XIELU},
+    {"xielu.alpha_p",                       LAYER(xielu_p),        H_FLT,    H_NEED, -1e3, 1e3,           .quirks = Q_XIELU},
+    {"xielu.beta",                          LAYER(xielu_beta),     H_FLT,    H_NEED, -1e3, 1e3,           .quirks = Q_XIELU},
+    {"xielu.eps",                           LAYER(xielu_eps),      H_FLT,    H_NEED, -1, 1,               .quirks = Q_XIELU},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
     {"full_attention_interval",             LAYER(recurrent),      H_PATTERN, 0,     1, ARCH_MAX_LAYERS,
      .from = arch__recurs, .traits = A_DELTA},
@@ -684,12 +832,11 @@ static const arch_key arch_keys[] = {
      .traits = A_SOME_EXPERTS},
     {"moe_every_n_layers",                  ONLY(0, 1)},
     {"attention.max_alibi_bias",            ONLY(8, 8), .traits = A_ALIBI},
+    {"attention.max_alibi_bias",            MODEL(alibi),          H_FLT,    0,      0, 1e3,              .quirks = Q_MAY_ALIBI},
     {"attention.max_alibi_bias",            ONLY(0, 0)},
     /* not supported: only values that change nothing are accepted */
     {"attention.clamp_kqv",                 MODEL(clamp),          H_FLT,    0,      0, 1e6,              .traits = A_CLAMP},
     {"attention.clamp_kqv",                 ONLY(0, 0)},
-    {"attention.output_scale",              ONLY(0, 1)},
-    {"router_logit_softcapping",            ONLY(0, 0)},
     {"use_parallel_residual",               MODEL(parallel),       H_BOOL,   H_NEED, 0, 1, .traits = A_MAY_PARALLEL},
     {"use_parallel_residual",               ONLY(0, 1), .traits = A_HEAD_GAINS},     /* tensors of StableLM say it, not the key */
     {"use_parallel_residual",               ONLY(1, 1), .traits = A_ONE_NORM | A_TWO_NORMS},
@@ -705,38 +852,43 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
     {"attention.sliding_window",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum cohere2 cohere2moe "
-     "llama4 deepseek2-ocr"}, /* the last: A_WHOLE */
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum exaone4 exaone-moe afmoe laguna "
+     "smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek2-ocr"},             /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum "
-     "cohere2 cohere2moe llama4"},
-    {"attn_logit_softcapping",              "gemma2"},
-    {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
-    {"embedding_scale",                     "granite granitemoe minicpm"},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum exaone4 exaone-moe afmoe laguna "
+     "smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4"},
+    {"attn_logit_softcapping",              "gemma2 grok"},
+    {"final_logit_softcapping",             "gemma2 gemma3 gemma4 grok muse-glimmer"},
+    {"embedding_scale",                     "granite granitemoe minicpm grok"},
     {"residual_scale",                      "granite granitemoe minicpm"},
-    {"logit_scale",                         "granite granitemoe minicpm command-r cohere2 cohere2moe"},
+    {"logit_scale",                         "granite granitemoe minicpm grok talkie muse-glimmer command-r cohere2 cohere2moe"},
     {"rope.freq_base_swa",
-     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum llama4"},
-    {"rope.scaling.yarn_attn_factor",       ""},
+     "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum afmoe laguna smallthinker plamo3 "
+     "muse-glimmer llama4"},
+    {"rope.scaling.yarn_attn_factor",       "grok"},
     {"rope.scaling.yarn_log_multiplier",    "mistral3"},
-    {"rope.scaling.yarn_ext_factor",        ""},
-    {"rope.scaling.yarn_beta_fast",         "mistral3"},
-    {"rope.scaling.yarn_beta_slow",         "mistral3"},
-    {"attention.temperature_length",        ""},
-    {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr cohere2moe"},
-    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe cohere2moe"},
-    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe cohere2moe"},
+    {"rope.scaling.yarn_ext_factor",        "grok"},
+    {"rope.scaling.yarn_beta_fast",         "mistral3 grok"},
+    {"rope.scaling.yarn_beta_slow",         "mistral3 grok"},
+    {"attention.temperature_length",        "grok"},
+    {"expert_gating_func",
+     "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr exaone-moe afmoe laguna smallthinker cohere2moe"},
+    {"expert_weights_norm",                 
+     "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe exaone-moe afmoe laguna cohere2moe"},
+    {"expert_weights_scale",                
+     "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna cohere2moe"},
     {"hidden_activation",                   "modern-bert"},
-    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 cohere2moe"},
+    {"router_logit_softcapping",            ""},
+    {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 exaone4 exaone-moe cohere2moe"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
 /* Whether row i is the one that reads its key: the first of those with its name whose traits match. */
 static bool arch__reads(const arch_desc *desc, int i) {
     const arch_key *k = &arch_keys[i];
-    if (k->traits && !(k->traits & desc->traits)) return false;
-    for (int j = i - 1; j >= 0 && !strcmp(arch_keys[j].name, k->name); j--)
-        if (!arch_keys[j].traits || arch_keys[j].traits & desc->traits) return false;
+    if (!arch__is_for(desc, k->traits, k->quirks)) return false;
+    while (i-- && !strcmp(arch_keys[i].name, k->name))
+        if (arch__is_for(desc, arch_keys[i].traits, arch_keys[i].quirks)) return false;
     return true;
 }
 
@@ -779,7 +931,8 @@ static void arch__counts(arch_hparams *hp, const char *name) {
 /* The activation that files name so; -1: none. */
 static int arch__act_of(bytes name) {
     static const struct { const char *name; dev_act act; } names[] = {
-        {"gelu", ACT_GELU_ERF}, {"gelu_pytorch_tanh", ACT_GELU}, {"silu", ACT_SILU}, {"swish", ACT_SILU}, {"relu", ACT_RELU}};
+        {"gelu", ACT_GELU_ERF}, {"gelu_pytorch_tanh", ACT_GELU}, {"silu", ACT_SILU}, {"swish", ACT_SILU}, {"relu", ACT_RELU},
+        {"relu2", ACT_RELU2}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (bytes_is(name, names[i].name)) return (int)names[i].act;
     return -1;
@@ -793,7 +946,7 @@ static int arch__word(const arch_hparams *hp, const gguf_file *g, const arch_key
     const int i = k->type == H_ACT ? arch__act_of(word) : arch_scaling_of(word);
     if (i >= 0) return *v = i, 1;
     arch__bad(hp, g, k->name, e, "\"%.*s\", expected %s", (int)min_size(word.n, 40), (const char *)word.p,
-              k->type == H_ACT ? "gelu, gelu_pytorch_tanh, silu, swish or relu" : "none, linear, yarn or longrope");
+              k->type == H_ACT ? "gelu, gelu_pytorch_tanh, silu, swish, relu or relu2" : "none, linear, yarn or longrope");
     return -1;
 }
 
@@ -854,22 +1007,30 @@ static bool arch__sections(const arch_hparams *hp, const gguf_file *g, const arc
             return arch__bad(hp, g, k->name, e, "value %llu, expected a number of pairs", GGUF_U(i));
         sum += u;
     }
-    const bool three = kv->type == GGUF_ARR && (kv->count == 3 || (kv->count == 4 && !u));
-    if (three && 2 * sum <= (uint64_t)hp->layer[0].n_rot) return true;
+    const bool four = kv->count == 4 && (!u || hp->desc->quirks & Q_ALPHA);
+    const bool some = kv->type == GGUF_ARR && (kv->count == 3 || four);
+    if (some && 2 * sum <= (uint64_t)hp->layer[0].n_rot) return true;
     return arch__bad(hp, g, k->name, e, "%llu sections of %llu pairs, expected 3 of at most %d together, and 0 after them",
                      GGUF_U(kv->count), GGUF_U(sum), hp->layer[0].n_rot / 2);
 }
 
-/* Reads an array with a value for each layer: integers, or for a pattern bools, or floats. A pattern may leave out layers after
- * the last, which it then does not hold for. */
+/* The layers of the file that are no draft heads, whose key has not been read yet. */
+static int arch__trunk(const arch_hparams *hp, const gguf_file *g) {
+    char     key[ARCH_KEY];
+    uint64_t n = 0;
+    arch__key(hp, "nextn_predict_layers", key);
+    if (hp->desc->traits & A_NEXTN) gguf_get_u64(g, key, 0, (uint64_t)hp->n_layer - 1, &n, &(err_t){0});
+    return hp->n_layer - (int)n;
+}
+
+/* Reads an array with a value for each layer, which may leave out draft heads: integers, or for a pattern bools, or floats. */
 static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
     const bool   floats = k->type == H_FLT;
     const double hi = k->type == H_PATTERN ? 1 : k->hi;
-    const int    main = hp->n_layer - hp->n_ahead, n = k->type == H_PATTERN && kv->count == (uint64_t)main ? main : hp->n_layer;
-    if (kv->count != (uint64_t)n)
+    if (kv->count != (uint64_t)hp->n_layer && kv->count != (uint64_t)arch__trunk(hp, g))
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", GGUF_U(kv->count), hp->n_layer);
-    for (int il = n; il < hp->n_layer; il++) arch__set(arch__field(hp, k, il), k->type, 0);
-    for (int il = 0; il < n; il++) {
+    for (int il = (int)kv->count; il < hp->n_layer && hp->desc->local_turn; il++) arch__set(arch__field(hp, k, il), k->type, 0);
+    for (int il = 0; il < (int)kv->count; il++) {
         uint64_t     u = 0;
         float        f = 0;
         const bool   is = floats ? gguf_arr_f32(kv, (uint64_t)il, &f) : gguf_arr_u64(kv, (uint64_t)il, &u);
@@ -900,10 +1061,10 @@ static bool arch__take(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
 }
 
 static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, err_t *e) {
-    char   key[160];
+    char   key[ARCH_KEY];
     double was[ARCH_MAX_LAYERS];
     bool   changed = false;
-    snprintf(key, sizeof key, "%s.%s", hp->desc->name, k->name);
+    arch__key(hp, k->name, key);
     if (k->type == H_ONLY) return arch__only(hp, g, k, key, e);
     if (k->type == H_SECTIONS) return arch__sections(hp, g, k, key, e);
     if (k->of == OF_LAYER && !hp->layer) hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
@@ -924,6 +1085,9 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
 
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
+    if (!l->n_head && l->n_head_kv)
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads in layer %d, which has no query heads, expected none",
+                         l->n_head_kv, il);
     if (l->mixer != MIX_ATTN) return true;
     if (l->n_head % l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
@@ -942,6 +1106,13 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
     return true;
 }
 
+/* Whether the file has a dense feed-forward for a layer that has experts. */
+static bool arch__has_dense(const arch_hparams *hp, const gguf_file *g, const arch_layer_hp *l) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.ffn_up.weight", (int)(l - hp->layer));
+    return gguf_tensor_find(g, name) != NULL;
+}
+
 /* Checks the experts of a layer and sets its kind of feed-forward. */
 static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     if (l->n_expert_used > l->n_expert || (l->n_expert && !l->n_expert_used))
@@ -949,11 +1120,16 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
                          l->n_expert > 0, l->n_expert);
     if (l->n_expert && !l->n_ff_exp)
         return arch__bad(hp, g, "expert_feed_forward_length", e, "no width for %d experts, expected one", l->n_expert);
+    if (hp->desc->quirks & Q_MIXER && l->n_expert && (l->n_expert_used != 2 || l->n_expert < 2))
+        return arch__bad(hp, g, "expert_used_count", e, "%d of %d experts, expected 2", l->n_expert_used, l->n_expert);
+    if (hp->n_adjugate && l->n_expert % hp->n_adjugate)
+        return arch__bad(hp, g, "experts_per_group", e, "%d of %d experts, expected a divisor", hp->n_adjugate, l->n_expert);
     l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
     if (l->n_expert && l->n_ff && (hp->desc->traits & A_BESIDE)) l->ffn = FFN_BESIDE;
+    if (l->n_expert && l->n_ff && hp->desc->quirks & Q_GROK && arch__has_dense(hp, g, l)) l->ffn = FFN_BOTH;
     if (l->n_expert && hp->desc->aside) l->ffn = FFN_ASIDE, l->n_ff = hp->n_embd;
     if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
-    else if (l->ffn != FFN_BESIDE && l->ffn != FFN_ASIDE) l->n_ff_exp = l->n_ff_shexp = 0;
+    else if (l->ffn < FFN_BESIDE) l->n_ff_exp = l->n_ff_shexp = l->n_ff_adj = 0;
     return true;
 }
 
@@ -1005,11 +1181,13 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
     l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
     l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
+    if (hp->desc->quirks & Q_NO_HEADS && !l->n_head_kv) l->mixer = l->n_head ? MIX_LINEAR : MIX_NONE;
     if (l->mixer == MIX_ATTN) {
         l->rec = (arch_rec){0};
         return true;
     }
     l->n_head_kv = l->n_rot = l->window = 0;
+    if (l->mixer == MIX_LINEAR || l->mixer == MIX_NONE) return true;
     if (l->mixer == MIX_DELTA) return arch__delta(hp, g, &l->rec, e);
     l->rec.width = hp->n_embd;
     return true;
@@ -1022,7 +1200,8 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
     const bool       chunked = desc->traits & A_CHUNKED, open = chunked && !l->window, many = l->n_expert == ARCH_PLAIN_EXPERTS;
-    if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
+    if (il < hp->n_dense || (desc->quirks & Q_DENSE_HEAD && il >= hp->n_layer)) l->n_expert = l->n_expert_used = 0;
+    if (desc->quirks & Q_ALPHA) l->n_expert_used = 0;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (desc->traits & A_HALF_FF) l->n_ff /= 2;
     if (!l->windowed) l->window = 0;
@@ -1032,8 +1211,10 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
     if (hp->moe_every && il % hp->moe_every != (chunked ? hp->moe_every - 1 : 1)) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
-    const bool still = desc->local_turn && !l->windowed && !open && il >= hp->n_dense && il < hp->n_layer;
-    if (plain || still || (desc->traits & (A_LEARNED | A_ALIBI))) l->n_rot = 0;
+    const bool turns = desc->local_turn && (open || il < hp->n_dense || il >= hp->n_layer);
+    const bool still = (desc->local_turn || desc->quirks & Q_STILL) && !l->windowed && !turns;
+    const bool bare = desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & Q_MAY_ALIBI;
+    if (plain || still || bare) l->n_rot = 0;
     l->view = !hp->causal ? VIEW_ALL : chunked && l->window ? VIEW_CHUNK : VIEW_PAST;
     l->unit = chunked && l->n_rot && !many;
     l->tempered = hp->temper != 0 && !(chunked && l->n_rot);
@@ -1095,6 +1276,11 @@ static void arch__defaults(arch_hparams *hp) {
     if (hp->expert_gate == GATE_NONE && hp->desc->traits & A_SIGMOID) hp->expert_gate = GATE_SIGMOID;
     if (hp->desc->traits & (A_ONE_NORM | A_TWO_NORMS)) hp->parallel = true;
     hp->temper_ahead = (hp->desc->traits & A_CHUNKED) != 0;
+    if (hp->desc->traits & A_ALIBI) hp->alibi = 8;
+    if (hp->alpha > 0 && hp->layer[0].hd_k > 2) {
+        const double n = hp->layer[0].hd_k;
+        ro->base = (float)((double)ro->base * pow((double)hp->alpha, n / (n - 2)));
+    }
     if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
 }
 
@@ -1122,12 +1308,35 @@ static bool arch__split(arch_hparams *hp, const gguf_file *g, err_t *e) {
                      hp->n_ahead, hp->n_nextn, hp->n_layer);
 }
 
+/* The layers of the file that step layer il has the weights of: where layers run several times, il runs over all of them. */
+static int arch_own(const arch_hparams *hp, int il) {
+    return hp->n_loops > 1 && il >= 0 ? il % (hp->n_layer / hp->n_loops) : il;
+}
+
+/* Layers with weights of their own, draft heads among them. */
+static int arch_own_layers(const arch_hparams *hp) {
+    return hp->n_loops > 1 ? hp->n_layer / hp->n_loops : arch_layers(hp);
+}
+
+/* Layers that run several times become so many layers of a step, each with keys and values of its own. */
+static bool arch__loop(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    const int n = hp->n_layer;
+    if (hp->n_loops <= 1) return true;
+    if (hp->n_loops > ARCH_MAX_LAYERS / n)
+        return arch__bad(hp, g, "num_loops", e, "%d times %d layers, expected at most %d in all", hp->n_loops, n,
+                         ARCH_MAX_LAYERS);
+    hp->n_layer *= hp->n_loops;
+    hp->layer = mem_grow(hp->layer, (size_t)hp->n_layer, sizeof *hp->layer);
+    for (int i = n; i < hp->n_layer; i++) hp->layer[i] = hp->layer[i - n];
+    return true;
+}
+
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
-    if (!ok || !arch__split(hp, g, e)) return false;
+    if (!ok || !arch__split(hp, g, e) || !arch__loop(hp, g, e)) return false;
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
@@ -1152,14 +1361,16 @@ static bool arch_has_head(const gguf_file *g) {
 }
 
 /* Whether it has a draft head alone, with the sizes of the model that it belongs to. */
-static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.0.attn_norm.weight") && arch_has_head(g); }
+static bool arch_is_head(const gguf_file *g) {
+    return !gguf_tensor_find(g, "blk.0.attn_norm.weight") && !gguf_tensor_find(g, "blk.0.attn_output.weight") && arch_has_head(g);
+}
 
 /* --- tensors --- */
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
     D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_HEAD_KV, D_FF, D_GATE_UP,
-    D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
+    D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_ADJUGATES, D_ROT,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1195,7 +1406,9 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_FF_EXP: return l->n_ff_exp;
     case D_GATE_UP_EXP: return 2 * (int64_t)l->n_ff_exp;
     case D_FF_SHEXP: return l->n_ff_shexp;
+    case D_FF_ADJ: return l->n_ff_adj;
     case D_EXPERT: return l->n_expert;
+    case D_ADJUGATES: return hp->n_adjugate ? l->n_expert / hp->n_adjugate : 0;
     case D_ROT: return arch__factors(hp);
     case D_REC: return l->rec.width;
     case D_REC_ALL: return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
@@ -1222,12 +1435,13 @@ typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT,
     W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, B_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
     W_ATTN_NORM, B_ATTN_NORM, W_QKV_HEADS, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM,
-    W_SINKS, W_O, B_O,
+    W_SINKS, W_HEAD_GAIN, W_OUT_GATE, W_HEAD_GATE, W_ATTN_SUB_NORM, B_ATTN_SUB_NORM, W_O, B_O,
     W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM,
     W_FFN_SUM_NORM, B_FFN_SUM_NORM,
-    W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
+    W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_FFN_SUB_NORM, B_FFN_SUB_NORM,
+    W_SKIP_SCALE, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
     W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
-    W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
+    W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ,
     W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_REC_DECAY, B_REC_STEP,
     W_REC_NORM, B_REC_NORM, W_REC_OUT,
     W_BY_TOKEN, W_BY_STREAM, W_BY_NORM, B_BY_NORM, W_BY_GATE, W_BY_PROJ, W_BY_POST_NORM, B_BY_POST_NORM, W_LAYER_SCALE,
@@ -1253,7 +1467,7 @@ enum {                                                /* flags of a slot */
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
     ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV,
-    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV,
+    ON_LINEAR = ON_MIXER << MIX_LINEAR, ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LINEAR,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
     ON_ASIDE = ON_FFN << FFN_ASIDE, ON_FFNS = ON_DENSE | ON_EXPERTS,
     ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
@@ -1268,15 +1482,19 @@ typedef struct {
     unsigned    on;                                   /* ON_MODEL and its neighbours */
     arch_size   stack;                                /* matrices of that shape */
     uint64_t    traits;                               /* only architectures with one of these; 0: all */
+    uint64_t    quirks;                               /* or with one of these */
 } arch_slot;
 
 /* To add a tensor: an id above and a row here. Rows of one tensor are neighbours; the first whose traits match describes it. The
  * step applies each norm and bias that a model has. A tensor with an empty side does not exist. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"  /* most rows have no quirks */
 static const arch_slot arch_slots[] = {
-    /* id              name in the file                    rows         values       flags      where       sets traits */
+    /* id              name in the file                    rows         values       flags      where       sets traits quirks */
     {W_TOK_EMBD,       "token_embd.weight",                D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, A_OUTPUT_EMBD},
     {W_TOK_EMBD,       "token_embd.weight",                D_VOCAB,     D_EMBD,      0,         ON_MODEL,   D_1, 0},
     {W_POS_EMBD,       "position_embd.weight",             D_CTX,       D_EMBD,      0,         ON_MODEL,   D_1, A_LEARNED},
+    {W_POS_EMBD,       "position_embd.weight",             D_CTX,       D_EMBD,      S_OPT,     ON_MODEL,   D_1, 0, Q_MAY_ALIBI},
     {W_OUTPUT_NORM,    "token_embd_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_SHORT_CONV},
     {W_TYPES,          "token_types.weight",               D_1,         D_EMBD, S_OPT_VEC | S_LONG, ON_MODEL,   D_1, A_SUM_NORM},
     {W_EMBD_NORM,      "token_embd_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_EMBD_NORM},
@@ -1321,14 +1539,26 @@ static const arch_slot arch_slots[] = {
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_HEAD,      D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_HEAD_GAINS},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_VEC,     ON_ATTN,    D_1, A_QK_WHOLE},
     {B_Q_NORM,         "blk.%d.attn_q_norm.bias",          D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
+    {B_Q_NORM,         "blk.%d.attn_q_norm.bias",          D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
+    {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_VEC | S_OWN, ON_ATTN, D_1, A_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_HEAD_KV,   D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_HEAD_GAINS},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
+    {W_HEAD_GAIN,      "blk.%d.attn_q_norm.weight",        D_HEAD,      D_1,         S_VEC,     ON_ATTN,    D_1, 0, Q_SKIP},
+    {W_OUT_GATE,       "blk.%d.attn_gate.weight",          D_O,         D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_OUT_GATE},
+    {W_OUT_GATE,       "blk.%d.attn_gate.weight",          D_O,         D_EMBD,      S_OPT | S_FIT, ON_ATTN, D_1, 0, Q_SOFT_GATE},
+    {W_HEAD_GATE,      "blk.%d.attn_gate.weight",          D_HEAD,      D_EMBD,      S_OPT | S_FIT, ON_ATTN, D_1, 0, Q_SOFT_GATE},
+    {W_ATTN_SUB_NORM,  "blk.%d.attn_sub_norm.weight",      D_1,         D_O,         S_VEC,     ON_ATTN,    D_1, 0, Q_SUB_NORMS},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0,         ON_ATTN,    D_1, 0},
-    {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, 0},
+    {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_EMBD,      0,         ON_LINEAR,  D_1, 0},
+    {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN | ON_LINEAR, D_1, 0},
+    {W_ATTN_POST_NORM, "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, 0, Q_GROK},
+    {W_ATTN_POST_NORM, "blk.%d.post_attention_norm",       D_1,         D_EMBD,      S_VEC, ON_ATTN,    D_1, 0, Q_SHORT_NAMES},
     {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_POST_NORM},
     {W_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_SUM_NORM},
     {B_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.bias",     D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_NORM},
@@ -1338,11 +1568,16 @@ static const arch_slot arch_slots[] = {
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
     {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_TWO_NORMS},
+    {W_FFN_NORM,       "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_SUM_NAME},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_PRE_NORM},
     {B_FFN_NORM,       "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_TWO_NORMS},
     {B_FFN_NORM,       NULL,                               D_1,         D_1,         0,         ON_FFNS,    D_1, A_ONE_NORM},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",             D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_LAYER_NORM},
+    {W_FFN_POST_NORM,  "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_OUT_NAME},
+    {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm",             D_1,         D_EMBD,      S_VEC, ON_FFNS,    D_1, 0, Q_SHORT_NAMES},
     {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",      D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_POST_NORM},
+    {W_FFN_SUB_NORM,   "blk.%d.ffn_sub_norm.weight",       D_1,         D_FF,        S_VEC,     ON_DENSE,   D_1, 0, Q_SUB_NORMS},
+    {W_SKIP_SCALE,     "blk.%d.layer_output_scale.weight", D_1,         D_1,         S_VEC,     ON_MIXERS,  D_1, 0, Q_SKIP},
     {W_GATE_UP,        "blk.%d.ffn_up.weight",             D_GATE_UP,   D_EMBD,      0,         ON_DENSE,   D_1, A_GATE_UP},
     {W_GATE_UP,        "blk.%d.ffn_up.weight",             D_GATE_UP,   D_EMBD,      S_OPT | S_FIT, ON_DENSE, D_1, A_EITHER_UP},
     {W_GATE,           "blk.%d.ffn_gate.weight",           D_FF,        D_EMBD,      S_OPT,     ON_DENSE,   D_1, A_EITHER_UP},
@@ -1375,6 +1610,9 @@ static const arch_slot arch_slots[] = {
     {W_GATE_SHEXP,     "blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP,  D_EMBD,      0,         ON_EXPERTS, D_1, A_SHARED},
     {W_UP_SHEXP,       "blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP,  D_EMBD,      0,         ON_EXPERTS, D_1, A_SHARED},
     {W_DOWN_SHEXP,     "blk.%d.ffn_down_shexp.weight",     D_EMBD,      D_FF_SHEXP,  0,         ON_EXPERTS, D_1, A_SHARED},
+    {W_GATE_ADJ,       "blk.%d.ffn_gate_chexps.weight",    D_FF_ADJ,    D_EMBD,      0,         ON_EXPERTS, D_ADJUGATES, 0},
+    {W_UP_ADJ,         "blk.%d.ffn_up_chexps.weight",      D_FF_ADJ,    D_EMBD,      0,         ON_EXPERTS, D_ADJUGATES, 0},
+    {W_DOWN_ADJ,       "blk.%d.ffn_down_chexps.weight",    D_EMBD,      D_FF_ADJ,    0,         ON_EXPERTS, D_ADJUGATES, 0},
     {W_REC_ALL,        "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      S_OPT,     ON_DELTA,   D_1, A_DELTA_GROUPED},
     {W_REC_ALL,        "blk.%d.shortconv.in_proj.weight",  D_REC_ALL,   D_EMBD,      0,         ON_CONV,    D_1, 0},
     {W_REC_IN,         "blk.%d.attn_qkv.weight",           D_REC,       D_EMBD,      S_OPT,     ON_DELTA,   D_1, 0},
@@ -1420,17 +1658,18 @@ static const arch_slot arch_slots[] = {
     {W_NEXTN_NORM,     "blk.%d.nextn.shared_head_norm.weight", D_1,     D_EMBD,      S_OPT_VEC, ON_NEXTN,   D_1, 0},
     {W_NEXTN_OUTPUT,   "blk.%d.nextn.shared_head_head.weight", D_VOCAB, D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
 };
+#pragma GCC diagnostic pop
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 
 /* The row that describes a tensor of layer il (-1: of the model); NULL: it has none. */
 static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
-    const unsigned       both = il >= 0 && (l->ffn == FFN_BESIDE || l->ffn == FFN_ASIDE) ? ON_DENSE | ON_EXPERTS : 0;
+    const unsigned       both = il >= 0 && l->ffn >= FFN_BESIDE ? ON_DENSE | ON_EXPERTS : 0;
     const unsigned       head = il >= hp->n_layer ? ON_NEXTN : 0;
     const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn | both | head;
     for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {
         if (s->id != id || !(s->on & what) || (s->flags & S_FIRST && il)) continue;
-        if (s->traits && !(hp->desc->traits & s->traits)) continue;
+        if (!arch__is_for(hp->desc, s->traits, s->quirks)) continue;
         return s->name && arch_dim(hp, s->out, il) && arch_dim(hp, s->in, il) && arch_dim(hp, s->stack, il) ? s : NULL;
     }
     return NULL;

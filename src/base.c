@@ -8,16 +8,16 @@
  * MEM_PUSH, mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq,
  * bytes_is, bytes_among, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked,
  * bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, bytes_digest, digest_eq, str_reserve, str_add, str_dup, str_put,
- * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_base_name, str_real, str_read, str_read_all,
- * str_read_file, str_char, str_utf8, str_visible, str_visible_line, str_json, str_json_plain, str_json_exact, str_json_copy,
- * str_csv_quoted, str_csv, str_base64, str_unbase64, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_create,
- * out_sync, out_cut, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
- * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete,
- * utf8_visible, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on,
- * progress_due, progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_line,
- * bytes_cut_member, bytes_cut_item, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16,
- * str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str,
- * jw_member, jw_maybe, jw_base64, jw_bytes.
+ * str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes, str_fmt, str_size, str_base_name, str_real, str_read,
+ * str_read_all, str_read_file, str_char, str_utf8, str_visible, str_visible_line, str_json, str_json_plain, str_json_exact,
+ * str_json_copy, str_csv_quoted, str_csv, str_base64, str_unbase64, out_put, out_flush, out_sweep, out_add_pending,
+ * out_settle, out_create, out_sync, out_cut, out_sync_folder, out_replace, out_open, out_begin, out_end, clock_now, rng_mix,
+ * rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put,
+ * utf8_incomplete, utf8_visible, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield,
+ * progress_on, progress_due, progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json,
+ * bytes_cut_line, bytes_cut_member, bytes_cut_item, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json,
+ * bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text,
+ * jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, digest, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -524,6 +524,14 @@ __attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, co
     va_start(ap, fmt);
     str__vfmt(s, fmt, ap);
     va_end(ap);
+}
+
+/* Appends a number of bytes, such as 1.25 MiB. */
+static void str_size(str *s, double n) {
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int                      u = 0;
+    while (n >= 1024 && u < 6) n /= 1024, u++;
+    str_fmt(s, u && n < 100 ? "%.2f %s" : "%.0f %s", n, unit[u]);
 }
 
 /* The last part of a path. */

@@ -72,7 +72,8 @@ typedef struct batch_job {
     err_t            no_chat;
     bool             wrap;                            /* a plain line is the message of a user */
     str             *report;                          /* what a dry run has found */
-    const embed_opts *embed;                          /* lines ask for vectors; NULL: for answers */
+    const embed_opts *embed;                          /* how vectors are made; NULL: none are */
+    bool             vectors;                         /* lines ask for vectors; else for answers, but where their url does */
     const constrain_spec *hold;                       /* the constraint of lines that have none of their own; NULL: none */
     constrain_cache *holds;
 } batch_job;
@@ -577,6 +578,11 @@ static bool batch__read_row(batch_work *b, req *q, bytes line, const req_form *f
     return ok;
 }
 
+/* Whether the output has places for texts alone: a table, or nothing but texts. */
+static bool batch__writes_texts(const batch_work *b) {
+    return b->job->form == BATCH_FORMS && b->job->forms->kind != FORMS_LIST;
+}
+
 /* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
 static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     batch_line *l = mem_new(1, sizeof *l);
@@ -586,9 +592,9 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read,
                       .is = batch__which(&b->in, line, false)};
     gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
-    if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
+    if (b->job->vectors) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {.base = &base, .n_vocab = b->eng->m.hp.n_vocab, .json = b->in.json, .wrap = b->job->wrap,
-                           .hold = b->job->hold};
+                           .hold = b->job->hold, .embed = batch__writes_texts(b) ? NULL : b->job->embed};
     if (b->job->prompt.n ? !batch__read_row(b, &l->a.q, line, &form, &why) : !req_read(&l->a.q, line, &form, &why))
         code = l->a.q.fault ? l->a.q.fault : req_invalid;
     const bool twice = batch__is_twice(b, l);
@@ -958,7 +964,7 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
     if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
     str_fmt(s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n",
             t->n_prompt, (double)t->n_prompt / t->seconds, st->cached);
-    if (!b->job->embed)
+    if (!b->job->vectors)
         str_fmt(s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", t->n_gen,
                 (double)t->n_gen / t->seconds, st->steps);
     spec_report(sp, s);
@@ -974,7 +980,7 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
             st->preempted, st->preempted == 1 ? "" : "s");
     if (t->cost > 0)
         str_fmt(s, "llmrun: cost        %.4g for this run, %.4g for a million tokens read or written\n", t->cost, t->million);
-    if (!b->job->embed)
+    if (!b->job->vectors)
         str_fmt(s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
                 b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
 }
@@ -1104,7 +1110,7 @@ static void batch__report(const batch_work *b, batch_load all, batch_load part, 
     str_fmt(s, "lines       %lld to answer, %lld wrong", b->n_good, b->n_bad);
     if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
     str_fmt(s, "\nprompts     %lld tokens (%lld to %lld)\n", all.prompts, b->n_shortest, b->n_longest);
-    if (!b->job->embed) str_fmt(s, "answers     about %.0f tokens, at most %lld\n", made, all.most);
+    if (!b->job->vectors) str_fmt(s, "answers     about %.0f tokens, at most %lld\n", made, all.most);
     str_fmt(s, "time        about %.0f:%02d:%02d (%lld line%s took %.2f s)\n", floor(time / 3600), (int)fmod(time / 60, 60),
             (int)fmod(time, 60), b->n_ok, b->n_ok == 1 ? "" : "s", seconds);
     if (b->o->cost > 0) str_fmt(s, "price       about %.4g\n", cost);

@@ -1265,23 +1265,18 @@ static bool bench__setup(bench_job *j, err_t *e) {
 
 /* llama 1.1B Q4_K_M */
 static void bench__describe(bench_job *j, const arch_hparams *hp) {
-    uint64_t    number = 0, of[K_TYPE_MAX] = {0};
-    uint32_t    most = 0;
-    err_t       none = {0};
-    const char *name = NULL;
+    str type = {0};
     j->bytes = j->weights = 0;
     for (uint64_t i = 0; i < j->g.n_tensor; i++) {
         const gguf_tensor *t = &j->g.tensor[i];
         j->bytes += t->n_bytes;
         j->weights += t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
-        of[t->type] += t->n_bytes;
     }
-    for (uint32_t i = 0; i < K_TYPE_MAX; i++)
-        if (of[i] > of[most]) most = i;
-    if (gguf_get_u64(&j->g, "general.file_type", 0, UINT32_MAX, &number, &none) == 1) name = quant_file_name(number);
+    quant_type_of(&j->g, &type);
     const double n = (double)j->weights;
-    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s%s" : "%s %.1fM %s%s", hp->desc->name,
-             n >= 1e9 ? n / 1e9 : n / 1e6, name ? "" : "mostly ", name ? name : k_types[most].name);
+    snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s" : "%s %.1fM %s", hp->desc->name, n >= 1e9 ? n / 1e9 : n / 1e6,
+             type.p);
+    str_drop(&type);
 }
 
 /* Runs every setup of the model in j->g: all combinations of the lists; the first list changes slowest. */
@@ -1319,7 +1314,7 @@ static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     const bench_extent x = bench__extent(j->o);
     const int          len = x.len;
     model              m = {0};
-    if (!gguf_open(&j->g, path, e)) return false;
+    if (!import_open(&j->g, path, 0, e)) return false;
     bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && model_writes(&m, e) && bench__fits(j, &m.hp, &x, e);
     if (ok && j->o->head && !m.hp.n_nextn)
         ok = err_set(e, EXIT_INPUT, "%s: --head: the file has no draft head (nextn), expected one", path);
@@ -1355,7 +1350,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     *j = (bench_job){
         .o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
     bench__cpu_name(j->cpu, sizeof j->cpu);
-    bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
+    bool ok = bench__levels(o, e) && (!o->draft || import_open(&j->draft_g, o->draft, 0, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
     ok = ok && bench__machine_open(&j->machine, e) && out_begin(out, e);
     const bool begun = ok;

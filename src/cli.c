@@ -33,7 +33,8 @@ typedef enum {
     ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
     ACT_SERVE,
-    ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
+    ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_MODELS, ACT_REMOVE, ACT_LIST, ACT_DEVICES, ACT_VERSION,
+    ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
 
@@ -66,6 +67,8 @@ typedef struct {
 
 typedef struct {
     const char *model, *prompt;                       /* "" is a prompt, NULL is none */
+    str         own_model, own_draft, own_bench;      /* paths that a name has become */
+    fetch_opts  hub;
     cli_list    files;                                /* of -f, in order; "-" is standard input */
     int         action;                               /* cli_act */
     const char *what;                                 /* value of the action: a tensor, a file, a list */
@@ -148,8 +151,8 @@ typedef enum {
 } cli_kind;
 
 typedef enum {
-    GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_HOLD, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL,
-    GROUP_QUANT, GROUP_BATCH, GROUP_SERVE, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_ACT, GROUP_PROMPT, GROUP_HUB, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_HOLD, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE,
+    GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_SERVE, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 /* The topics of --help, in its order. */
@@ -158,6 +161,7 @@ static const struct {
 } cli_groups[N_GROUPS] = {
     [GROUP_ACT] = {"actions", "Actions (at most one; without one, text is generated)"},
     [GROUP_PROMPT] = {"prompt", "Model and prompt"},
+    [GROUP_HUB] = {"hub", "Models by name: from a hub, from the cache"},
     [GROUP_CHAT] = {"chat", "Chat: the prompt is a message, written as the model's chat template has it"},
     [GROUP_RUN] = {"run", "Running"},
     [GROUP_SAMPLE] = {"sampling", "Sampling"},
@@ -178,6 +182,7 @@ typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFTER, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
     BESIDE_XTC,
     BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, BESIDE_PROMPTS, BESIDE_RESUME, BESIDE_FILES,
+    BESIDE_REPO,
     N_PARTNERS
 } cli_partner;
 
@@ -203,6 +208,7 @@ static const struct {
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
     [BESIDE_RESUME] = {"--resume", ON_LINES},
     [BESIDE_FILES] = {"--files", ON_SERVE},
+    [BESIDE_REPO] = {"--hf-repo", ON_ALL},
     [BESIDE_PROMPTS] = {"--prompt-template", ON_LINES},
 };
 
@@ -289,7 +295,12 @@ static const cli_opt cli_opts[] = {
     {"--bench",                         NULL,         OPT_ACT,  AT(what),            ACT_BENCH, 0, GROUP_ACT, ON_ALL,
      .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
              "this machine; -v: time of each stage"},
-    {"--list", "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
+    {"--models -cl --cache-list",       NULL,         OPT_ACT,  AT(what),            ACT_MODELS, 0, GROUP_ACT, ON_ALL,
+     .help = "print the models of the cache and of the folder that LLMRUN_MODELS names: name, size, type, architecture; -m NAME "
+             "runs one"},
+    {"--rm-model",                      "NAME",       OPT_ACT,  AT(what),            ACT_REMOVE, 0, GROUP_ACT, ON_ALL,
+     .help = "remove a model that --models lists from the disk, after a question"},
+    {"--list", "types|archs|checkpoints|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
      .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize with the bits per "
              "weight of a file of 8 billion weights (Llama 3.1), forms of tool calls, options"},
     {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,
@@ -302,8 +313,24 @@ static const cli_opt cli_opts[] = {
      .help = "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
 
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0, 0, GROUP_PROMPT, ON_ALL,
-     .help = "model file (GGUF); for a split model its first part; a key that changes the text counts for every architecture, "
-             "and a line names one that llama.cpp does not read for the model's", .env = "LLMRUN_MODEL"},
+     .help = "model file (GGUF), for a split model its first part, or a name that --models lists; a key that changes the text "
+             "counts for every architecture, and a line names one that llama.cpp does not read for the model's",
+     .env = "LLMRUN_MODEL"},
+    {"-hf -hfr --hf-repo",              "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
+     .help = "model of a hub, which is downloaded once and runs from the cache afterwards; QUANT is a type or the path of a "
+             "file, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists; -m hf:OWNER/NAME:QUANT is the "
+             "same"},
+    {"-hff --hf-file",                  "NAME",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
+     .help = "path of the file in the repository of -hf", .beside = BESIDE_REPO},
+    {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "OWNER/NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,
+     .help = "draft model of a hub, as -md hf:OWNER/NAME:QUANT"},
+    {"-hft --hf-token",                 "TOKEN",      OPT_STR,  AT(hub.token),       0, 0, GROUP_HUB, ON_ALL,
+     .help = "token for repositories that are not public; without it the one that Hugging Face's own tools keep; it is "
+             "sent to the host of the hub alone", .env = "HF_TOKEN"},
+    {"--offline",                       NULL,         OPT_ON,   AT(hub.offline),     0, 0, GROUP_HUB, ON_ALL,
+     .help = "connect to no hub: -hf takes what is in the cache, or fails"},
+    {"--yes",                           NULL,         OPT_ON,   AT(hub.yes),         0, 0, GROUP_HUB, ON(REMOVE),
+     .help = "--rm-model asks no question"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),
      .help = "prompt: a message to a model with a chat template, else a text to continue (--raw: always); standard input is "
@@ -787,7 +814,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step -cram --cache-ram", "N", CLI_IDLE, NULL},
     {"-dt --defrag-thold", "X", CLI_IDLE, NULL},
     {"--warmup --no-warmup --perf --no-perf --show-timings --no-show-timings --check-tensors", NULL, CLI_IDLE, NULL},
-    {"--no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE, NULL},
+    {"--no-jinja --simple-io --no-display-prompt", NULL, CLI_IDLE, NULL},
     {"-co --color --log-colors", CLI_SWITCH, CLI_IDLE, NULL},
     {"--log-disable --log-prefix --no-log-prefix --log-timestamps --no-log-timestamps --verbose-prompt --progress", NULL,
      CLI_IDLE, NULL},
@@ -805,11 +832,9 @@ static const cli_foreign cli_foreigners[] = {
     {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
     {"--control-vector-layer-range", "N N", CLI_MISSING, NULL},
     {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
-    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo -hfd -hfrd --hf-repo-draft "
-     "--spec-draft-hf",
-     "NAME", CLI_MISSING, "-m FILE takes a file that is here"},
+    {"-mu --model-url -dr --docker-repo", "NAME", CLI_MISSING, "-hf OWNER/NAME takes a model of a hub"},
     {"--rpc -rpc -dev -devd --device-draft --spec-draft-device", "LIST", CLI_MISSING, NULL},
-    {"-cl --cache-list --completion-bash", NULL, CLI_MISSING, NULL},
+    {"--completion-bash", NULL, CLI_MISSING, NULL},
     {"--override-kv", "KEY=TYPE:VALUE", CLI_MISSING, NULL},
     {"--attention --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
     {"-embd", "[0|1]", CLI_MISSING, NULL},
@@ -879,10 +904,11 @@ static const struct {
     const char *words, *use;                          /* words: separated by spaces */
 } cli_subcommands[] = {
     {"chat run interactive", "llmrun -m FILE talks with a model in a terminal, llmrun -m FILE -p TEXT answers once"},
-    {"list ls ps models", "there is no store of models, -m takes the path of a GGUF file"},
+    {"list ls ps models", "llmrun --models lists those that are here"},
     {"serve server start", "llmrun -m FILE --serve PORT answers requests over HTTP"},
-    {"pull download get install", "-m takes a GGUF file of this machine, --help models says where such files come from"},
-    {"rm cp create push stop", "there is no store of models, -m takes the path of a GGUF file"},
+    {"pull download get install", "llmrun -hf OWNER/NAME downloads a model once and runs it"},
+    {"rm remove delete", "llmrun --rm-model NAME removes a model that --models lists"},
+    {"cp create push stop", "-m takes the path of a GGUF file, -hf a model of a hub"},
     {"generate complete completion prompt", "llmrun -m FILE -p TEXT answers TEXT"},
     {"embed embedding embeddings", "llmrun -m FILE --embed -p TEXT prints a vector"},
     {"batch", "llmrun -m FILE --batch IN -o OUT answers every line of IN"},
@@ -1737,7 +1763,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->idle);
     cli__list_drop(&c->again);
     mem_free_all(c->biases, c->stops);
-    str_drop_all(&c->own_output, &c->own_system);
+    str_drop_all(&c->own_output, &c->own_system, &c->own_model, &c->own_draft, &c->own_bench);
 }
 
 /* The default of an option. */

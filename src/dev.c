@@ -445,7 +445,8 @@ typedef enum {
     ACT_SWIGLU_CLIP = K_ROW_CLIP
 } dev_act;
 
-typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID } dev_router;         /* the score of an expert from its logit */
+/* The score of an expert from its logit. ROUTE_MIXER: of two experts, each of its own choice (SparseMixer: Liu et al. 2024). */
+typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER } dev_router;
 /* Positions that a row sees: up to its own; all of the step; up to its own in its chunk, where a text is cut into chunks as long
  * as the window. */
 typedef enum { VIEW_PAST, VIEW_ALL, VIEW_CHUNK } dev_view;
@@ -491,6 +492,13 @@ typedef struct {
             int   ahead;                              /* so many positions before the end of each length */
         } temper;
         int   to;                                     /* OPS_LEVEL: where its output begins */
+        int   share;                                  /* OPS_FAMILY: experts of a group */
+        struct {
+            float n;                                  /* curvature below 0 */
+            float p;                                  /* above 0 */
+            float beta;                               /* slope at 0 */
+            float eps;                                /* negative inputs count as this at most */
+        } xielu;
         const struct dev_before *before;              /* OPS_BEFORE */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
@@ -704,7 +712,7 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
 }
 
 /* The form that a matrix wants, as a bit; 0: the model has none. */
-static unsigned dev__wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
+static unsigned dev__wants(const dev_mat *w) { return w->data ? k_forms_of(w->type) : 0; }
 
 /* One more product of the last operation: out = the first n_out rows of w . in. The operation that makes forms of `in` makes what
  * w wants. */

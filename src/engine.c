@@ -383,8 +383,9 @@ static uint64_t engine__gpu_bytes(const engine_gpu_plan *f, int from, int end) {
     return n;
 }
 
-/* Whether a layer from il on reads keys and values of one before it. */
+/* Whether a layer from il on reads keys and values of one before it, or has its weights. */
 static bool engine__shares(const engine *eng, int il) {
+    if (eng->m.hp.n_loops > 1 && il && il < eng->m.hp.n_layer) return true;
     for (int i = il; i < eng->m.hp.n_layer; i++)
         if (i - eng->m.hp.layer[i].kv_back < il) return true;
     return false;

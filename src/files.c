@@ -10,7 +10,10 @@
  * answer names it. Any thread may call, and waits while another one's file is written.
  *   What cannot be read at a start is left out, and its bytes are kept. A batch that cannot begin or end, because the system has
  * no space or no descriptors, stays as it is and is tried again after FILES_PAUSE seconds.
- * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_answer, files_answer_drop,
+ *   The body of an upload waits in a file without a name in the folder, so that memory holds none of it; such files are at most
+ * as long as the caller lets bodies be, and do not count.
+ * Public: files_open, files_close, files_takes, files_call_read, files_call_drop, files_upload, files_receive, files_upload_put,
+ * files_upload_bytes, files_upload_drop, files_answer, files_answer_upload, files_answer_drop,
  * files_has_work, files_next, files_put, files_refuse, files_give_up.
  * Opens: files_answered, files_call, files_line, files_opts, FILES_PAUSE. */
 
@@ -98,7 +101,6 @@ typedef struct {
     results_line is;
     bytes        text;                                /* valid until the next files_next() */
     uint64_t     seed;                                /* if the line has none */
-    bool         embeds;                              /* the batch is one of vectors */
     const char  *fingerprint;                         /* of model and settings; valid until files_close() */
 } files_line;
 
@@ -1034,6 +1036,63 @@ static void files_answer(files_store *f, const files_call *c, bytes body, files_
     pthread_mutex_unlock(&f->lock);
 }
 
+/* --- bodies of uploads, which come in pieces --- */
+
+typedef struct {
+    int      fd;                                      /* of a file that has no name any more */
+    uint64_t n;                                       /* bytes */
+} files_upload;
+
+/* Begins a body. It waits for no other thread. NULL: e is set. */
+static files_upload *files_receive(const files_store *f, err_t *e) {
+    char id[FILES_ID];
+    str  path = {0};
+    files__new_id("file-", id);
+    const int fd = open(files__path(f, id, ".form.tmp", &path), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) err_set(e, err_code_of(errno), "the body of an upload: %s", strerror(errno));
+    else unlink(path.p);
+    str_drop(&path);
+    if (fd < 0) return NULL;
+    files_upload *u = mem_new(1, sizeof *u);
+    u->fd = fd;
+    return u;
+}
+
+/* More of it. False: there is no space. */
+static bool files_upload_put(files_upload *u, bytes b) {
+    while (b.n) {
+        const ssize_t got = pwrite(u->fd, b.p, b.n, (off_t)u->n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        u->n += (uint64_t)got;
+        b = bytes_slice(b, (size_t)got, b.n);
+    }
+    return true;
+}
+
+/* Bytes of it. */
+static uint64_t files_upload_bytes(const files_upload *u) { return u->n; }
+
+/* Frees it; NULL is none. */
+static void files_upload_drop(files_upload *u) {
+    if (!u) return;
+    close(u->fd);
+    mem_free(u);
+}
+
+/* files_answer() of a request whose body was received so. */
+static void files_answer_upload(files_store *f, const files_call *c, const files_upload *u, files_answered *a) {
+    const size_t n = (size_t)u->n;
+    void        *p = n ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, u->fd, 0) : NULL;
+    if (p == MAP_FAILED) {
+        *a = (files_answered){.fd = -1};
+        files__error(a, 500, "server_error", NULL, "the body of an upload: %s", strerror(errno));
+        return;
+    }
+    files_answer(f, c, (bytes){p, n}, a);
+    if (n) munmap(p, n);
+}
+
 /* --- lines of batches --- */
 
 /* The first batch that has not ended and may give lines. */
@@ -1122,7 +1181,6 @@ static files_got files__read(files_store *f, files_batch *b, files_line *l) {
         l->is = (results_line){bytes_digest((bytes){0}, l->text), bytes_hash(0, l->text)};
         if (files__wants(f, l, got == LINES_LONG)) {
             l->seed = rng_mix(b->seed ^ l->no) >> 1;
-            l->embeds = !strcmp(b->endpoint.p, req_embed_url);
             l->fingerprint = b->fingerprint.p;
             b->n_asked++;
             return FILES_LINE;

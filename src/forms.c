@@ -177,26 +177,13 @@ static void forms__table_head(const forms_spec *f, str *out) {
     str_put(out, "\n");
 }
 
-/* The next item of a list without its brackets; false: there is none. */
-static bool forms__item(bytes *rest, bytes *item) {
-    if (!rest->n) return false;
-    *item = bytes_cut_json(rest);
-    if (rest->n) *rest = bytes_slice(*rest, 1, rest->n);
-    return true;
-}
-
-/* What is between the brackets of a list; empty: it is none. */
-static bytes forms__inside(bytes list) {
-    return list.n > 2 && list.p[0] == '[' ? bytes_slice(list, 1, list.n - 1) : (bytes){0};
-}
-
 static bool forms__is_number(bytes b) { return b.n && (isdigit(b.p[0]) || b.p[0] == '-'); }
 
 /* A record, taken apart. */
 typedef struct {
     bytes line, file, custom_id, error, prompt, seed, times, fields;   /* JSON values; empty: not there */
     bytes usage;
-    bytes choices;                                    /* the list, without its brackets */
+    bytes choices;                                    /* the list */
     long long n;                                      /* completions */
 } forms_record;
 
@@ -214,29 +201,27 @@ static forms_record forms__read(bytes record) {
             if (bytes_is((bytes){key.p + 1, key.n - 2}, members[i].name)) *members[i].to = value;
     const bytes body = bytes_member(response, "body");
     r.usage = bytes_member(body, "usage");
-    r.choices = forms__inside(bytes_member(body, "choices"));
-    for (bytes rest = r.choices; forms__item(&rest, &item);) r.n++;
+    r.choices = bytes_member(body, "choices");
+    for (bytes rest = r.choices; bytes_cut_item(&rest, &item);) r.n++;
     return r;
 }
 
 /* The prompt of completion i: a text, or numbers of tokens with blanks between them. */
 static void forms__prompt(forms_row *w, const forms_record *r, long long i) {
-    bytes     rest = forms__inside(r->prompt), item = r->prompt, one;
+    bytes     rest = r->prompt, item = rest, one;
     long long n = 0, k = 0;
-    if (rest.n && !forms__is_number(rest)) {          /* several prompts, each with as many completions */
-        for (bytes all = rest; forms__item(&all, &one);) n++;
-        while (k++ <= i / max_i64(r->n / max_i64(n, 1), 1) && forms__item(&rest, &item)) {}
-        rest = forms__inside(item);
+    if (bytes_cut_item(&rest, &one) && !forms__is_number(one)) {       /* several prompts, each with as many completions */
+        for (rest = r->prompt; bytes_cut_item(&rest, &one);) n++;
+        for (rest = r->prompt; k++ <= i / max_i64(r->n / n, 1) && bytes_cut_item(&rest, &item);) {}
     }
-    if (!rest.n) {
+    rest = item;
+    if (!bytes_cut_item(&rest, &one)) {
         forms__json(w, item);
         return;
     }
     forms__next(w);
-    for (bool more = false; forms__item(&rest, &one); more = true) {
-        if (more) str_put(w->out, " ");
-        str_cat(w->out, one);
-    }
+    str_cat(w->out, one);
+    while (bytes_cut_item(&rest, &one)) str_put(w->out, " "), str_cat(w->out, one);
 }
 
 /* The columns that were asked for by name, of completion i; choice empty: the line has an error. */
@@ -335,7 +320,7 @@ static void forms_put(const forms_spec *f, bytes record, bool first, str *out) {
     if (f->kind == FORMS_LIST) return;
     r = forms__read(whole);
     for (long long i = 0; i < max_i64(r.n, 1); i++) {
-        forms__item(&r.choices, &choice);
+        bytes_cut_item(&r.choices, &choice);
         if (f->kind == FORMS_TEXT) forms__text(f, choice, out);
         else forms__table_row(f, &r, choice, i, out);
     }
@@ -355,7 +340,7 @@ static void forms_learn(forms_spec *f, bytes record, bool *texts) {
     for (unsigned i = 0; i < 4; i++)
         if (bytes_member(whole, asked[i]).n) f->fields |= 1u << i;
     forms__add_members(&f->passed, r.fields);
-    while (forms__item(&r.choices, &choice)) {
+    while (bytes_cut_item(&r.choices, &choice)) {
         str         text = {0};
         bool        known;
         const bytes object = forms__object(choice, &text, &known), message = bytes_member(choice, "message");

@@ -105,6 +105,8 @@ typedef struct {
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
+    dev_buf skip;                                     /* [B, D] embeddings that layers add again */
+    dev_buf family;                                   /* [B, K] groups of the chosen experts */
     dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
@@ -148,11 +150,17 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
+static const float *const fwd_no_norm[2];             /* neither gain nor bias */
+
+static void fwd__norm_of(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n, float eps) {
+    const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
+    fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = eps, .n = n, .n_head = n_head,
+                        .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+}
+
 /* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias. */
 static void fwd__any_norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
-    const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
-    fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
-                        .n_head = n_head, .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+    fwd__norm_of(d, b, to, norm, n_head, n, d->m->hp.eps);
 }
 
 /* The same where there is a gain; else nothing. */
@@ -177,14 +185,12 @@ static void fwd__turn(fwd_draft *d) {
     d->next = x;
 }
 
-static const float *const fwd_no_norm[2];             /* neither gain nor bias */
-
 /* What a block has computed, with its bias and norm, is added to the stream; the sum may have a norm too. */
 static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm, const float *const *sum) {
     const int n = d->m->hp.n_embd;
     d->part = FWD_NORM;
     fwd__bias(d, d->y, bias, n);
-    fwd__norm(d, d->y, d->y, norm, 1, n);
+    if (norm[0]) fwd__norm_of(d, d->y, d->y, norm, 1, n, d->m->hp.desc->quirks & Q_FINE_POST ? 1e-8f : d->m->hp.eps);
     fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
     fwd__turn(d);
     fwd__norm(d, d->x, d->x, sum, 1, n);
@@ -196,6 +202,11 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
     if (!norm[0]) return;
     fwd__sum(d, d->x, d->next, d->x, n);
     fwd__norm(d, d->x, d->x, norm, 1, n);
+}
+
+/* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
+static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
+    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
 }
 
 /* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the
@@ -212,6 +223,8 @@ static void fwd__embed(fwd_draft *d) {
     }
     fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
+    if (hp->desc->quirks & Q_EMBD_BARE) fwd__any_norm(d, d->x, d->x, fwd_no_norm, 1, w->n_in);
+    if (hp->desc->quirks & Q_SKIP) fwd__pick(d, d->x, d->skip, 1, w->n_in, w->n_in, 0, 0);
     for (int t = 0; t < hp->n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
         fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2,
@@ -231,10 +244,10 @@ static void fwd__offset(fwd_draft *d, dev_buf b, const float *bias, int n) {
 
 /* The norm of queries or keys: of each head, or of all together. The gains are those of all heads, or each head has its own. */
 static void fwd__head_norm(fwd_draft *d, dev_buf b, const float *const *norm, int n_head) {
-    const int      n = d->lh->hd_k;
-    const uint64_t traits = d->m->hp.desc->traits;
-    const bool     wide = traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
-    if (!norm[0] || !(traits & A_HEAD_GAINS)) {
+    const int        n = d->lh->hd_k;
+    const arch_desc *desc = d->m->hp.desc;
+    const bool       wide = desc->traits & A_QK_WHOLE || desc->quirks & Q_MAY_ALIBI;
+    if (!norm[0] || !(desc->traits & A_HEAD_GAINS)) {
         fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * n : n);
         return;
     }
@@ -242,20 +255,19 @@ static void fwd__head_norm(fwd_draft *d, dev_buf b, const float *const *norm, in
     fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .vec = norm[0], .n = n_head * n});
 }
 
-/* Bias, norm and RoPE of queries or keys. A norm without gain may follow. */
+/* Bias, norm and RoPE of queries or keys. The norm may come last, and one without gain may follow. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
+    const arch_desc     *desc = d->m->hp.desc;
+    const bool           late = desc->quirks & Q_LATE_QK_NORM;
     fwd__offset(d, b, bias, n_head * lh->hd_k);
-    fwd__head_norm(d, b, norm, n_head);
-    if (lh->n_rot)
+    if (!late) fwd__head_norm(d, b, norm, n_head);
+    const int form = desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
+    if (lh->n_rot || form == K_ROPE_TO_PAIRS)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                            .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
-    if (lh->unit) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
-}
-
-/* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
-static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
-    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
+                            .rope = {lh->n_rot, lh->n_rot ? d->m->rope[lh->rope].at : 0, form}});
+    if (late) fwd__norm(d, b, b, norm, n_head, lh->hd_k);
+    if (lh->unit || desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }
 
 /* Queries (0), keys (1) or values (2) of a product that has those of one head after the other. */
@@ -276,6 +288,8 @@ static void fwd__queries(fwd_draft *d) {
         fwd__pick(d, d->all, d->z, lh->n_head, hd, 2 * hd, hd, 0);
     }
     fwd__heads(d, d->q, lh->gated ? NULL : vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+    if (vec[W_HEAD_GAIN])
+        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .out = {d->q}, .vec = vec[W_HEAD_GAIN], .n = lh->hd_k, .n_head = lh->n_head});
 }
 
 /* What the block adds to the stream: the product of `in`. */
@@ -309,6 +323,29 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
 }
 
+/* The gate of what attention gives, a matrix of its own; NULL: there is none. */
+static const dev_mat *fwd__out_gate(const fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    return w[W_OUT_GATE].data ? &w[W_OUT_GATE] : w[W_HEAD_GATE].data ? &w[W_HEAD_GATE] : NULL;
+}
+
+/* What attention gives is multiplied by its gate, where it has one. Returns the buffer that holds it. */
+static dev_buf fwd__gate_out(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *gate = fwd__out_gate(d);
+    const bool           soft = d->m->hp.desc->quirks & Q_SOFT_GATE, by_head = d->l->mat[W_HEAD_GATE].data != NULL;
+    const int            n = lh->n_head * lh->hd_v;
+    if (!lh->gated && !gate) return d->att;
+    if (soft) fwd__op(d, (dev_op){.kind = OPS_SOFTPLUS, .out = {d->z}, .n = gate->n_out});
+    if (by_head) {
+        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->z}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
+        return d->att;
+    }
+    if (soft) fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->z, d->att}, .out = {d->z}, .n = n});
+    else fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = n});
+    return d->z;
+}
+
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
 static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
@@ -318,6 +355,7 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     if (joined->data) dev_plan_product(d->to, joined, d->rows, d->in, d->all);
     else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
     if (own && !joined->data) fwd__kv_products(d);
+    if (fwd__out_gate(d)) dev_plan_product(d->to, fwd__out_gate(d), d->past, d->in, d->z);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
@@ -341,9 +379,16 @@ static void fwd__attention(fwd_draft *d) {
                                   .sinks = vec[W_SINKS],
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
-    if (lh->gated)
-        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
-    fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
+    const dev_buf out = fwd__gate_out(d);
+    fwd__norm(d, out, out, &vec[W_ATTN_SUB_NORM], 1, lh->n_head * lh->hd_v);
+    fwd__give(d, &d->l->mat[W_O], out);
+}
+
+/* A product in place of attention. */
+static void fwd__linear(fwd_draft *d) {
+    d->rows = d->past;
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, &d->l->mat[W_O], d->rows, d->in, d->y);
 }
 
 /* --- recurrent layers --- */
@@ -430,7 +475,14 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, wide, b_up, n);
     if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = OPS_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
+    if (d->m->hp.desc->quirks & Q_XIELU) {
+        const arch_layer_hp *lh = d->lh;
+        fwd__op(d, (dev_op){.kind = OPS_XIELU, .out = {d->ff}, .n = n,
+                            .xielu = {lh->xielu_beta + k_softplus(lh->xielu_n), k_softplus(lh->xielu_p), lh->xielu_beta,
+                                      lh->xielu_eps}});
+    } else
+        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
+    fwd__norm(d, d->ff, d->ff, &d->l->vec[W_FFN_SUB_NORM], 1, n);
     fwd__product(d, FWD_FFN, down, d->ff, out);
 }
 
@@ -439,36 +491,38 @@ static void fwd__dense(fwd_draft *d) {
     fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], d->l->vec[B_GATE], d->l->vec[B_UP], d->y);
 }
 
-/* Adds to the slots of experts the bias of each one, a row of n values of vec. */
-static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
-    const arch_layer_hp *lh = d->lh;
+/* Adds to the slots of E experts the bias of each one, a row of n values of vec. */
+static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n, int E) {
     if (vec)
-        fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used,
-                            .experts = {.n = lh->n_expert}});
+        fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = d->lh->n_expert_used, .experts = {.n = E}});
 }
 
-/* The slots of experts by their weights: as if the inputs had been multiplied, since products are linear. */
-static void fwd__weigh(fwd_draft *d, dev_buf b, int n) {
-    const arch_layer_hp *lh = d->lh;
-    fwd__op(d, (dev_op){.kind = OPS_WEIGH, .in = {d->weight, d->slot_of, d->slot_row}, .out = {b}, .n = n,
-                        .each = lh->n_expert_used, .experts = {.n = lh->n_expert, .used = lh->n_expert_used}});
+/* The slots of E experts by their weights: as if the inputs had been multiplied, since products are linear. */
+static void fwd__weigh(fwd_draft *d, dev_buf b, int n, int E) {
+    const int K = d->lh->n_expert_used;
+    fwd__op(d, (dev_op){.kind = OPS_WEIGH, .in = {d->weight, d->slot_of, d->slot_row}, .out = {b}, .n = n, .each = K,
+                        .experts = {.n = E, .used = K}});
 }
 
-/* The products of the experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
-static void fwd__expert_matmul(fwd_draft *d, int at) {
-    const arch_layer_hp *lh = d->lh;
-    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = lh->n_expert_used,
-                        .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
+/* The products of those of E experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
+static void fwd__expert_matmul(fwd_draft *d, int E, int at) {
+    const int K = d->lh->n_expert_used;
+    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = K, .products = {.n_expert = E, .used = K, .at = at}});
 }
 
 /* The experts of each row, and their weights. */
 static void fwd__route(fwd_draft *d) {
     const arch_hparams  *hp = &d->m->hp;
     const arch_layer_hp *lh = d->lh;
-    const dev_router     router = hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
-    fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
+    const dev_router     router = hp->desc->quirks & Q_MIXER         ? ROUTE_MIXER
+                                  : hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID
+                                                                    : ROUTE_SOFTMAX;
+    if (!(hp->desc->quirks & Q_ROUTE_FIRST)) {
+        fwd__matmul(d, FWD_FFN);
+        dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
+    }
     fwd__bias(d, d->score, d->l->vec[B_ROUTER], lh->n_expert);
+    if (hp->router_cap != 0) fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->score}, .n = lh->n_expert, .scale = hp->router_cap});
     fwd__op(d, (dev_op){.kind = OPS_ROUTE, .in = {d->score}, .out = {d->pick, d->weight},
                         .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
                         .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
@@ -484,32 +538,58 @@ static void fwd__shared(fwd_draft *d) {
     if (d->m->hp.desc->average) fwd__scale(d, d->y, d->m->hp.n_embd, 0.5f);
 }
 
+/* Experts of a layer: their matrices, and biases, NULL: none. */
+typedef struct {
+    const dev_mat *gate, *up, *down;
+    const float   *b_gate, *b_up, *b_down;
+} fwd_experts;
+
+/* out = the sum of the chosen ones of E experts of width F, of `in`, by their weights. pick: [B, K] their numbers. */
+static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, int F, dev_buf out) {
+    const int     K = d->lh->n_expert_used;
+    const bool    gated = of->gate->data != NULL, first = d->m->hp.desc->weigh_first;
+    const dev_buf wide = gated ? d->up : d->ff;
+    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {pick}, .out = {d->slot_row, d->slot_of},
+                        .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
+    fwd__expert_matmul(d, E, 0);
+    if (gated) dev_plan_product(d->to, of->gate, d->rows, d->in, d->ff);
+    dev_plan_product(d->to, of->up, d->rows, d->in, wide);
+    fwd__expert_bias(d, d->ff, of->b_gate, F, E);
+    fwd__expert_bias(d, wide, of->b_up, F, E);
+    if (first) fwd__weigh(d, wide, F, E);
+    if (first && gated) fwd__weigh(d, d->ff, F, E);
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
+    fwd__forms(d, d->ff, F, K);
+    fwd__expert_matmul(d, E, gated ? 2 * E : E);
+    dev_plan_product(d->to, of->down, d->rows, d->ff, d->moe);
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, first ? 0 : d->weight, d->slot_of}, .out = {out}, .vec = of->b_down,
+                        .n = d->m->hp.n_embd, .experts = {.n = E, .used = K}});
+}
+
+/* The small experts that groups share are added to y: that of each chosen expert's group, with its weight. */
+static void fwd__adjugate(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const dev_mat      *w = d->l->mat;
+    const int           K = d->lh->n_expert_used, n = hp->n_embd;
+    const fwd_experts   of = {&w[W_GATE_ADJ], &w[W_UP_ADJ], &w[W_DOWN_ADJ], NULL, NULL, NULL};
+    if (!of.up->data || hp->adjugate_scale == 0) return;
+    fwd__op(d, (dev_op){.kind = OPS_FAMILY, .in = {d->pick}, .out = {d->family}, .n = K, .share = hp->n_adjugate});
+    fwd__mix(d, &of, d->family, d->lh->n_expert / hp->n_adjugate, d->lh->n_ff_adj, d->side);
+    fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->y, d->side}, .out = {d->y}, .n = n, .scale = hp->adjugate_scale});
+}
+
 /* y = the experts that fwd__route() has chosen, of `in`. */
 static void fwd__chosen(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
-    const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
-    const bool           gated = w[W_GATE_EXPS].data != NULL, first = d->m->hp.desc->weigh_first;
-    const dev_buf        wide = gated ? d->up : d->ff;
+    const fwd_experts    of = {&w[W_GATE_EXPS],  &w[W_UP_EXPS],  &w[W_DOWN_EXPS],
+                               vec[B_GATE_EXPS], vec[B_UP_EXPS], vec[B_DOWN_EXPS]};
     if (vec[W_SHEXP_GATE])
-        fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
-    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of},
-                        .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
-    fwd__expert_matmul(d, 0);
-    if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
-    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
-    fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
-    fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
-    if (first) fwd__weigh(d, wide, F);
-    if (first && gated) fwd__weigh(d, d->ff, F);
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
-    fwd__forms(d, d->ff, F, K);
-    fwd__expert_matmul(d, gated ? 2 * E : E);
-    dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, first ? 0 : d->weight, d->slot_of}, .out = {d->y},
-                        .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
+        fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = d->m->hp.n_embd});
+    fwd__mix(d, &of, d->pick, lh->n_expert, lh->n_ff_exp, d->y);
     if (w[W_UP_SHEXP].data) fwd__shared(d);
+    fwd__adjugate(d);
 }
 
 static void fwd__experts(fwd_draft *d) {
@@ -548,11 +628,22 @@ static void fwd__aside(fwd_draft *d) {
     fwd__sum(d, d->y, d->side, d->y, d->m->hp.n_embd);
 }
 
+/* A dense feed-forward and experts of one input; their sum keeps the power of one. */
+static void fwd__both(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    const int      n = d->m->hp.n_embd;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], NULL, NULL, d->side);
+    fwd__experts(d);
+    fwd__sum(d, d->y, d->side, d->y, n);
+    fwd__scale(d, d->y, n, (float)M_SQRT1_2);
+}
+
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
-static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
+static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv,
+                                        [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
-                                      [FFN_BESIDE] = fwd__beside, [FFN_ASIDE] = fwd__aside};
+                                      [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both, [FFN_ASIDE] = fwd__aside};
 
 /* --- embeddings for each layer --- */
 
@@ -676,6 +767,7 @@ static void fwd__side_by_side(fwd_draft *d) {
     const float *const *vec = d->l->vec;
     const dev_row_set   before = d->rows;
     const dev_buf       attn = d->y;
+    fwd__enter(d, &vec[W_ATTN_NORM]);
     fwd_mixers[d->lh->mixer](d);
     d->part = FWD_NORM;
     fwd__bias(d, attn, vec[B_O], d->m->hp.n_embd);
@@ -690,16 +782,41 @@ static void fwd__side_by_side(fwd_draft *d) {
     d->y = attn;
 }
 
+/* The logits of experts, from the stream that attention reads. */
+static void fwd__route_first(fwd_draft *d) {
+    fwd__forms(d, d->x, d->m->hp.n_embd, 0);
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->past, d->x, d->score);
+}
+
+/* The block that reads earlier positions. After it, rows that are needed no more have ended. */
+static void fwd__mixer(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    if (fwd_mixers[d->lh->mixer]) {
+        fwd__enter(d, &vec[W_ATTN_NORM]);
+        fwd_mixers[d->lh->mixer](d);
+        fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
+        fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    }
+    d->rows = d->past;
+}
+
+/* The embeddings are added once more. */
+static void fwd__skip(fwd_draft *d) {
+    const float *scale = d->l->vec[W_SKIP_SCALE];
+    if (!scale || scale[0] == 0) return;
+    fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->x, d->skip}, .out = {d->next}, .n = d->m->hp.n_embd, .scale = scale[0]});
+    fwd__turn(d);
+}
+
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
-    fwd__enter(d, &vec[W_ATTN_NORM]);
     if (d->m->hp.parallel) {
         fwd__side_by_side(d);
         return;
     }
-    fwd_mixers[d->lh->mixer](d);
-    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
-    fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    if (d->m->hp.desc->quirks & Q_ROUTE_FIRST) fwd__route_first(d);
+    fwd__mixer(d);
     if (!fwd_ffns[d->lh->ffn]) return;
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
@@ -709,6 +826,7 @@ static void fwd__layer(fwd_draft *d) {
         fwd__residual(d, NULL, &vec[W_BY_POST_NORM], fwd_no_norm);
     }
     if (vec[W_LAYER_SCALE]) fwd__scale(d, d->x, d->m->hp.n_embd, vec[W_LAYER_SCALE][0]);
+    fwd__skip(d);
 }
 
 static void fwd__buffers(fwd_draft *d) {
@@ -721,7 +839,7 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
         FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
-        FWD_BUF(pair), FWD_BUF(guess)};
+        FWD_BUF(pair), FWD_BUF(skip), FWD_BUF(family), FWD_BUF(guess)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -742,7 +860,7 @@ static void fwd__head(fwd_draft *d, const dev_mat *w, int n, bool watched) {
 /* The last layer that keeps something of each row for later ones. */
 static int fwd__last_keeper(const arch_hparams *hp) {
     int il = hp->n_layer - 1;
-    while (hp->layer[il].kv_back) il--;
+    while (il > 0 && (hp->layer[il].kv_back || hp->layer[il].mixer >= MIX_LINEAR)) il--;
     return il;
 }
 
@@ -750,7 +868,7 @@ static int fwd__last_keeper(const arch_hparams *hp) {
 
 static void fwd__at_layer(fwd_draft *d, int il) {
     d->il = il;
-    d->l = &d->m->layer[il];
+    d->l = &d->m->layer[arch_own(&d->m->hp, il)];
     d->lh = &d->m->hp.layer[il];
 }
 
@@ -833,6 +951,8 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
         fwd__at_layer(d, il);
         d->past = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
         (hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
+        if (!hp->loop_skip && il + 1 < hp->n_layer && arch_own(hp, il + 1) == 0)
+            fwd__norm(d, d->x, d->x, &f->m->glob.vec[W_OUTPUT_NORM], 1, hp->n_embd);
     }
     if (hp->n_stream) fwd__gather(d);
     fwd__enter(d, &f->m->glob.vec[W_OUTPUT_NORM]);

@@ -11,10 +11,14 @@
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python writer
  * never did. The first key of a file shows which of them wrote it.
- * Public: gguf_type_name, gguf_refuse, gguf_bad; gguf_strs_of, gguf_strs_next; gguf_find, gguf_tensor_find, gguf_get_u64,
+ * Tensors that no file holds as they are (weights of a checkpoint that are converted) are made by a gguf_maker when their rows
+ * are wanted.
+ * Public: gguf_type_name, gguf_refuse, gguf_bad; gguf_index_build, gguf_index_find; gguf_strs_of, gguf_strs_next; gguf_find,
+ * gguf_tensor_find, gguf_get_u64,
  * gguf_get_number, gguf_get_f32, gguf_get_bool, gguf_get_str, gguf_get_arr, gguf_arr_u64, gguf_arr_f32; gguf_file_kind,
- * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages.
- * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor. */
+ * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages;
+ * gguf_map_part, gguf_set_tensors, gguf_fill.
+ * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor, gguf_part, gguf_index, gguf_maker. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
       GGUF_U64, GGUF_I64, GGUF_F64 };
@@ -50,6 +54,7 @@ typedef struct {
     uint64_t       n_bytes;          /* of the data                                                       */
     uint64_t       at;               /* file offset of the data                                           */
     int            part;             /* of gguf_file.part                                                 */
+    bool           made;             /* by the file's maker: data are in its room                         */
 } gguf_tensor;
 
 typedef struct {                     /* one file on disk, or one in memory (fd -1)                        */
@@ -59,6 +64,7 @@ typedef struct {                     /* one file on disk, or one in memory (fd -
     size_t         own;              /* bytes at its beginning that are a private copy                    */
     int            fd;               /* stays open, for gguf_alive()                                      */
     int            map;              /* its place in gguf__maps, -1: none                                 */
+    void          *own_memory;       /* that of p, if it goes with the part; else NULL                    */
 } gguf_part;
 
 typedef struct {                     /* open addressing                                                   */
@@ -68,6 +74,16 @@ typedef struct {                     /* open addressing                         
     uint64_t       mask;             /* slots - 1, at least twice the entries                             */
     uint64_t       seed;             /* fresh for each file                                               */
 } gguf_index;
+
+/* What makes tensors when their rows are wanted. */
+typedef struct gguf_maker {
+    /* Makes rows [from, to) of all matrices of t, counted through. team: threads that may share the work (a pool), or NULL. */
+    void   (*fill)(const struct gguf_maker *m, const gguf_tensor *t, uint64_t from, uint64_t to, void *team);
+    void   (*drop)(struct gguf_maker *m);             /* frees it                                             */
+    uint8_t *room;                   /* [room_bytes] where they are made, or NULL                         */
+    size_t   room_bytes;             /* the system gives memory as rows are made                          */
+    bool     again;                  /* gguf_drop_pages() gives rows back: they are made again if wanted  */
+} gguf_maker;
 
 typedef struct {
     const char  *path;               /* of the first part                                                 */
@@ -83,6 +99,7 @@ typedef struct {
     gguf_part   *part;               /* [n_parts]                                                         */
     gguf_index   keys;               /* of kv                                                             */
     gguf_index   names;              /* of tensor                                                         */
+    gguf_maker  *maker;              /* of tensors that are made; NULL: all are as the files hold them    */
 } gguf_file;
 
 static const struct {
@@ -145,13 +162,14 @@ static uint64_t gguf__slot(const gguf_index *ix, bytes name) {
     return at;
 }
 
-static const void *gguf__lookup(const gguf_index *ix, bytes name) {
+/* The entry of this name; NULL: there is none. */
+static const void *gguf_index_find(const gguf_index *ix, bytes name) {
     uint32_t found = ix->slot ? ix->slot[gguf__slot(ix, name)] : 0;
     return found ? ix->base + (found - 1) * ix->stride : NULL;
 }
 
 /* Builds the index. Returns the first entry whose name an earlier entry has; NULL: all differ. */
-static const void *gguf__build_index(gguf_index *ix, const void *base, size_t stride, uint64_t n) {
+static const void *gguf_index_build(gguf_index *ix, const void *base, size_t stride, uint64_t n) {
     uint64_t size = 8;
     while (size < 2 * n) size *= 2;
     *ix = (gguf_index){.base = base, .stride = stride, .slot = mem_new(size, sizeof *ix->slot), .mask = size - 1,
@@ -400,18 +418,18 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
         g->n_kv = i + 1;
     }
     if (c->e->code) return;
-    const gguf_kv *dup = gguf__build_index(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
+    const gguf_kv *dup = gguf_index_build(&g->keys, g->kv, sizeof *g->kv, g->n_kv);
     if (dup) gguf__fail(c, GGUF_U(dup->key.p - c->p), "key %.*s comes twice, expected once", GGUF_SHOW(dup->key));
 }
 
 /* --- lookups --- */
 
 /* The metadata of this key; NULL: the file has none. */
-static const gguf_kv *gguf_find(const gguf_file *g, const char *key) { return gguf__lookup(&g->keys, bytes_of(key)); }
+static const gguf_kv *gguf_find(const gguf_file *g, const char *key) { return gguf_index_find(&g->keys, bytes_of(key)); }
 
 /* The tensor of this name; NULL: the file has none. */
 static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name) {
-    return gguf__lookup(&g->names, bytes_of(name));
+    return gguf_index_find(&g->names, bytes_of(name));
 }
 
 typedef struct {
@@ -730,7 +748,7 @@ static bool gguf__read(gguf_file *g, err_t *e) {
 }
 
 static bool gguf__name_index(gguf_file *g, err_t *e) {
-    const gguf_tensor *dup = gguf__build_index(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
+    const gguf_tensor *dup = gguf_index_build(&g->names, g->tensor, sizeof *g->tensor, g->n_tensor);
     if (!dup) return true;
     uint64_t at = (uint64_t)(dup->name.p - g->part[dup->part].p);
     return gguf_bad(g, dup->part, at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(dup->name));
@@ -817,15 +835,15 @@ static const char *gguf_file_kind(mode_t mode) {
     return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "not a file";
 }
 
-/* Maps a part. O_NONBLOCK: a pipe without a writer does not block. */
-static bool gguf__map(gguf_part *part, err_t *e) {
+/* Maps a part; `what` it is, for errors. O_NONBLOCK: a pipe without a writer does not block. */
+static bool gguf__map(gguf_part *part, const char *what, err_t *e) {
     struct stat st;
     part->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (part->fd < 0) return gguf__failed(part->path, "open", e);
     if (fstat(part->fd, &st)) return gguf__failed(part->path, "stat", e);
     if (!S_ISREG(st.st_mode))
-        return gguf_refuse(e, EXIT_INPUT, part->path, "is %s, expected a GGUF file", gguf_file_kind(st.st_mode));
-    if (st.st_size == 0) return gguf_refuse(e, EXIT_INPUT, part->path, "is empty, expected a GGUF file");
+        return gguf_refuse(e, EXIT_INPUT, part->path, "is %s, expected %s", gguf_file_kind(st.st_mode), what);
+    if (st.st_size == 0) return gguf_refuse(e, EXIT_INPUT, part->path, "is empty, expected %s", what);
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, part->fd, 0);
     if (p == MAP_FAILED) return gguf__failed(part->path, "map", e);
     part->p = p;
@@ -843,7 +861,7 @@ static void gguf__unmap(gguf_part *part) {
         if (part->p) munmap((void *)(uintptr_t)part->p, part->n);
         close(part->fd);
     }
-    mem_free(part->path);
+    mem_free_all(part->path, part->own_memory);
 }
 
 /* --- files --- */
@@ -873,6 +891,7 @@ static uint64_t gguf_fingerprint(const gguf_file *g) {
 /* Unmaps the files and frees the directory; a zeroed g is closed. */
 static void gguf_close(gguf_file *g) {
     for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
+    if (g->maker) g->maker->drop(g->maker);
     mem_free_all(g->part, g->kv, g->tensor, g->keys.slot, g->names.slot);
     *g = (gguf_file){0};
 }
@@ -885,7 +904,7 @@ static void gguf__init(gguf_file *g, const char *path) {
 
 static bool gguf__load(gguf_file *g, const char *path, err_t *e) {
     gguf__init(g, path);
-    if (!gguf__map(&g->part[0], e)) return false;
+    if (!gguf__map(&g->part[0], "a GGUF file", e)) return false;
     g->n_bytes = g->part[0].n;
     return gguf__read(g, e);
 }
@@ -1011,6 +1030,37 @@ static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *lab
     return false;
 }
 
+/* Adds a part of n bytes in memory, which outlive g. `label` is its path in errors. */
+static gguf_part *gguf__add_part(gguf_file *g, const uint8_t *p, size_t n, const char *label) {
+    g->part = mem_grow(g->part, (size_t)g->n_parts + 1, sizeof *g->part);
+    g->part[g->n_parts] = (gguf_part){.path = str_dup(label), .p = p, .n = n, .fd = -1, .map = -1};
+    g->n_bytes += n;
+    g->path = g->part[0].path;
+    return &g->part[g->n_parts++];
+}
+
+/* Maps a file as a further part of g; `what` is expected of it. On failure e is set, and gguf_close() frees what there is. */
+static bool gguf_map_part(gguf_file *g, const char *path, const char *what, err_t *e) {
+    gguf_part *part = gguf__add_part(g, NULL, 0, path);
+    if (!gguf__map(part, what, e)) return false;
+    g->n_bytes += part->n;
+    return true;
+}
+
+/* Gives a file without tensors these ones, which it owns; data lie in its parts or in the maker's room. On failure e is set. */
+static bool gguf_set_tensors(gguf_file *g, gguf_tensor *tensor, uint64_t n, err_t *e) {
+    mem_free_all(g->tensor, g->names.slot);
+    g->tensor = tensor;
+    g->n_tensor = n;
+    const gguf_tensor *dup = gguf_index_build(&g->names, tensor, sizeof *tensor, n);
+    return !dup || gguf_bad(g, dup->part, dup->at, e, "tensor %.*s comes twice, expected once", GGUF_SHOW(dup->name));
+}
+
+/* Rows [from, to) of all matrices of t, counted through, are wanted; team: a pool that may make them, or NULL. */
+static void gguf_fill(const gguf_file *g, const gguf_tensor *t, uint64_t from, uint64_t to, void *team) {
+    if (t->made && from < to) g->maker->fill(g->maker, t, from, to, team);
+}
+
 /* Whether every mapped file still has its size; e names one that has not. One fstat for each part: cheap enough for every
  * step. */
 static bool gguf_alive(const gguf_file *g, err_t *e) {
@@ -1032,4 +1082,7 @@ static void gguf_drop_pages(const gguf_file *g, const uint8_t *p, size_t n) {
         const uintptr_t  own = (uintptr_t)part->p + part->own, from = up > own ? up : own;
         if (part->fd >= 0 && p >= part->p && p < part->p + part->n && from < to) madvise((void *)from, to - from, MADV_DONTNEED);
     }
+    const gguf_maker *m = g->maker;
+    if (m && m->again && m->room && p >= m->room && p < m->room + m->room_bytes && up < to)
+        madvise((void *)up, to - up, MADV_DONTNEED);
 }

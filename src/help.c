@@ -32,6 +32,7 @@ static bool help__print_list(const char *name, bool md, str *out) {
     if (strcmp(name, "types") == 0) help__list_types(out, md);
     else if (strcmp(name, "quants") == 0) quant_list(out);
     else if (strcmp(name, "archs") == 0) arch_list(out);
+    else if (strcmp(name, "checkpoints") == 0) import_list(out);
     else if (strcmp(name, "cpu") == 0) help__list_cpu(out);
     else if (strcmp(name, "pre") == 0) tok_list_pre(out);
     else if (strcmp(name, "tool-calls") == 0) calls_list(out);
@@ -180,6 +181,7 @@ static const char help_syntax[] =
 static const struct {
     const char *command, *does;
 } help_examples[] = {
+    {"llmrun -hf OWNER/NAME -p TEXT",                        "download a model once, and answer TEXT"},
     {"llmrun -m MODEL -p TEXT",                              "answer TEXT; a model without a chat template continues it"},
     {"llmrun -m MODEL --raw -p TEXT",                        "continue TEXT"},
     {"llmrun -m MODEL",                                      "talk with a model that has a chat template"},
@@ -271,6 +273,7 @@ static const struct {
     const char *name, *help;
 } help_usual[] = {
     {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
+    {"-hf",        "model of a hub, which is downloaded once"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
@@ -379,6 +382,9 @@ static void help__endpoints(int width, str *out) {
     str_put(out, "\n");
     help__paragraph(out, "What it answers; /v1 may be left out or added:", width);
     serve_list(help__endpoint, &to);
+    str_put(out, "\n");
+    help__paragraph(out, "What GET /metrics has, for Prometheus:", width);
+    metrics_list(help__endpoint, &to);
 }
 
 /* The options of a topic and its text, or all options with a name: it may have another meaning with --bench. */
@@ -589,6 +595,16 @@ static void help__man_topics(str *out) {
     }
 }
 
+static void help__man_row(void *ctx, const char *tag, const char *text) { help__man_item(ctx, tag, NULL, text); }
+
+/* What a server answers, and its figures. */
+static void help__man_server(str *out) {
+    str_put(out, ".SH SERVER\nWhat\n.B \\-\\-serve\nanswers; /v1 may be left out or added:\n");
+    serve_list(help__man_row, out);
+    str_put(out, ".PP\nWhat GET /metrics has, for Prometheus:\n");
+    metrics_list(help__man_row, out);
+}
+
 static void help__man_examples(str *out) {
     str_put(out, ".SH EXAMPLES\n");
     for (int i = 0; i < N_HELP_EXAMPLES; i++) help__man_item(out, help_examples[i].command, NULL, help_examples[i].does);
@@ -607,6 +623,7 @@ static void help__man(str *out) {
     help__man_options(out);
     help__man_talk(out);
     help__man_topics(out);
+    help__man_server(out);
     help__man_environment(out);
     help__man_files(out);
     str_put(out, ".SH \"EXIT STATUS\"\n");
@@ -825,6 +842,7 @@ static void help_version(str *out) {
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
+    str_fmt(out, "libcurl   %s\n", fetch_library());
     str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
             : "left out (BLAS=0)");
     str_fmt(out, "sandbox   %s\n", sandbox_holds());

@@ -113,14 +113,6 @@ static void inspect__value(str *s, const gguf_file *g, const gguf_kv *kv, bool j
     }
 }
 
-/* 1.25 MiB */
-static void inspect__size(str *s, double n) {
-    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    int u = 0;
-    while (n >= 1024 && u < 6) n /= 1024, u++;
-    str_fmt(s, u && n < 100 ? "%.2f %s" : "%.0f %s", n, unit[u]);
-}
-
 /* 1.10 G */
 static void inspect__count(str *s, uint64_t n) {
     static const char unit[] = " kMGTPE";
@@ -229,7 +221,7 @@ static void inspect__print_types(str *s, const inspect_sum *sum, const inspect_s
         inspect__count(s, sum[i].weights);
         str_fmt(s, " weights%*s", (int)(18 - (s->n - at + 8)), "");
         at = s->n;
-        inspect__size(s, (double)sum[i].bytes);
+        str_size(s, (double)sum[i].bytes);
         str_fmt(s, "%*s %5.1f %%\n", (int)(12 - (s->n - at)), "", 100.0 * (double)sum[i].bytes / (double)all->bytes);
     }
 }
@@ -238,9 +230,9 @@ static void inspect__print_types(str *s, const inspect_sum *sum, const inspect_s
 static void inspect__print_state(str *s, size_t n_bytes) {
     if (!n_bytes) return;
     str_put(s, "; recurrent state ");
-    inspect__size(s, (double)n_bytes);
+    str_size(s, (double)n_bytes);
     str_put(s, " per sequence, ");
-    inspect__size(s, (double)n_bytes);
+    str_size(s, (double)n_bytes);
     str_put(s, " per snapshot");
 }
 
@@ -251,7 +243,7 @@ static void inspect__print_head(str *s, const inspect_file *f) {
     inspect__row(s, "file");
     inspect__text(s, bytes_of(g->path), 400);
     str_fmt(s, "\n%-16s GGUF version %u, ", "format", g->version);
-    inspect__size(s, (double)g->n_bytes);
+    str_size(s, (double)g->n_bytes);
     if (g->n_parts > 1) str_fmt(s, " in %d parts", g->n_parts);
     str_fmt(s, "\n%-16s ", "architecture");
     inspect__text(s, f->arch.n ? f->arch : bytes_of("(not named)"), INSPECT_TEXT);
@@ -284,10 +276,10 @@ static void inspect__print_head(str *s, const inspect_file *f) {
                 f->hp.n_layer + f->hp.n_nextn - 1);
     inspect__print_vocab(s, f);
     str_fmt(s, "%-16s mapping ", "memory");
-    inspect__size(s, (double)g->n_bytes);
+    str_size(s, (double)g->n_bytes);
     if (f->hp_ok) {
         str_put(s, "; KV cache ");
-        inspect__size(s, (double)inspect__kv_bytes(f));
+        str_size(s, (double)inspect__kv_bytes(f));
         str_put(s, " per 1000 tokens at f16");
         inspect__print_state(s, kv_slot_bytes(&f->hp));
     }

@@ -24,7 +24,7 @@ typedef struct {
     const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     arch_hparams hp;                                  /* its sizes */
     model_tensors glob;                               /* tensors of the model, not of a layer */
-    model_tensors *layer;                             /* [arch_layers] */
+    model_tensors *layer;                             /* [arch_own_layers] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
     const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
@@ -59,7 +59,7 @@ enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
 /* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
-    const int layers = arch_layers(&m->hp) * ARCH_SLOTS;
+    const int layers = arch_own_layers(&m->hp) * ARCH_SLOTS;
     while (*at < layers + MODEL_PRODUCTS) {
         const int            i = (*at)++;
         const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
@@ -261,12 +261,21 @@ static bool model__check_laurel(const model *m, int il, err_t *e) {
                    m->g->path, il, in, out);
 }
 
+/* The gate of attention has a row for each value or for each head. */
+static bool model__check_gate(const model *m, int il, err_t *e) {
+    const dev_mat *mat = m->layer[il].mat;
+    return !(m->hp.desc->quirks & Q_SOFT_GATE) || mat[W_OUT_GATE].data || mat[W_HEAD_GATE].data ||
+           err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_gate.weight is missing, or has not %d or %d rows", m->g->path, il,
+                   (int)arch_dim(&m->hp, D_HEAD, il), (int)arch_dim(&m->hp, D_O, il));
+}
+
 /* The tensors of layer il, -1: of the model. */
 static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
     m->lacks = false;
     for (int id = 0; id < ARCH_SLOTS; id++)
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
-    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e));
+    return il < 0 || (model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e) &&
+                      model__check_gate(m, il, e));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
@@ -282,7 +291,7 @@ static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
-    for (int il = -1; ok && il < arch_layers(&m->hp); il++)
+    for (int il = -1; ok && il < arch_own_layers(&m->hp); il++)
         ok = model__bind_layer(m, il, used, e) || model__leave_head(m, il, e);
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(m, &g->tensor[i]))
@@ -401,20 +410,20 @@ static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e)
     return true;
 }
 
-/* Slopes of ALiBi for n heads: 2^(-8 i / m) for the largest power of two m up to n, then every second one of those for 2 m
- * (Press et al. 2022). */
-static void model__slopes_of(int n, float *to) {
+/* Slopes of ALiBi for n heads: 2^(-b i / m) for the largest power of two m up to n, then every second one of those for 2 m
+ * (Press et al. 2022, where b is 8). */
+static void model__slopes_of(int n, double b, float *to) {
     int m = 1;
     while (2 * m <= n) m *= 2;
-    for (int h = 0; h < n; h++) to[h] = (float)exp2(h < m ? -8.0 * (h + 1) / m : -4.0 * (2 * (h - m) + 1) / m);
+    for (int h = 0; h < n; h++) to[h] = (float)exp2(h < m ? -b * (h + 1) / m : -b / 2 * (2 * (h - m) + 1) / m);
 }
 
 static void model__slopes(model *m) {
-    if (!(m->hp.desc->traits & A_ALIBI)) return;
+    if (m->hp.alibi == 0) return;
     for (int il = 0; il < m->hp.n_layer; il++) m->n_slope = max_int(m->n_slope, m->hp.layer[il].n_head);
     m->slope = mem_new(mem_size((size_t)m->hp.n_layer, (size_t)m->n_slope), sizeof *m->slope);
     for (int il = 0; il < m->hp.n_layer; il++)
-        model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
+        model__slopes_of(m->hp.layer[il].n_head, (double)m->hp.alibi, m->slope + (size_t)il * (size_t)m->n_slope);
 }
 
 /* A file may hold a draft head alone, with the sizes of the model that it belongs to. */
@@ -430,7 +439,7 @@ static bool model__has_trunk(const model *m, err_t *e) {
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
-    m->layer = mem_new((size_t)arch_layers(&m->hp), sizeof *m->layer);
+    m->layer = mem_new((size_t)arch_own_layers(&m->hp), sizeof *m->layer);
     if (!model__has_trunk(m, e) || !model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
@@ -602,7 +611,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
             model__drop_pages(m, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
-    return m->pack_at < arch_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
+    return m->pack_at < arch_own_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
 }
 
 /* Pages of the file whose weights lie on a GPU are released. */

@@ -6,9 +6,10 @@
  * the answer's reader has taken all but NET_WAITING of those before. A slow reader delays no other and holds little memory.
  *   Invariants: at most net_opts.connections at a time; a connection reads and writes at most NET_READ and NET_WRITE bytes
  * before the next one has its turn; a second request of a connection is read when the first answer has ended; a client that
- * closes its side before its answer is whole has gone. Bodies that are being read hold about NET_BODIES times
- * net_opts.max_body together, and the oldest goes on. System calls of the thread: poll, accept4, recv, send, shutdown, close,
- * read and write of an eventfd, open of /dev/null, pread of files. None of them names an address.
+ * closes its side before its answer is whole has gone. Bodies that are being read have about NET_BODIES times
+ * net_opts.max_body together, and the oldest goes on; one with a sink of the handler's holds at most NET_READ bytes in memory.
+ *   System calls of the thread: poll, accept4, recv, send, shutdown, close, read and write of an eventfd, open of /dev/null,
+ * pread of files. None of them names an address.
  * Public: net_open, net_start, net_drain, net_close, net_port, net_name, net_is_local, net_busy, net_reply_data,
  * net_reply_set_data, net_reply_whole, net_reply_file, net_reply_begin, net_reply_put, net_reply_end, net_reply_full,
  * net_reply_gone, net_reply_wake, net_reply_free.
@@ -46,20 +47,26 @@ typedef struct {
     str         body;
 } net_refusal;
 
-/* All are called by the connection thread, and return at once. NULL where nothing is to be done: head, pull, tick, gone. */
+/* All are called by the connection thread, and return at once. NULL where nothing is to be done: head, pull, tick, gone; those of
+ * sinks where there are none. */
 typedef struct {
-    /* The fields are read, the body is not. False: the request is answered with *out. */
-    bool (*head)(void *ctx, const http_request *h, net_refusal *out);
-    /* The request is whole. h is valid until this returns, r until net_reply_free(); the callee may take the body. */
-    void (*request)(void *ctx, const http_request *h, str *body, net_reply *r);
+    /* The fields are read, the body is not. False: the request is answered with *out. *sink, NULL before: what takes the body. */
+    bool (*head)(void *ctx, const http_request *h, void **sink, net_refusal *out);
+    /* More of a body that has a sink. False: there is no space for it, and the request is answered with 507. */
+    bool (*sink_put)(void *ctx, void *sink, bytes b);
+    /* A request that has a sink will not become whole. */
+    void (*sink_drop)(void *ctx, void *sink);
+    /* The request is whole. h is valid until this returns, r until net_reply_free(); the callee may take the body. sink: it has
+     * the body and is the callee's from here on; NULL: there is none. */
+    void (*request)(void *ctx, const http_request *h, str *body, void *sink, net_reply *r);
     /* After net_reply_wake(), or when there is space again: more of the answer may be put. */
     void (*pull)(void *ctx, net_reply *r);
     /* Once a second. */
     void (*tick)(void *ctx);
     /* The client has left or is too slow. Called once; r must still be freed, and another thread may free it during the call. */
     void (*gone)(void *ctx, net_reply *r);
-    /* Appends the body of an answer that [net] itself gives: 400, 408, 413, ... h is NULL where no path was read. */
-    void (*error)(void *ctx, const http_request *h, int status, const char *message, str *body);
+    /* An answer that [net] itself gives, out->status: 400, 408, 413, ... h is NULL where no path was read. */
+    void (*error)(void *ctx, const http_request *h, const char *message, net_refusal *out);
 } net_handler;
 
 struct net_reply {
@@ -95,6 +102,8 @@ typedef struct {
     size_t     sent;                                  /* bytes of it */
     size_t     own;                                   /* its first bytes that are not of the reply */
     net_reply *r;
+    void      *sink;                                  /* takes the body that is being read; NULL: memory does */
+    uint64_t   sunk;                                  /* bytes that it has taken */
     bool       half;                                  /* the client sends no more */
     bool       dead;
     bool       used;                                  /* it has had an answer */
@@ -318,8 +327,16 @@ static void net__leave(net *n, net__conn *c) {
     net__reply_unref(r);
 }
 
+/* The body that is being read is of no use. */
+static void net__drop_sink(net *n, net__conn *c) {
+    if (c->sink) n->h.sink_drop(n->ctx, c->sink);
+    c->sink = NULL;
+    c->sunk = 0;
+}
+
 /* Marks the connection to be closed at the end of the round. */
 static void net__die(net *n, net__conn *c) {
+    net__drop_sink(n, c);
     net__leave(n, c);
     c->dead = true;
 }
@@ -329,32 +346,52 @@ static void net__stage_is(net__conn *c, net__stage s, double now) {
     c->since = c->moved = now;
 }
 
+/* Puts the answer, and frees what it holds. */
+static void net__put_refusal(net_reply *r, net_refusal *f) {
+    net_reply_whole(r, f->status, f->type ? f->type : "application/json", f->fields.p, str_bytes(&f->body));
+    str_drop_all(&f->fields, &f->body);
+}
+
 /* Answers with an error of [net] itself, or with the handler's refusal, and closes the connection afterwards unless the request
  * was whole. */
 static void net__refuse(net *n, net__conn *c, net_refusal *f, bool whole, double now) {
     net_reply *r = net__reply_new(n, c->in.req.path.n ? &c->in.req : NULL);
+    net__drop_sink(n, c);
     r->keep = r->keep && whole;
-    net_reply_whole(r, f->status, f->type ? f->type : "application/json", f->fields.p, str_bytes(&f->body));
+    net__put_refusal(r, f);
     atomic_store(&r->freed, true);
     atomic_fetch_sub(&r->refs, 1);                    /* no handler has it */
     c->r = r;
     atomic_fetch_add(&n->busy, 1);
     net__stage_is(c, NET_ANSWERS, now);
-    str_drop_all(&f->fields, &f->body);
 }
 
 static void net__fail(net *n, net__conn *c, int status, const char *why, double now) {
     net_refusal f = {.status = status};
-    n->h.error(n->ctx, c->in.req.path.n ? &c->in.req : NULL, status, why, &f.body);
+    n->h.error(n->ctx, c->in.req.path.n ? &c->in.req : NULL, why, &f);
     net__refuse(n, c, &f, false, now);
+}
+
+/* Gives what has come of the body to the sink. False: it has no space. */
+static bool net__sink(net *n, net__conn *c) {
+    const size_t got = c->in.body.n;
+    if (!c->sink || !got) return true;
+    if (!n->h.sink_put(n->ctx, c->sink, str_bytes(&c->in.body))) return false;
+    c->sunk += got;
+    c->in.max_body -= got;
+    str_clear(&c->in.body);
+    return true;
 }
 
 /* The request is whole: it is the handler's. */
 static void net__request(net *n, net__conn *c, double now) {
+    void *sink = c->sink;
+    c->sink = NULL;
+    c->sunk = 0;
     c->r = net__reply_new(n, &c->in.req);
     atomic_fetch_add(&n->busy, 1);
     net__stage_is(c, NET_ANSWERS, now);
-    n->h.request(n->ctx, &c->in.req, &c->in.body, c->r);
+    n->h.request(n->ctx, &c->in.req, &c->in.body, sink, c->r);
     str_drop(&c->in.body);
 }
 
@@ -366,10 +403,11 @@ static void net__take(net *n, net__conn *c, bytes b, double now) {
         net_refusal    f = {0};
         const http_got got = http_feed(&c->in, b, &taken);
         b = bytes_slice(b, taken, b.n);
-        if (got == HTTP_MORE) break;
-        if (got == HTTP_BAD) net__fail(n, c, c->in.status, c->in.why, now);
+        if (got != HTTP_BAD && !net__sink(n, c)) net__fail(n, c, 507, "no space for the body", now);
+        else if (got == HTTP_MORE) break;
+        else if (got == HTTP_BAD) net__fail(n, c, c->in.status, c->in.why, now);
         else if (got == HTTP_WHOLE) net__request(n, c, now);
-        else if (n->h.head && !n->h.head(n->ctx, &c->in.req, &f))
+        else if (n->h.head && !n->h.head(n->ctx, &c->in.req, &c->sink, &f))
             net__refuse(n, c, &f, !c->in.req.chunked && !c->in.req.length, now);
         else if (c->in.req.expects && !b.n && (c->in.req.chunked || c->in.req.length <= c->in.max_body))
             str_put(&c->out, "HTTP/1.1 100 Continue\r\n\r\n"), c->own = c->out.n;
@@ -385,21 +423,24 @@ static void net__take_rest(net *n, net__conn *c, double now) {
     str_drop(&rest);
 }
 
+/* Bytes that have come of the body. */
+static uint64_t net__body(const net__conn *c) { return c->in.body.n + c->sunk; }
+
 /* Counts the bodies that are being read. */
 static void net__count_bodies(net *n) {
     n->held = 0;
     n->oldest = HUGE_VAL;
     for (int i = 0; i < n->n_conn; i++) {
         const net__conn *c = n->conn[i];
-        if (c->stage != NET_READS || !c->in.body.n) continue;
-        n->held += c->in.body.n;
+        if (c->stage != NET_READS || !net__body(c)) continue;
+        n->held += net__body(c);
         n->oldest = c->since < n->oldest ? c->since : n->oldest;
     }
 }
 
 /* Whether the body that c reads may grow: those of all connections together are small, or this one is the oldest. */
 static bool net__may_read(const net *n, const net__conn *c) {
-    return !c->in.body.n || c->since <= n->oldest || n->held <= NET_BODIES * n->o.max_body;
+    return !net__body(c) || c->since <= n->oldest || n->held <= NET_BODIES * n->o.max_body;
 }
 
 static void net__read(net *n, net__conn *c, double now) {
@@ -503,10 +544,9 @@ static void net__answer(net *n, net__conn *c, double now) {
     pthread_mutex_unlock(&r->lock);
     if (!ended && atomic_load(&r->freed)) {           /* the handler has let it go */
         if (begun) { net__die(n, c); return; }
-        str body = {0};
-        n->h.error(n->ctx, &c->in.req, 500, "no answer", &body);
-        net_reply_whole(r, 500, "application/json", NULL, str_bytes(&body));
-        str_drop(&body);
+        net_refusal f = {.status = 500};
+        n->h.error(n->ctx, &c->in.req, "no answer", &f);
+        net__put_refusal(r, &f);
         return;
     }
     if (sent) net__answered(n, c, now);
@@ -522,7 +562,7 @@ static double net__deadline(const net *n, const net__conn *c) {
     if (!c->in.begun) return c->since + (c->used ? n->o.idle_s : n->o.header_s);
     if (c->in.stage == HTTP_AT_HEAD) return c->since + n->o.header_s;
     if (!net__may_read(n, c)) return HUGE_VAL;
-    return fmin(c->moved, c->since + (double)c->in.body.n / NET_BODY_RATE) + n->o.header_s;
+    return fmin(c->moved, c->since + (double)net__body(c) / NET_BODY_RATE) + n->o.header_s;
 }
 
 static void net__expired(net *n, net__conn *c, double now) {

@@ -14,8 +14,9 @@ static ops_sgemm *g_sgemm;
 enum {
     OPS_PARTS_SEGMENTS = 512,                         /* most segments of a row that are tasks of their own */
     OPS_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
-    OPS_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+    OPS_SOON = 65536,                                 /* bytes of weights that are fetched while a thread waits */
 };
+#define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
 
 /* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
 static bool ops_blas_open(err_t *e) {
@@ -250,9 +251,32 @@ static void ops__temper(const dev *dv, const dev_op *op, int r) {
     *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
 
-/* out *= in, one value. */
+/* out *= in, one value of each head; without an input those of vec. */
 static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
-    k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n);
+    const float *by = op->in[0] ? ops__in(dv, op, 0, r) : op->vec;
+    float       *y = ops__out(dv, op, 0, r);
+    for (int h = 0; h == 0 || h < op->n_head; h++) k_scale(y + (size_t)h * (size_t)op->n, by[h], op->n);
+}
+
+/* out = log(1 + exp(out)). */
+static void ops__softplus(const dev *dv, const dev_op *op, int r) {
+    float *x = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) x[i] = k_softplus(x[i]);
+}
+
+/* exp(x) - 1 - x, for x <= 0 without cancellation. */
+static float ops__past_line(float x) {
+    if (x < -0.25f) return k_expf(x) - 1.0f - x;
+    return x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
+}
+
+/* out = xIELU(out) (Huang 2024): p x^2 + beta x above 0, else n (exp(min(x, eps)) - 1 - x) + beta x. */
+static void ops__xielu(const dev *dv, const dev_op *op, int r) {
+    float *y = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) {
+        const float x = y[i], low = x < op->xielu.eps ? x : op->xielu.eps, bent = ops__past_line(low) + (low - x);
+        y[i] = (x > 0 ? op->xielu.p * x * x : op->xielu.n * bent) + op->xielu.beta * x;
+    }
 }
 
 /* out, a slot of an expert, *= the weight of that expert for the slot's row. in[0]: weights of rows, in[1]: their slots, in[2]:
@@ -350,7 +374,7 @@ static void ops__level(const dev *dv, const dev_op *op, int r) {
 
 /* out: the heads rotated by the angles in[0]. */
 static void ops__rope(const dev *dv, const dev_op *op, int r) {
-    k_rope(ops__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.halves, ops__in(dv, op, 0, r) + op->rope.at);
+    k_rope(ops__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.form, ops__in(dv, op, 0, r) + op->rope.at);
 }
 
 /* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
@@ -792,7 +816,7 @@ static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
     const size_t at = (size_t)r * (a->ldq / 256);
     if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
     if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
+        a->split[r] = k_quant_act(x, n, wanted & K_FORM_FINE, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
 }
 
 /* The forms of out that products read. */
@@ -817,12 +841,35 @@ static int ops__best(const float *p, const float *bias, int n) {
     return best;
 }
 
+/* Two experts, chosen one after the other. The weight of each is its softmax among those that were left and whose logit is less
+ * than 2 OPS_JITTER of its size below. */
+static void ops__route_two(const float *p, int E, int32_t *pick, float *w) {
+    for (int i = 0; i < 2; i++) {
+        int best = -1;
+        for (int k = 0; k < E; k++)
+            if ((!i || k != pick[0]) && (best < 0 || p[k] > p[best])) best = k;
+        const float top = p[best];
+        float       sum = 0;
+        for (int k = 0; k < E; k++) {
+            const float size = fabsf(p[k]) > top ? fabsf(p[k]) : top;
+            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * OPS_JITTER)) sum += k_expf(p[k] - top);
+        }
+        pick[i] = best;
+        w[i] = 1 / sum;
+    }
+}
+
 /* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their
  * weights. vec is added to the scores for the choice alone. */
 static void ops__route(const dev *dv, const dev_op *op, int r) {
     const int K = op->experts.used, E = op->experts.n;
     float    *p = ops__in(dv, op, 0, r), *w = ops__out(dv, op, 1, r), sum = 0;
     int32_t  *pick = dev_ints(ops__out(dv, op, 0, r));
+    if (op->experts.router == ROUTE_MIXER) {
+        ops__route_two(p, E, pick, w);
+        k_scale(w, op->scale, K);
+        return;
+    }
     if (op->experts.router == ROUTE_SOFTMAX) k_softmax(p, E);
     else k_activate(K_SIGMOID, p, NULL, E);
     for (int i = 0; i < K; i++) {
@@ -833,6 +880,13 @@ static void ops__route(const dev *dv, const dev_op *op, int r) {
         sum += w[i];
     }
     for (int i = 0; i < K; i++) w[i] = w[i] / (op->experts.norm && sum > 0 ? sum : 1.0f) * op->scale;
+}
+
+/* out = the group of each expert of in[0]. */
+static void ops__family(const dev *dv, const dev_op *op, int r) {
+    const int32_t *pick = dev_ints(ops__in(dv, op, 0, r));
+    int32_t       *of = dev_ints(ops__out(dv, op, 0, r));
+    for (int i = 0; i < op->n; i++) of[i] = pick[i] / op->share;
 }
 
 static int ops__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
@@ -901,7 +955,8 @@ static void ops__add_scaled(const dev *dv, const dev_op *op, int r) {
 
 /* --- what the rows say of their operations: widths, needs --- */
 
-static int ops__all_heads(const dev_op *op) { return op->n * max_int(op->n_head, 1); }
+static int ops__heads(const dev_op *op) { return max_int(op->n_head, 1); }
+static int ops__all_heads(const dev_op *op) { return op->n * ops__heads(op); }
 
 static size_t ops__vec_each(const dev_op *op) { return (size_t)op->n * (size_t)max_int(op->experts.n, 1); }
 
@@ -1256,6 +1311,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_TOLD(name)       .told_at = offsetof(dev_op, name), .told_bytes = sizeof(((dev_op *)0)->name)
 #define OPS_HOST             .gpu = &ops_host
 
+static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_MIXER; }
+
 /* To add an operation:
  *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
  *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
@@ -1311,7 +1368,9 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
       ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
     X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
-      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args, .gpu_can = ops__route_can)          \
+    X(FAMILY, "family", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
+      ops__no_cost, OPS_ROW(ops__family), OPS_HOST)                                                                             \
     X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \
       ops__no_cost, OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can) \
     X(MIX, "mix", DEV_WRITES, ops__all_heads(op), op->n, op->experts.used, op->experts.used, ops__vec_each(op),                 \
@@ -1320,7 +1379,11 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
     X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
       ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), 1, 0, 0, 0,                                                        \
+    X(SOFTPLUS, "softplus", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__softplus), OPS_HOST)                                                                           \
+    X(XIELU, "xielu", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
+      ops__no_cost, OPS_ROW(ops__xielu), OPS_HOST)                                                                              \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), op->in[0] ? ops__heads(op) : 0, 0, 0, ops__heads(op),            \
       ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
     X(WEIGH, "weigh", DEV_CHANGES, ops__all_heads(op), op->experts.used, op->experts.used, op->experts.used, 0,                 \
       ops__no_cost, OPS_ROW(ops__weigh), OPS_GPU(K_ROW_WEIGH), .gpu_args = ops__slots_args)                                     \

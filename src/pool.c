@@ -105,6 +105,7 @@ static _Thread_local pool_seat *t_seat;               /* this thread's seat in t
 
 enum {
     POOL_SPIN = 2000,                                 /* pauses before sleeping: about 50 microseconds */
+    POOL_LINES = 4,                                   /* lines that are prefetched in each */
     POOL_NONE = INT_MAX,                              /* no task left, or the thread is behind the team */
     POOL_CROWDED = 16,                                /* jobs for which a CPU counts as shared after the thread was preempted */
     POOL_MOST = 0xffff,                               /* threads that `team` can count */
@@ -116,18 +117,16 @@ static double pool_gap = 0.7e-3;                      /* after a longer pause (b
 static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
 static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
 
-/* Prefetches one cache line of what the thread reads next. */
-static void pool__prefetch_line(pool_seat *s) {
-    if (s->soon == s->soon_end) return;
-    __builtin_prefetch(s->soon, 0, 2);
-    s->soon += 64;
+/* Prefetches some cache lines of what the thread reads next. */
+static void pool__prefetch_lines(pool_seat *s) {
+    for (int i = 0; i < POOL_LINES && s->soon != s->soon_end; i++, s->soon += 64) __builtin_prefetch(s->soon, 0, 2);
 }
 
 /* Returns once *word is no longer `old`. */
 static void pool__wait(pool *p, _Atomic uint32_t *word, uint32_t old) {
     for (int i = 0; i < POOL_SPIN; i++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old) return;
-        if (t_seat) pool__prefetch_line(t_seat);
+        if (t_seat) pool__prefetch_lines(t_seat);
         k_pause();
     }
     atomic_fetch_add(&p->asleep, 1);

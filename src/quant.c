@@ -14,7 +14,7 @@
  *   4. Its name in FILES of tests/gen/quant_types.py, which asks llama.cpp for the type of every tensor, and in TYPES of
  *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
  *      mixture without lines of llama.cpp.
- * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_file_name.
+ * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_type_of.
  * Opens: quant_opts, quant_guide. */
 
 typedef enum {
@@ -71,7 +71,7 @@ static const struct {
     [FT_IQ1_M]     = {"IQ1_M",     NULL,   31, K_IQ1_M,   "iq1_m; attn_v and embeddings q2_K, output q5_K"},
     [FT_IQ1_S]     = {"IQ1_S",     NULL,   24, K_IQ1_S,   "iq1_s; attn_v and embeddings q2_K, output q5_K"},
     [FT_Q1_0]      = {"Q1_0",      NULL,   40, K_Q1_0,    "q1_0, for models trained with two values; output q6_K"},
-    [FT_COPY]      = {"COPY",      NULL,   0,  QUANT_SAME, "every tensor as it is; parts become one file"},
+    [FT_COPY]      = {"COPY",      "AUTO", 0,  QUANT_SAME, "every tensor as it is; parts become one file"},
 };
 
 /* --- tensors that are kept, and roles of tensors, by name --- */
@@ -332,11 +332,21 @@ static bool quant_knows(const char *option, const char *type, err_t *e) {
 /* Whether this program can quantise to this type. */
 static bool quant__is_writable(uint32_t type) { return k_type_weight(type) && (k_fitters[type].fit || k_types[type].quant); }
 
-/* The name of a general.file_type; NULL: unknown. */
-static const char *quant_file_name(uint64_t number) {
-    for (int i = 0; i < FT_COPY; i++)
-        if (quant_files[i].number == number) return quant_files[i].name;
-    return NULL;
+/* Appends the type that a file names (general.file_type), such as Q4_K_M; without one, that of most bytes: "mostly f16". */
+static void quant_type_of(const gguf_file *g, str *out) {
+    uint64_t number = 0, of[K_TYPE_MAX] = {0};
+    uint32_t most = 0;
+    err_t    none = {0};
+    const bool named = gguf_get_u64(g, "general.file_type", 0, UINT32_MAX, &number, &none) == 1;
+    for (int i = 0; named && i < FT_COPY; i++)
+        if (quant_files[i].number == number) {
+            str_put(out, quant_files[i].name);
+            return;
+        }
+    for (uint64_t i = 0; i < g->n_tensor; i++) of[g->tensor[i].type] += g->tensor[i].n_bytes;
+    for (uint32_t i = 0; i < K_TYPE_MAX; i++)
+        if (of[i] > of[most]) most = i;
+    str_fmt(out, "mostly %s", k_types[most].name);
 }
 
 static bool quant__type(const char *option, const char *name, int *out, err_t *e) {
@@ -794,6 +804,7 @@ static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
     const uint64_t all = t->dim[1] * t->dim[2] * t->dim[3] * j->per_row;
     for (j->begin = 0; j->begin < all; j->begin = j->end) {
         j->end = all - j->begin < slice ? all : j->begin + slice;
+        gguf_fill(j->p->g, t, j->begin / j->per_row, (j->end + j->per_row - 1) / j->per_row, j->pool);
         pool_run(j->pool, quant__work, j);
         if (!quant__continue(j->p, e)) return false;
         uint64_t bad = atomic_load(&j->bad);
@@ -821,10 +832,12 @@ static bool quant__prepare(const quant__plan *p, err_t *e) {
     return ok;
 }
 
-static bool quant__copy(const quant__plan *p, const gguf_tensor *t, gguf_writer *w, err_t *e) {
+static bool quant__copy(const quant__plan *p, const gguf_tensor *t, pool *team, gguf_writer *w, err_t *e) {
     enum { STEP = 16 << 20 };
+    const uint64_t row = k_row_bytes(t->type, (int64_t)t->dim[0]), step = max_u64(STEP / row, 1) * row;
     for (uint64_t at = 0, some; at < t->n_bytes; at += some) {
-        some = t->n_bytes - at < STEP ? t->n_bytes - at : STEP;
+        some = min_u64(t->n_bytes - at, step);
+        gguf_fill(p->g, t, at / row, (at + some) / row, team);
         if (!gguf_write_data(w, t->data + at, (size_t)some, e) || !quant__continue(p, e)) return false;
         quant__drop_pages(p, t, at, at + some);
     }
@@ -852,7 +865,7 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
         const uint8_t *ready = quant__from_guide(p, i);
         if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
-        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, w, e) : quant__convert(&job, w, e);
+        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, w, e);
         done += job.s->t->n_bytes;
     }
     progress_clear();

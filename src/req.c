@@ -46,6 +46,7 @@ typedef struct {
     bool               json;                          /* a line is JSON; else it is the prompt, */
     bool               wrap;                          /* or the message of a user */
     const constrain_spec *hold;                       /* the command's constraint, which a body replaces; NULL: none */
+    const embed_opts  *embed;                         /* vectors of lines whose url asks for them; NULL: none are */
 } req_form;
 
 typedef struct {
@@ -134,6 +135,7 @@ typedef struct {                                      /* a line that is being re
     bytes    line;                                    /* all its bytes */
     bytes    body;                                    /* those of its body */
     const char *held;                                 /* the key that gave a constraint; NULL: none has */
+    const embed_opts *embed;                          /* req_form.embed */
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not given */
     int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
@@ -681,6 +683,7 @@ static const req_key req_keys[] = {
     {"grammar",               REQ_ANY,        req__take_grammar,    0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_regex,      0,                              0,         0},
     {"structured_outputs",    REQ_ANY,        req__take_structured, 0,                              0,         0},
+    {"json_schema",           REQ_ANY,        req__take_schema,     0,                              0,         0},
     {"guided_json",           REQ_ANY,        req__take_schema,     0,                              0,         0},
     {"guided_regex",          REQ_ANY,        req__take_regex,      0,                              0,         0},
     {"guided_choice",         REQ_ANY,        req__take_choice_of,  0,                              0,         0},
@@ -844,10 +847,14 @@ static int req__choice(const req_in *r, val v, const char *name, const char *a, 
     return -1;
 }
 
-/* The url decides between a prompt and a chat; vectors are another run's. */
+/* The url decides between a prompt, a chat and, where the run makes both, a vector. */
 static bool req__url_of(req_in *r, val url) {
     req *q = r->q;
     if (q->ask.embeds) return req__choice(r, url, "url", req_embed_url, NULL) == 0;
+    if (val_is_str(url, req_embed_url) && r->embed) {
+        q->ask.embed = *r->embed;
+        return q->ask.embeds = true;
+    }
     if (val_is_str(url, req_embed_url)) {
         q->fault = req_unsupported;
         return req__bad(r, "url", "%s in a run that writes texts, expected --embed", req_embed_url);
@@ -943,7 +950,7 @@ static void req_read_text(req *q, bytes text, bool good, bytes custom_id, const 
 /* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is
  * dropped by the caller in either case. False: e says why. */
 static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
-    req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
+    req_in r = {.q = q, .line = line, .embed = form->embed, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
     *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
     if (form->hold) q->hold = *form->hold;
     if (!form->json) return req__plain(q, line, form->wrap), true;

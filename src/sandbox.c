@@ -8,8 +8,8 @@
  * Invariants: what this kernel lacks is left out without a word, and a failure to install is a note; names are looked up
  * when they are allowed, and a file that is replaced later is another one: what is read again after a rename lies in a folder of
  * sandbox_write(). Shared libraries are opened through sandbox_library(), before sandbox_enter() or with SANDBOX_FILES.
- * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_remove, sandbox_enter, sandbox_holds,
- * sandbox_library.
+ * Public: sandbox_begin, sandbox_read, sandbox_write, sandbox_remove, sandbox_read_all, sandbox_keep_all, sandbox_enter,
+ * sandbox_holds, sandbox_library.
  * Opens: sandbox. */
 
 /* What an action may do beside computing and the files that were named. */
@@ -49,6 +49,7 @@ enum {
     SANDBOX_EXECUTE = 1 << 0, SANDBOX_WRITE_FILE = 1 << 1, SANDBOX_READ_FILE = 1 << 2, SANDBOX_READ_DIR = 1 << 3,
     SANDBOX_REMOVE_DIR = 1 << 4, SANDBOX_REMOVE_FILE = 1 << 5, SANDBOX_MAKE_CHAR = 1 << 6, SANDBOX_MAKE_DIR = 1 << 7,
     SANDBOX_MAKE_REG = 1 << 8, SANDBOX_MAKE_SOCK = 1 << 9, SANDBOX_MAKE_FIFO = 1 << 10, SANDBOX_MAKE_BLOCK = 1 << 11,
+    SANDBOX_MAKE_SYM = 1 << 12,
     SANDBOX_TRUNCATE = 1 << 14, SANDBOX_IOCTL = 1 << 15,
     SANDBOX_OF_FILE = SANDBOX_EXECUTE | SANDBOX_WRITE_FILE | SANDBOX_READ_FILE | SANDBOX_TRUNCATE | SANDBOX_IOCTL,
     SANDBOX_LOOK = SANDBOX_READ_FILE | SANDBOX_READ_DIR,
@@ -150,6 +151,14 @@ static void sandbox_read(sandbox *s, const char *path) {
     struct stat st;
     const bool  folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     sandbox__allow(s, path, folder ? SANDBOX_READ_DIR : SANDBOX_READ_FILE | SANDBOX_IOCTL);
+}
+
+/* The file, or the folder with all in it, may be read. */
+static void sandbox_read_all(sandbox *s, const char *path) { sandbox__allow(s, path, SANDBOX_LOOK | SANDBOX_IOCTL); }
+
+/* In the folder and below it files, folders and links can be read, written, created and removed. */
+static void sandbox_keep_all(sandbox *s, const char *path) {
+    sandbox__allow(s, path, SANDBOX_KEEP | SANDBOX_MAKE_DIR | SANDBOX_MAKE_SYM);
 }
 
 static void sandbox__allow_in_folder(sandbox *s, const char *path, uint64_t rights) {

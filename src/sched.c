@@ -657,7 +657,7 @@ static void sched__guess(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) {
         sched_seq *q = sc->run[i];
         if (!sched__decodes(sc, q)) {
-            others += (int)q->ids.n - q->done;
+            others += sched__rests(q) ? 0 : (int)q->ids.n - q->done;
             continue;
         }
         const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx - (int64_t)q->ids.n;

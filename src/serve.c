@@ -38,7 +38,6 @@ enum {
     SERVE_KEYS = 64,                                  /* keys at most */
     SERVE_BODIES = 4,                                 /* bodies of the largest size that may wait for the helper, together */
     SERVE_NOTES = 64,                                 /* notes on bodies that are printed without -v */
-    SERVE_BUCKETS = 24,                               /* of a histogram: powers of two from a millisecond on */
     SERVE_HEADER_S = 30,                              /* seconds for the head of a request */
     SERVE_IDLE_S = 120,                               /* and between two of a connection */
 };
@@ -70,29 +69,29 @@ typedef struct {
     const char *path;                                 /* without /v1, which may come before it; one that ends in / has more */
     http_method method;
     serve_kind  kind;
-    wire_shape  shape;
+    post_shape  shape;
     bool        open;                                 /* needs no key, and answers while the model is loaded */
     const char *what;                                 /* for --help serve */
 } serve_endpoint;
 
 static const serve_endpoint serve_endpoints[] = {
-    {"/health",                HTTP_GET,  SERVE_HEALTH,     WIRE_CHAT,       true,  "whether the server takes requests"},
-    {"/models",                HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, "the model: name, context, vocabulary"},
-    {"/models/",               HTTP_GET,  SERVE_MODELS,     WIRE_CHAT,       false, NULL},
-    {"/metrics",               HTTP_GET,  SERVE_METRICS,    WIRE_CHAT,       false, "figures for Prometheus"},
-    {"/chat/completions",      HTTP_POST, SERVE_TEXTS,      WIRE_CHAT,       false, "answers to messages (OpenAI)"},
-    {"/completions",           HTTP_POST, SERVE_TEXTS,      WIRE_COMPLETION, false, "texts that go on (OpenAI)"},
-    {"/responses",             HTTP_POST, SERVE_TEXTS,      WIRE_RESPONSES,  false, "answers to items (OpenAI), stateless"},
-    {"/messages",              HTTP_POST, SERVE_TEXTS,      WIRE_MESSAGES,   false, "answers to messages (Anthropic)"},
-    {"/messages/count_tokens", HTTP_POST, SERVE_COUNT,      WIRE_MESSAGES,   false, "tokens of such a request"},
-    {"/embeddings",            HTTP_POST, SERVE_VECTORS,    WIRE_EMBED,      false, "vectors of texts (OpenAI)"},
-    {"/rerank",                HTTP_POST, SERVE_RANKS,      WIRE_RERANK,     false, "documents by their relevance to a query"},
-    {"/tokenize",              HTTP_POST, SERVE_TOKENIZE,   WIRE_CHAT,       false, "text to token ids"},
-    {"/detokenize",            HTTP_POST, SERVE_DETOKENIZE, WIRE_CHAT,       false, "token ids to text"},
-    {"/apply-template",        HTTP_POST, SERVE_TEMPLATE,   WIRE_CHAT,       false, "messages to the prompt"},
-    {"/",                      HTTP_GET,  SERVE_PAGE,       WIRE_CHAT,       true,  "a page to chat"},
-    {"/files",                 HTTP_POST, SERVE_FILES,      WIRE_CHAT,       false, "files of batches (OpenAI), with --files"},
-    {"/batches",               HTTP_POST, SERVE_FILES,      WIRE_CHAT,       false, "batches (OpenAI), with --files"},
+    {"/health",                HTTP_GET,  SERVE_HEALTH,     POST_CHAT,       true,  "whether the server takes requests"},
+    {"/models",                HTTP_GET,  SERVE_MODELS,     POST_CHAT,       false, "the model: name, context, vocabulary"},
+    {"/models/",               HTTP_GET,  SERVE_MODELS,     POST_CHAT,       false, NULL},
+    {"/metrics",               HTTP_GET,  SERVE_METRICS,    POST_CHAT,       false, "figures for Prometheus"},
+    {"/chat/completions",      HTTP_POST, SERVE_TEXTS,      POST_CHAT,       false, "answers to messages (OpenAI)"},
+    {"/completions",           HTTP_POST, SERVE_TEXTS,      POST_COMPLETION, false, "texts that go on (OpenAI)"},
+    {"/responses",             HTTP_POST, SERVE_TEXTS,      POST_RESPONSES,  false, "answers to items (OpenAI), stateless"},
+    {"/messages",              HTTP_POST, SERVE_TEXTS,      POST_MESSAGES,   false, "answers to messages (Anthropic)"},
+    {"/messages/count_tokens", HTTP_POST, SERVE_COUNT,      POST_MESSAGES,   false, "tokens of such a request"},
+    {"/embeddings",            HTTP_POST, SERVE_VECTORS,    POST_EMBED,      false, "vectors of texts (OpenAI)"},
+    {"/rerank",                HTTP_POST, SERVE_RANKS,      POST_RERANK,     false, "documents by their relevance to a query"},
+    {"/tokenize",              HTTP_POST, SERVE_TOKENIZE,   POST_CHAT,       false, "text to token ids"},
+    {"/detokenize",            HTTP_POST, SERVE_DETOKENIZE, POST_CHAT,       false, "token ids to text"},
+    {"/apply-template",        HTTP_POST, SERVE_TEMPLATE,   POST_CHAT,       false, "messages to the prompt"},
+    {"/",                      HTTP_GET,  SERVE_PAGE,       POST_CHAT,       true,  "a page to chat"},
+    {"/files",                 HTTP_POST, SERVE_FILES,      POST_CHAT,       false, "files of batches (OpenAI), with --files"},
+    {"/batches",               HTTP_POST, SERVE_FILES,      POST_CHAT,       false, "batches (OpenAI), with --files"},
 };
 enum { SERVE_ENDPOINTS = sizeof serve_endpoints / sizeof *serve_endpoints };
 
@@ -155,10 +154,6 @@ typedef struct {
     bool        over;                                 /* its end is written */
 } serve_box;
 
-typedef enum { SERVE_OK, SERVE_REFUSED, SERVE_FAILED, SERVE_LEFT, SERVE_LATE, SERVE_OUTCOMES } serve_outcome;
-
-static const char *const serve_outcomes[SERVE_OUTCOMES] = {"ok", "refused", "failed", "left", "timeout"};
-
 typedef struct server server;
 
 typedef struct serve_req {
@@ -177,7 +172,9 @@ typedef struct serve_req {
     struct serve_req     *next;                       /* in a list of the server */
     /* the helper's, until it is ready */
     files_call            call;                       /* of SERVE_FILES */
+    files_upload         *upload;                     /* its body; NULL: body is */
     files_line            line;                       /* of a batch: r is NULL, and the helper is the only reader */
+    uint64_t              n_body;                     /* bytes of the body as it came */
     str                   body;
     wire                  w;                          /* then the connection thread's */
     ask_ready             a;
@@ -202,12 +199,6 @@ typedef struct serve_req {
     int                   n_over;                     /* answers that are written */
     double                t_put;                      /* when something went out last */
 } serve_req;
-
-/* Times in buckets, which any thread reads. */
-typedef struct {
-    _Atomic uint64_t n[SERVE_BUCKETS + 1];            /* up to 2^i milliseconds, and above */
-    _Atomic uint64_t us;                              /* the sum, in microseconds */
-} serve_hist;
 
 typedef enum { SERVE_LOADING, SERVE_SERVING, SERVE_DRAINING, SERVE_ENDING } serve_state;
 
@@ -250,21 +241,10 @@ struct server {
     int              n_lines;                         /* lines of batches that are being answered */
     uint64_t         noted[SERVE_NOTES];
     int              n_noted;
-    /* figures */
-    _Atomic uint64_t outcomes[SERVE_OUTCOMES];
-    serve_hist       first, between, whole;
-    _Atomic uint64_t running, waiting, blocks, blocks_most, read, cached, written, steps, guessed, accepted, preempted;
-    _Atomic uint64_t rate;                            /* tokens written in the last second, or the mean of longer ones */
+    metrics          m;                               /* any thread's */
 };
 
 static server *volatile serve__of_signals;            /* the one that a signal stops */
-
-static void serve__hist_add(serve_hist *h, double seconds) {
-    int i = 0;
-    while (i < SERVE_BUCKETS && seconds > ldexp(1e-3, i)) i++;
-    atomic_fetch_add_explicit(&h->n[i], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&h->us, (uint64_t)(seconds * 1e6), memory_order_relaxed);
-}
 
 /* Ends the main thread's wait. Async-signal-safe. */
 static void serve__poke(const server *s) {
@@ -308,6 +288,7 @@ static void serve__free(serve_req *q) {
     wire_drop(&q->w);
     str_drop_all(&q->body, &q->direct, &q->param);
     files_call_drop(&q->call);
+    files_upload_drop(q->upload);
     if (q->fd >= 0) close(q->fd);
     pthread_mutex_destroy(&q->lock);
     if (q->r) net_reply_free(q->r);
@@ -338,8 +319,8 @@ static void serve__sweep(server *s) {
 
 /* --- heads and short answers: the connection thread --- */
 
-static wire_shape serve__shape_of(const http_request *h) {
-    return h && wire_is_messages(str_bytes(&h->path)) ? WIRE_MESSAGES : WIRE_CHAT;
+static post_shape serve__shape_of(const http_request *h) {
+    return h && wire_is_messages(str_bytes(&h->path)) ? POST_MESSAGES : POST_CHAT;
 }
 
 /* More lines of the head of every answer; id: of the request, NULL: it has none. */
@@ -378,7 +359,7 @@ __attribute__((format(printf, 5, 6))) static bool serve__deny(server *s, const h
     serve__fields(s, NULL, &out->fields);
     serve__error_fields(out->status, &out->fields);
     wire_error(serve__shape_of(h), name, 0, (bytes){0}, why, &out->body);
-    atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
+    atomic_fetch_add(&s->m.outcomes[METRICS_REFUSED], 1);
     serve__log(h, out->status);
     return false;
 }
@@ -420,7 +401,7 @@ static bool serve__is_foreign(const server *s, const http_request *h) {
 }
 
 /* The fields are read: whether the request may come. */
-static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
+static bool serve__head(void *ctx, const http_request *h, void **sink, net_refusal *out) {
     server              *s = ctx;
     const serve_endpoint *known, *to = serve__find(h, &known);
     const int            state = atomic_load(&s->state);
@@ -447,14 +428,31 @@ static bool serve__head(void *ctx, const http_request *h, net_refusal *out) {
     if (h->method == HTTP_POST && to->kind == SERVE_FILES && serve__is_foreign(s, h))
         return serve__deny(s, h, out, "forbidden", "Origin: found %.*s, expected a page of this server (--cors)",
                            (int)min_size(http_value(h, "origin").n, 100), (const char *)http_value(h, "origin").p);
+    if (h->method == HTTP_POST && to->kind == SERVE_FILES && s->files && http_is_type(type, "multipart/form-data")) {
+        err_t e = {0};
+        *sink = files_receive(s->files, &e);
+        if (!*sink) return serve__deny(s, h, out, "server_error", "%s", e.text);
+    }
     return true;
 }
 
-/* The body of an error of [net] itself. */
-static void serve__error(void *ctx, const http_request *h, int status, const char *message, str *body) {
+static bool serve__sink_put(void *ctx, void *sink, bytes b) {
+    (void)ctx;
+    return files_upload_put(sink, b);
+}
+
+static void serve__sink_drop(void *ctx, void *sink) {
+    (void)ctx;
+    files_upload_drop(sink);
+}
+
+/* An error of [net] itself. */
+static void serve__error(void *ctx, const http_request *h, const char *message, net_refusal *out) {
     server *s = ctx;
-    atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
-    wire_error(serve__shape_of(h), NULL, status, (bytes){0}, message, body);
+    atomic_fetch_add(&s->m.outcomes[METRICS_REFUSED], 1);
+    serve__fields(s, NULL, &out->fields);
+    serve__error_fields(out->status, &out->fields);
+    wire_error(serve__shape_of(h), NULL, out->status, (bytes){0}, message, &out->body);
 }
 
 static void serve__reply(server *s, const http_request *h, net_reply *r, int status, const char *type, bytes body) {
@@ -503,67 +501,10 @@ static void serve__models(server *s, const http_request *h, net_reply *r) {
     } else if (bytes_is(bytes_slice(path, list.n + 1, path.n), s->job->model_name)) serve__put_model(s, &w);
     else {
         status = wire_status("model_not_found");
-        wire_error(WIRE_CHAT, "model_not_found", 0, bytes_of("model"), "no such model (GET /v1/models lists it)", &out);
+        wire_error(POST_CHAT, "model_not_found", 0, bytes_of("model"), "no such model (GET /v1/models lists it)", &out);
     }
     serve__reply(s, h, r, status, serve__json, str_bytes(&out));
     str_drop(&out);
-}
-
-/* --- figures --- */
-
-typedef struct {
-    const char *name, *type, *help;
-    size_t      at;                                   /* offset in server of an _Atomic uint64_t */
-} serve_figure;
-
-#define SERVE_AT(f) offsetof(struct server, f)
-static const serve_figure serve_figures[] = {
-    {"requests_running", "gauge", "Requests whose answers are being made.", SERVE_AT(running)},
-    {"requests_waiting", "gauge", "Requests that wait for their turn.", SERVE_AT(waiting)},
-    {"prompt_tokens_total", "counter", "Tokens of prompts that were computed.", SERVE_AT(read)},
-    {"prompt_tokens_cached_total", "counter", "Tokens of prompts that were found in the cache.", SERVE_AT(cached)},
-    {"generated_tokens_total", "counter", "Tokens of answers.", SERVE_AT(written)},
-    {"generated_tokens_per_second", "gauge", "Tokens of answers in the last second.", SERVE_AT(rate)},
-    {"steps_total", "counter", "Steps of the model.", SERVE_AT(steps)},
-    {"preemptions_total", "counter", "Sequences that had to give up their blocks.", SERVE_AT(preempted)},
-    {"kv_blocks_used", "gauge", "Blocks of keys and values that sequences hold.", SERVE_AT(blocks)},
-    {"kv_blocks", "gauge", "Blocks that there may be.", SERVE_AT(blocks_most)},
-    {"draft_tokens_total", "counter", "Tokens that were guessed.", SERVE_AT(guessed)},
-    {"draft_tokens_accepted_total", "counter", "Guesses that were right.", SERVE_AT(accepted)},
-};
-#undef SERVE_AT
-
-static void serve__put_hist(const char *name, const char *help, serve_hist *h, str *out) {
-    uint64_t sum = 0;
-    str_fmt(out, "# HELP llmrun_%s %s\n# TYPE llmrun_%s histogram\n", name, help, name);
-    for (int i = 0; i <= SERVE_BUCKETS; i++) {
-        sum += atomic_load(&h->n[i]);
-        str_fmt(out, "llmrun_%s_bucket{le=\"", name);
-        if (i < SERVE_BUCKETS) str_fmt(out, "%g", ldexp(1e-3, i));
-        else str_put(out, "+Inf");
-        str_fmt(out, "\"} %llu\n", (unsigned long long)sum);
-    }
-    str_fmt(out, "llmrun_%s_sum %.6f\n", name, (double)atomic_load(&h->us) * 1e-6);
-    str_fmt(out, "llmrun_%s_count %llu\n", name, (unsigned long long)sum);
-}
-
-static void serve__metrics(server *s, str *out) {
-    for (size_t i = 0; i < sizeof serve_figures / sizeof *serve_figures; i++) {
-        const serve_figure *f = &serve_figures[i];
-        _Atomic uint64_t   *v = (_Atomic uint64_t *)(void *)((char *)s + f->at);
-        str_fmt(out, "# HELP llmrun_%s %s\n# TYPE llmrun_%s %s\nllmrun_%s %llu\n", f->name, f->help, f->name, f->type, f->name,
-                (unsigned long long)atomic_load(v));
-    }
-    const double cached = (double)atomic_load(&s->cached), read = (double)atomic_load(&s->read);
-    str_fmt(out, "# HELP llmrun_kv_hit_rate Share of the tokens of prompts that was found in the cache.\n"
-            "# TYPE llmrun_kv_hit_rate gauge\nllmrun_kv_hit_rate %.6f\n", cached > 0 ? cached / (cached + read) : 0);
-    str_put(out, "# HELP llmrun_requests_total Requests that have ended, by outcome.\n# TYPE llmrun_requests_total counter\n");
-    for (int i = 0; i < SERVE_OUTCOMES; i++)
-        str_fmt(out, "llmrun_requests_total{outcome=\"%s\"} %llu\n", serve_outcomes[i],
-                (unsigned long long)atomic_load(&s->outcomes[i]));
-    serve__put_hist("time_to_first_token_seconds", "Seconds from a request to the first token of its answer.", &s->first, out);
-    serve__put_hist("time_between_tokens_seconds", "Seconds between two tokens of an answer.", &s->between, out);
-    serve__put_hist("request_seconds", "Seconds from a request to the end of its answer.", &s->whole, out);
 }
 
 /* Answers without a body to read. */
@@ -584,10 +525,10 @@ static void serve__quick(server *s, const http_request *h, serve_kind kind, net_
         return;
     }
     if (kind == SERVE_HEALTH) {
-        wire_error(WIRE_CHAT, "overloaded", 0, (bytes){0}, serve__why_not(atomic_load(&s->state)), &out);
+        wire_error(POST_CHAT, "overloaded", 0, (bytes){0}, serve__why_not(atomic_load(&s->state)), &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
     } else {
-        serve__metrics(s, &out);
+        metrics_put(&s->m, &out);
         serve__reply(s, h, r, 200, "text/plain; version=0.0.4; charset=utf-8", str_bytes(&out));
     }
     str_drop(&out);
@@ -611,24 +552,24 @@ static void serve__preflight(server *s, const http_request *h, net_reply *r) {
 
 static bool serve__by_model(const serve_req *q) { return q->to->kind >= SERVE_TEXTS; }
 
-static void serve__count_outcome(serve_req *q, serve_outcome how) {
-    atomic_fetch_add(&q->s->outcomes[how], 1);
-    if (how == SERVE_OK && serve__by_model(q)) serve__hist_add(&q->s->whole, clock_now() - q->t0);
+static void serve__count_outcome(serve_req *q, metrics_outcome how) {
+    atomic_fetch_add(&q->s->m.outcomes[how], 1);
+    if (how == METRICS_OK && serve__by_model(q)) metrics_time(&q->s->m.whole, clock_now() - q->t0);
 }
 
 /* The connection thread has put the whole answer, or nobody wants it. */
-static void serve__let_go(serve_req *q, serve_outcome how, int status) {
+static void serve__let_go(serve_req *q, metrics_outcome how, int status) {
     server *s = q->s;
     serve__count_outcome(q, how);
-    log_info("%s %s %s%d %s, %.3f s, %zu prompt tokens", q->method, q->to->path, how == SERVE_LEFT ? "left, " : "", status, q->id,
-             clock_now() - q->t0, atomic_load(&q->ready) ? q->a.n_ids : (size_t)0);
+    log_info("%s %s %s%d %s, %.3f s, %zu prompt tokens", q->method, q->to->path, how == METRICS_LEFT ? "left, " : "", status,
+             q->id, clock_now() - q->t0, atomic_load(&q->ready) ? q->a.n_ids : (size_t)0);
     s->open[q->at] = s->open[--s->n_open];
     s->open[q->at]->at = q->at;
     serve__leave(q);
 }
 
 /* The answer is an error, in place of all or in the stream. */
-static void serve__put_error(serve_req *q, const char *name, bytes param, const char *message, serve_outcome how) {
+static void serve__put_error(serve_req *q, const char *name, bytes param, const char *message, metrics_outcome how) {
     const int status = wire_status(name);
     str       out = {0}, fields = {0};
     if (q->begun) {
@@ -683,7 +624,7 @@ static void serve__computed(serve_req *q) {
 }
 
 /* The connection thread has a whole request. */
-static void serve__request(void *ctx, const http_request *h, str *body, net_reply *r) {
+static void serve__request(void *ctx, const http_request *h, str *body, void *sink, net_reply *r) {
     server               *s = ctx;
     const serve_endpoint *known, *to = serve__find(h, &known);
     serve__sweep(s);
@@ -696,10 +637,11 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
         return;
     }
     const bool full = to->kind >= SERVE_TEXTS && atomic_load(&s->live) >= s->job->n_parallel + s->o.queue;
-    const uint64_t bodies = atomic_load(&s->bodies);
-    if (full || (bodies && bodies + body->n > SERVE_BODIES * s->o.max_body)) {
+    const uint64_t bodies = atomic_load(&s->bodies), n_body = sink ? files_upload_bytes(sink) : body->n;
+    if (full || (bodies && bodies + n_body > SERVE_BODIES * s->o.max_body)) {
         str out = {0};
-        atomic_fetch_add(&s->outcomes[SERVE_REFUSED], 1);
+        files_upload_drop(sink);
+        atomic_fetch_add(&s->m.outcomes[METRICS_REFUSED], 1);
         wire_error(to->shape, "overloaded", 0, (bytes){0},
                    full ? "too many requests wait (--queue)" : "too many bytes of requests wait", &out);
         serve__reply(s, h, r, 503, serve__json, str_bytes(&out));
@@ -713,7 +655,9 @@ static void serve__request(void *ctx, const http_request *h, str *body, net_repl
     q->created = (int64_t)time(NULL);
     q->body = *body;
     *body = (str){0};
-    atomic_fetch_add(&s->bodies, q->body.n);
+    q->upload = sink;
+    q->n_body = n_body;
+    atomic_fetch_add(&s->bodies, n_body);
     const uint64_t number = atomic_fetch_add(&s->n_ids, 1);
     snprintf(q->id, sizeof q->id, "%016llx%016llx", (unsigned long long)rng_mix(s->secret ^ number),
              (unsigned long long)rng_mix(~s->secret ^ number));
@@ -879,8 +823,8 @@ static const char *serve__read(serve_req *q, err_t *e) {
     gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, s->job->seed < 0 ? rng_fresh() : (uint64_t)s->job->seed);
     if (vectors) base.embeds = true, base.embed = *s->job->env.embed;
     const req_form form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold};
-    bool ok = wire_read(&q->w, q->to->shape, str_bytes(&q->body), &line, &notes, e);
-    const char *fault = ok ? NULL : q->w.fault;
+    bool ok = post_read(&q->w.p, q->to->shape, str_bytes(&q->body), &line, &notes, e);
+    const char *fault = ok ? NULL : q->w.p.fault;
     if (ok && !req_read(&q->a.q, str_bytes(&line), &form, e)) ok = false, fault = q->a.q.fault;
     serve__note(s, q, &notes);
     str_drop_all(&line, &notes);
@@ -916,11 +860,14 @@ static bool serve__files(serve_req *q, const char **fault, err_t *e) {
     str            out = {0};
     *fault = "not_found";
     if (!s->files) return err_set(e, EXIT_INPUT, "this server keeps no files (--files DIR)");
-    files_answer(s->files, &q->call, str_bytes(&q->body), &a);
+    if (q->upload) files_answer_upload(s->files, &q->call, q->upload, &a);
+    else files_answer(s->files, &q->call, str_bytes(&q->body), &a);
     str_drop(&q->body);
+    files_upload_drop(q->upload);
+    q->upload = NULL;
     q->fd = a.fd, q->size = a.size, q->allow = a.allow;
     a.fd = -1;
-    if (a.code) wire_error(WIRE_CHAT, NULL, a.status, a.param ? bytes_of(a.param) : (bytes){0}, a.body.p, &out);
+    if (a.code) wire_error(POST_CHAT, NULL, a.status, a.param ? bytes_of(a.param) : (bytes){0}, a.body.p, &out);
     else str_cat(&out, str_bytes(&a.body));
     serve__give(q, a.status, serve__json, &out);
     files_answer_drop(&a);
@@ -943,14 +890,14 @@ static const char *serve__ready(serve_req *q, err_t *e) {
     const char *fault;
     if (!serve__can(q, e)) return "not_supported_by_model";
     if ((fault = serve__read(q, e))) return fault;
-    if (q->to->kind == SERVE_RANKS) q->a.query = str_bytes(&q->w.query);
+    if (q->to->kind == SERVE_RANKS) q->a.query = str_bytes(&q->w.p.query);
     if ((fault = ask_make(&s->job->env, &q->a, e))) return fault;
     if (!ask_hold(&s->job->env, &q->a, e)) return ask_error_code(e);
     serve__note(s, q, &q->a.q.warnings);
     q->box = mem_new((size_t)q->a.q.n, sizeof *q->box);
     for (int i = 0; i < q->a.q.n; i++) {
         serve_box *b = &q->box[i];
-        if (q->a.q.chat && q->w.stream) {
+        if (q->a.q.chat && q->w.p.stream) {
             b->reader = chat_reader_new(&q->a.chat, ask_tools(&q->a.q));
             chat_reader_watch(b->reader);
         }
@@ -994,14 +941,11 @@ static void serve__prepare(serve_req *q) {
 /* Reads the line. NULL: it is ready; else the error's name. */
 static const char *serve__read_line(serve_req *q, err_t *e) {
     server     *s = q->s;
-    str         url = {0};
-    gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, q->line.seed);
-    if (str_unquote(&url, bytes_trim(bytes_member(q->line.text, "url")), true) && bytes_is(str_bytes(&url), req_embed_url))
-        base.embeds = true, base.embed = *s->job->env.embed;
-    str_drop(&url);
-    const req_form form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold};
+    const gen_request base = gen_ask(NULL, s->job->gen, s->job->samp, q->line.seed);
+    const req_form    form = {.base = &base, .n_vocab = s->eng->m.hp.n_vocab, .json = true, .hold = s->job->hold,
+                              .embed = s->job->env.embed};
     if (!req_read(&q->a.q, q->line.text, &form, e)) return q->a.q.fault ? q->a.q.fault : req_invalid;
-    if (base.embeds ? s->job->ranks : !s->job->answers) {
+    if (q->a.q.ask.embeds ? s->job->ranks : !s->job->answers) {
         err_set(e, EXIT_INPUT, "the model does not answer requests of this kind");
         return req_unsupported;
     }
@@ -1076,7 +1020,7 @@ static void *serve__helper(void *arg) {
         serve_req *q = serve__pop(&s->todo), *w = q ? NULL : serve__pop(&s->over);
         s->news = false;
         pthread_mutex_unlock(&s->lock);
-        if (q) atomic_fetch_sub(&s->bodies, q->body.n);
+        if (q) atomic_fetch_sub(&s->bodies, q->n_body);
         const bool did = q ? (serve__prepare(q), true) : w ? (serve__write_line(w), true) : serve__take_line(s);
         pthread_mutex_lock(&s->lock);
         while (!did && !s->todo && !s->over && !s->news && !s->quits) pthread_cond_wait(&s->more, &s->lock);
@@ -1177,7 +1121,7 @@ static void serve__stream(serve_req *q) {
     str_drop(&out);
     if (q->n_over < q->a.q.n) return;
     net_reply_end(q->r);
-    serve__let_go(q, SERVE_OK, 200);
+    serve__let_go(q, METRICS_OK, 200);
 }
 
 /* The whole answer as one object. */
@@ -1200,7 +1144,7 @@ static void serve__whole(serve_req *q) {
     for (int i = 0; said && i < q->a.q.n; i++) chat_answer_drop(&said[i]);
     mem_free_all(a, said);
     str_drop_all(&out, &fields);
-    serve__let_go(q, SERVE_OK, 200);
+    serve__let_go(q, METRICS_OK, 200);
 }
 
 /* Whether all answers have ended. *failed: the name of an error, NULL: none. */
@@ -1223,7 +1167,7 @@ static void serve__pull(void *ctx, net_reply *r) {
     pthread_mutex_lock(&q->lock);
     const bool direct = q->has_direct;
     pthread_mutex_unlock(&q->lock);
-    if (direct && q->fault) serve__put_error(q, q->fault, str_bytes(&q->param), q->direct.p, SERVE_REFUSED);
+    if (direct && q->fault) serve__put_error(q, q->fault, str_bytes(&q->param), q->direct.p, METRICS_REFUSED);
     else if (direct) {
         str fields = {0};
         serve__fields(s, q->id, &fields);
@@ -1232,14 +1176,14 @@ static void serve__pull(void *ctx, net_reply *r) {
         if (q->fd >= 0) net_reply_file(q->r, q->status, "application/octet-stream", fields.p, q->fd, q->size), q->fd = -1;
         else net_reply_whole(q->r, q->status, q->type, fields.p, str_bytes(&q->direct));
         str_drop(&fields);
-        serve__let_go(q, q->status < 400 ? SERVE_OK : SERVE_REFUSED, q->status);
+        serve__let_go(q, q->status < 400 ? METRICS_OK : METRICS_REFUSED, q->status);
     } else if (atomic_load(&q->ready)) {
         const bool all = serve__all_ended(q, &failed, &e);
         if (failed) {
-            serve__put_error(q, failed, (bytes){0}, e.text, SERVE_FAILED);
+            serve__put_error(q, failed, (bytes){0}, e.text, METRICS_FAILED);
             atomic_store(&q->gone, true);
             serve__poke(s);
-        } else if (q->w.stream) serve__stream(q);
+        } else if (q->w.p.stream) serve__stream(q);
         else if (all) serve__whole(q);
         if (atomic_load(&q->waits)) serve__poke(s);
     }
@@ -1251,7 +1195,7 @@ static void serve__gone(void *ctx, net_reply *r) {
     server    *s = ctx;
     serve_req *q = net_reply_data(r);
     if (!q || atomic_exchange(&q->gone, true)) return;
-    if (q->at < s->n_open && s->open[q->at] == q) serve__let_go(q, SERVE_LEFT, 0);
+    if (q->at < s->n_open && s->open[q->at] == q) serve__let_go(q, METRICS_LEFT, 0);
     serve__poke(s);
 }
 
@@ -1265,10 +1209,10 @@ static void serve__tick(void *ctx) {
         if (s->o.timeout > 0 && now - q->t0 > (double)s->o.timeout) {
             char why[100];
             snprintf(why, sizeof why, "not answered within %g seconds (--request-timeout)", (double)s->o.timeout);
-            serve__put_error(q, "overloaded", (bytes){0}, why, SERVE_LATE);
+            serve__put_error(q, "overloaded", (bytes){0}, why, METRICS_LATE);
             atomic_store(&q->gone, true);
             serve__poke(s);
-        } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.stream && now - q->t_put >= SERVE_ALIVE &&
+        } else if (serve__by_model(q) && atomic_load(&q->ready) && q->w.p.stream && now - q->t_put >= SERVE_ALIVE &&
                    !net_reply_full(q->r)) {
             serve__begin_stream(q, &out);
             wire_alive(&q->w, &out);
@@ -1295,20 +1239,21 @@ static void serve__news(void *ctx, const gen_answer *a) {
     if (!q->r) return;                                /* a line of a batch */
     if (a->n_tok && !q->counted) {
         q->counted = true;
-        serve__hist_add(&s->first, a->t_first - q->t0);
+        metrics_time(&s->m.first, a->t_first - q->t0);
         hist_add(&s->ttft, a->t_first - q->t0);
     }
     for (int n = a->n_tok - b->n_seen; b->n_seen < a->n_tok; b->n_seen++)
-        if (b->n_seen) serve__hist_add(&s->between, (now - b->t_last) / n);
+        if (b->n_seen) metrics_time(&s->m.between, (now - b->t_last) / n);
     b->t_last = now;
-    if (a->finish || !q->w.stream) return;
+    if (a->finish || !q->w.p.stream) return;
     const size_t to = a->text.n - gen_may_stop(&a->text, b->given, q->a.q.ask.gen.stop, q->a.q.ask.gen.n_stop);
     const bool   lps = q->a.q.ask.logprobs;
     int          n_to = b->n_given;
     while (lps && n_to < a->n_tok && a->tok[n_to].end <= to) n_to++;
     if (to == b->given && n_to == b->n_given) return;
     pthread_mutex_lock(&q->lock);
-    if (b->text.n < SERVE_NEWS) {
+    const bool takes = b->text.n < SERVE_NEWS;
+    if (takes) {
         const size_t n = (size_t)(n_to - b->n_given), had = (size_t)b->n_tok, from = (size_t)b->n_given, top = (size_t)a->top;
         str_add(&b->text, a->text.p + b->given, to - b->given);
         if (n) {
@@ -1324,7 +1269,7 @@ static void serve__news(void *ctx, const gen_answer *a) {
         b->n_given = n_to;
     }
     pthread_mutex_unlock(&q->lock);
-    net_reply_wake(q->r);
+    if (takes) net_reply_wake(q->r);                  /* a reader that has fallen behind costs the connection thread nothing */
 }
 
 /* An answer has ended. */
@@ -1382,6 +1327,7 @@ static bool serve__is_full(serve_req *q) {
 
 /* Ends the answers of requests that nobody wants, and holds back those whose reader is slow. */
 static void serve__look_at_readers(server *s) {
+    uint64_t n_paused = 0;
     for (size_t i = 0; i < s->n_run; i++) {
         serve_req *q = s->run[i];
         if (!q->r) continue;
@@ -1389,16 +1335,19 @@ static void serve__look_at_readers(server *s) {
             q->cancelled = true;
             sched_cancel_of(s->sc, q);
         }
-        if (q->cancelled || !q->w.stream) continue;
+        if (q->cancelled || !q->w.p.stream) continue;
         const bool full = serve__is_full(q);
+        n_paused += full;
         if (full == atomic_load(&q->waits)) continue;
         atomic_store(&q->waits, full);                /* a reader that takes something pokes from here on */
         if (full && !serve__is_full(q)) {
             atomic_store(&q->waits, false);
+            n_paused--;
             continue;
         }
         for (int k = 0; k < q->a.q.n; k++) sched_pause(s->sc, q, k, full);
     }
+    atomic_store(&s->m.paused, n_paused);
 }
 
 static void serve__take_ready(server *s) {
@@ -1421,17 +1370,17 @@ static void serve__publish(server *s) {
         guessed += (uint64_t)spec_guessed(sp, (spec_source)i);
         accepted += (uint64_t)spec_accepted(sp, (spec_source)i);
     }
-    atomic_store(&s->running, (uint64_t)s->sc->n_run);
-    atomic_store(&s->waiting, (uint64_t)s->sc->n_waiting);
-    atomic_store(&s->blocks, (uint64_t)kv_held(s->eng->kv, &peak));
-    atomic_store(&s->blocks_most, (uint64_t)s->eng->kv->max_blocks);
-    atomic_store(&s->read, (uint64_t)st->prefill);
-    atomic_store(&s->cached, (uint64_t)st->cached);
-    atomic_store(&s->written, (uint64_t)st->written);
-    atomic_store(&s->steps, (uint64_t)st->steps);
-    atomic_store(&s->preempted, (uint64_t)st->preempted);
-    atomic_store(&s->guessed, guessed);
-    atomic_store(&s->accepted, accepted);
+    atomic_store(&s->m.running, (uint64_t)s->sc->n_run);
+    atomic_store(&s->m.waiting, (uint64_t)s->sc->n_waiting);
+    atomic_store(&s->m.blocks, (uint64_t)kv_held(s->eng->kv, &peak));
+    atomic_store(&s->m.blocks_most, (uint64_t)s->eng->kv->max_blocks);
+    atomic_store(&s->m.read, (uint64_t)st->prefill);
+    atomic_store(&s->m.cached, (uint64_t)st->cached);
+    atomic_store(&s->m.written, (uint64_t)st->written);
+    atomic_store(&s->m.steps, (uint64_t)st->steps);
+    atomic_store(&s->m.preempted, (uint64_t)st->preempted);
+    atomic_store(&s->m.guessed, guessed);
+    atomic_store(&s->m.accepted, accepted);
 }
 
 /* A line a second on a terminal. */
@@ -1440,7 +1389,7 @@ static void serve__progress(server *s) {
     const sched_stats *st = &s->sc->st;
     if (gone < 1) return;
     const double read = (double)(st->prefill - s->shown_read) / gone, written = (double)(st->written - s->shown_written) / gone;
-    atomic_store(&s->rate, (uint64_t)(written + 0.5));
+    atomic_store(&s->m.rate, (uint64_t)(written + 0.5));
     s->t_shown = now, s->shown_read = st->prefill, s->shown_written = st->written;
     if (progress_on())
         progress_show("%d running, %d waiting | %.0f tokens/s read, %.0f written | first token %.2f s p50, %.2f s p95",
@@ -1546,7 +1495,8 @@ static void serve_close(server *s) {
 
 /* Binds and listens, before the sandbox: connections wait until serve_start(). NULL: e says why. */
 static server *serve_open(const serve_opts *o, err_t *e) {
-    static const net_handler handler = {.head = serve__head, .request = serve__request, .pull = serve__pull, .tick = serve__tick,
+    static const net_handler handler = {.head = serve__head, .sink_put = serve__sink_put, .sink_drop = serve__sink_drop,
+                                        .request = serve__request, .pull = serve__pull, .tick = serve__tick,
                                         .gone = serve__gone, .error = serve__error};
     const net_opts no = {.where = o->where, .connections = o->connections, .max_body = o->max_body, .header_s = SERVE_HEADER_S,
                          .idle_s = SERVE_IDLE_S, .stall_s = (double)o->stall};

@@ -825,7 +825,7 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
     engine_need(t, "lookup tables", entry * SPEC_PAST);
     t->token_bytes += 2 * entry;                      /* arrays grow by doubling */
     if (!o->draft) return true;
-    if (!gguf_open(&g, o->draft, e)) return false;
+    if (!import_open(&g, o->draft, 0, e)) return false;
     const bool ok = model_open(&m, &g, &engine_defaults.rope, e) && model_writes(&m, e);
     if (ok) {
         engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
@@ -855,7 +855,7 @@ static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char 
 static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     engine_opts fd = *fo;
     kv_opts     kd = *ko;
-    if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
+    if (!import_open(&sp->g, sp->o.draft, 0, e)) return false;
     if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_vocab(sp->eng->v, sp->v, sp->o.draft, e)) return false;
     fd.rope = engine_defaults.rope;
     kd.block = sp->eng->kv->opts.block;

@@ -15,7 +15,8 @@
  *     library; llama.cpp leaves it out.
  * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Public: tok_list_pre, tok_load, tok_free; tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control,
+ * Public: tok_list_pre, tok_pre_of, tok_load, tok_free; tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog,
+ * tok_is_control,
  * tok_model_name, tok_pre_name, tok_text, tok_piece, tok_json; tok_ids_add, tok_ids_drop, tok_ids_has, tok_chunks;
  * tok_start, tok_raw_flags, tok_encode, tok_encode_spans; tok_decode, tok_stream_init, tok_stream_push, tok_stream_flush,
  * tok_strips.
@@ -152,6 +153,33 @@ static const tok_pre *tok__pre_find(bytes name) {
 /* Lists the names: one line for each set of patterns. */
 static void tok_list_pre(str *out) {
     for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) str_fmt(out, "%s\n", tok_pres[i].names);
+}
+
+/* Whether two patterns match the same: pieces between matches are pieces too, so an alternative \s+ at the end changes
+ * nothing. */
+static bool tok__same_step(const char *a, bytes b) {
+    static const char rest[] = "|\\s+";
+    bytes             x = bytes_of(a);
+    if (bytes_ends(x, bytes_of(rest))) x.n -= sizeof rest - 1;
+    if (bytes_ends(b, bytes_of(rest))) b.n -= sizeof rest - 1;
+    return bytes_eq(x, b);
+}
+
+/* The first name of the pre-tokenizer that applies these patterns one after another, and takes a word that is a token as it is
+ * (`whole`) or not, where there is one that does; NULL: none applies them. name: room for 32 bytes. */
+static const char *tok_pre_of(const bytes *step, int n, bool whole, char name[32]) {
+    const tok_pre *found = NULL;
+    for (size_t i = 0; i < sizeof tok_pres / sizeof *tok_pres; i++) {
+        const tok_pre *p = &tok_pres[i];
+        int            k = 0;
+        while (k < n && k < TOK_STEPS_MAX && p->step[k] && tok__same_step(p->step[k], step[k])) k++;
+        if (!n || k < n || (k < TOK_STEPS_MAX && p->step[k])) continue;
+        if (!found || ((p->flags & PRE_WHOLE) != 0) == whole) found = p;
+        if (((found->flags & PRE_WHOLE) != 0) == whole) break;
+    }
+    if (!found) return NULL;
+    snprintf(name, 32, "%.*s", (int)strcspn(found->names, " "), found->names);
+    return name;
 }
 
 /* Unicode's White_Space: \s of PCRE2 includes U+180E too. Unicode's Script=Han: \p{Han} of PCRE2 10.40 and later uses

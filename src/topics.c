@@ -18,14 +18,12 @@ typedef struct {
 
 static const topic topics_all[] = {
     {"models", "Models: where files come from, formats, architectures", {
-        "A model is one GGUF file, or the first part of a split one. llmrun downloads nothing and has no store of models: -m "
-        "takes the path of a file, and LLMRUN_MODEL names the one of runs without -m.",
-        "Hugging Face\thuggingface.co/models?library=gguf lists models; under \"Files\" of one take a file such as "
-        "NAME-Q4_K_M.gguf: with a browser, with curl -LO and the address of its \"download\" link, or with the program hf "
-        "(hf download OWNER/NAME FILE)",
+        "A model is one GGUF file, or the first part of a split one. -m takes its path or its name, -hf a name of a hub "
+        "(--help hub), and LLMRUN_MODEL names the one of runs without either.",
+        "Hugging Face\thuggingface.co/models?library=gguf lists models, which -hf downloads: -hf OWNER/NAME:Q4_K_M",
         "ollama\tits models are GGUF files, named sha256-... in the folder blobs of its store (~/.ollama/models, or "
         "/usr/share/ollama/.ollama/models); ollama show --modelfile NAME prints the path behind FROM",
-        "safetensors\ta folder of such files becomes a GGUF file by convert_hf_to_gguf.py of llama.cpp",
+        "safetensors\ta folder of such files runs as it is, and becomes a GGUF file: --help checkpoints",
         "$ llmrun -m model.gguf --inspect\tcheck a file, and print what is in it",
         "Which quantisation: Q4_K_M is the usual choice; Q6_K and Q8_0 are nearer to the original and larger. A file and its "
         "KV cache should fit in memory.",
@@ -34,6 +32,43 @@ static const topic topics_all[] = {
         "These architectures run, with experts, sliding windows, and RoPE by frequency factors, LongRoPE, linear or YaRN "
         "scaling. A file of another one is refused with a message; --tokenize and --inspect work with it.",
         "@archs"}},
+    {"hub", "Models by name", {
+        "$ llmrun -hf ggml-org/gemma-3-1b-it-GGUF -p \"Hello\"\tdownload Q4_K_M once, then run it",
+        "$ llmrun -hf OWNER/NAME:Q8_0 -p \"Hello\"\tanother type; OWNER/NAME:FILE.gguf: that file",
+        "$ llmrun --models\tmodels that are here: name, size, type, architecture",
+        "$ llmrun -m OWNER/NAME:Q8_0 -p \"Hello\"\tone of them, without the network",
+        "$ llmrun --rm-model OWNER/NAME:Q8_0\tremove it from the disk",
+        "A name with a type or a file that is in the cache connects to nothing. OWNER/NAME alone is Q4_K_M of the cache; where "
+        "the cache lacks it, the hub's list is asked what the repository has. To take a newer version, remove the old one.",
+        "The cache is that of Hugging Face's own tools, in their layout: each finds what the other has downloaded. A file gets "
+        "its name when its SHA-256 is that of the hub's list. A download that ends early goes on where it was. All parts of a "
+        "split model are downloaded; projectors of images (mmproj) are no models.",
+        "HF_HOME, HF_HUB_CACHE\tfolder of the cache is HF_HUB_CACHE, else HF_HOME/hub; ~/.cache/huggingface/hub without them",
+        "HF_TOKEN\ttoken for repositories that are not public, else the file HF_HOME/token, which hf auth login writes",
+        "HF_ENDPOINT\taddress of another hub, such as a mirror",
+        "HF_HUB_OFFLINE\t1: as --offline",
+        "LLMRUN_MODELS\ta folder of GGUF files; -m takes their paths in it as names, with or without .gguf",
+        "https_proxy, SSL_CERT_FILE\tproxy of the network; a file of certificates to trust",
+        "Downloads need libcurl (Debian: libcurl4), which is opened when it is needed. They run in a process of their own, which "
+        "can reach the network and write to the cache alone."}},
+    {"checkpoints", "Checkpoints: folders of transformers, with safetensors", {
+        "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json or tokenizer.model, and "
+        "where they exist tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
+        "$ llmrun -m DIR -p \"Hello\"\trun it; matrices of f32, f16 and bf16 are used where they lie in the files",
+        "$ llmrun -m DIR --quantize Q4_K_M -o model.gguf\twrite a GGUF file, with --imatrix and --calibrate as for a file",
+        "$ llmrun -m DIR --quantize auto -o model.gguf\tthe same, each matrix with the precision that it has",
+        "$ llmrun -m DIR --inspect\twhat the file would hold",
+        "With F32, F16 and BF16 the file is the one that convert_hf_to_gguf.py of llama.cpp writes: names, values, keys, tokens. "
+        "Scores of a SentencePiece vocabulary in tokenizer.json are an exception: they are the ranks of its merges.",
+        "GPTQ, AWQ, compressed-tensors\tauto: Q4_0, Q4_1 or Q8_0 where that type holds the same values, else F16 (act-order)",
+        "bitsandbytes (NF4, FP4, int8)\tauto: F16",
+        "FP8\tauto: BF16",
+        "MXFP4, NVFP4\tauto: codes and scales as they are",
+        "With any other type weights are computed in F32, as each library computes them, and rounded once.",
+        "A folder that is not whole is refused with one line: a file or tensor that is missing, a tensor too many, a shape that "
+        "the config does not give. Tensors for images and sound are left out.",
+        "These classes of transformers, \"architectures\" in config.json, are known:",
+        "@checkpoints"}},
     {"types", "Types of tensors and of the KV cache", {
         "Each type that may be weights can be used for any matrix.",
         "@types",
@@ -135,7 +170,8 @@ static const topic topics_all[] = {
         "$ llmrun -m bge-small.gguf --embed --batch texts.txt -o vectors.npy\tfor NumPy: float32, [texts][width]; .f32: raw",
         "Pooling is what the file says (--pooling changes it), and vectors have the length 1 (--embd-normalize). A decoder's "
         "vector is that of the last token. --embed-prefix puts a text before each, as E5 and others need it. Rerankers give "
-        "scores (--pooling rank). A text has the same vector alone and among others."}},
+        "scores (--pooling rank). A text has the same vector alone and among others. Without --embed a batch of "
+        "texts may have lines for /v1/embeddings among its own, as --serve takes both."}},
     {"speculation", "Speculative decoding", {
         "A step that verifies several draft tokens costs little more than a step for one. Drafts come from the text itself "
         "(n-gram lookup, on by default), from what a constraint forces, from the draft head of the model (NextN, MTP; on by "
@@ -220,7 +256,7 @@ static const topic topics_all[] = {
         "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
         "is slow."}},
     {"limits", "What llmrun cannot do", {
-        "There is no server, no download, no picture or sound as input, and no training.",
+        "There is no download, no picture or sound as input, and no training.",
         "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
         "are not read. Big-endian files are refused.",
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",

@@ -6,8 +6,9 @@
  * pieces of any size; gguf_write_finish. gguf_write_drop may follow any of them.
  *   Files of our own keep something between runs (prompt cache, lookup cache); each names its kind as general.architecture.
  * A file of another kind is never replaced.
- * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_str, gguf_write_strs, gguf_write_kv,
- * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop; gguf_own_missing, gguf_own_is_kind,
+ * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_f32, gguf_write_bool, gguf_write_array,
+ * gguf_write_str, gguf_write_strs, gguf_write_kv, gguf_write_tensor, gguf_write_head, gguf_write_data, gguf_write_finish,
+ * gguf_write_drop; gguf_own_missing, gguf_own_is_kind,
  * gguf_own_may_replace.
  * Opens: gguf_writer.tight. */
 
@@ -148,6 +149,26 @@ static void gguf_write_u32(gguf_writer *w, const char *key, uint32_t v) {
     gguf_write__add_u32(&w->kv, v);
 }
 
+/* The same with a float. */
+static void gguf_write_f32(gguf_writer *w, const char *key, float v) {
+    gguf_write__add_key(w, bytes_of(key), GGUF_F32);
+    str_add(&w->kv, &v, sizeof v);
+}
+
+/* The same with a bool. */
+static void gguf_write_bool(gguf_writer *w, const char *key, bool v) {
+    gguf_write__add_key(w, bytes_of(key), GGUF_BOOL);
+    str_add(&w->kv, &(uint8_t){v}, 1);
+}
+
+/* Adds a key with an array of n numbers or bools of this type, of 1 or 4 bytes. */
+static void gguf_write_array(gguf_writer *w, const char *key, uint32_t elem, const void *v, uint64_t n) {
+    gguf_write__add_key(w, bytes_of(key), GGUF_ARR);
+    gguf_write__add_u32(&w->kv, elem);
+    gguf_write__add_u64(&w->kv, n);
+    str_add(&w->kv, v, (size_t)n * (elem == GGUF_BOOL || elem == GGUF_U8 || elem == GGUF_I8 ? 1 : 4));
+}
+
 /* Adds a key with a string, whose bytes are not checked. */
 static void gguf_write_str(gguf_writer *w, const char *key, bytes v) {
     gguf_write__add_key(w, bytes_of(key), GGUF_STR);
@@ -227,14 +248,20 @@ static bool gguf_write__pad(gguf_writer *w, err_t *e) {
     return true;
 }
 
+/* Appends the header, keys and directory of the file: for a writer that no file belongs to, too. */
+static void gguf_write_head(const gguf_writer *w, str *s) {
+    str_put(s, "GGUF");
+    gguf_write__add_u32(s, 3);
+    gguf_write__add_u64(s, w->n_tensor);
+    gguf_write__add_u64(s, w->n_kv);
+    str_cat(s, str_bytes(&w->kv));
+    str_cat(s, str_bytes(&w->dir));
+}
+
 static bool gguf_write__header(gguf_writer *w, err_t *e) {
     str s = {0};
-    str_put(&s, "GGUF");
-    gguf_write__add_u32(&s, 3);
-    gguf_write__add_u64(&s, w->n_tensor);
-    gguf_write__add_u64(&s, w->n_kv);
-    bool ok = gguf_write__put(w, s.p, s.n, e) && gguf_write__put(w, w->kv.p, w->kv.n, e)
-           && gguf_write__put(w, w->dir.p, w->dir.n, e) && ((w->tight && !w->n_tensor) || gguf_write__pad(w, e));
+    gguf_write_head(w, &s);
+    bool ok = gguf_write__put(w, s.p, s.n, e) && ((w->tight && !w->n_tensor) || gguf_write__pad(w, e));
     str_drop(&s);
     w->begun = true;
     w->left = w->n_tensor ? w->size[0] : 0;

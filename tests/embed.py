@@ -455,10 +455,24 @@ def bad_lines():
         error = found[i + 1].error
         check(error and any(w in error["message"] for w in word.split("|")), "%.60r: %r" % (line, error))
     check(found[len(bad) + 1].body, "the good line is answered")
-    error = records(run("-m", SMALL, "--batch",
-                        put("in.jsonl", [{"custom_id": "c", "method": "POST", "url": "/v1/embeddings",
-                                          "body": {"input": "a"}}]), "-q").out)[1].error
-    check(error["code"] == "unsupported" and "--embed" in error["message"], "without --embed: %r" % error)
+
+
+@case
+def among_answers():
+    """lines for /v1/embeddings among lines for texts have the vectors of --embed, and the texts are what they are without them; a table has no place for vectors"""
+    exact = ("-m", PIP, "-ctk", "f32", "-ctv", "f32", "-q", "--batch")
+    texts = [{"url": "/v1/completions", "body": {"prompt": "Once %d" % i, "max_tokens": 8, "seed": i}} for i in range(6)]
+    vectors = [{"url": "/v1/embeddings", "body": {"input": ["text %d" % i, "more"], "encoding_format": "base64" if i % 2 else "float"}} for i in range(6)]
+    for i, line in enumerate(texts + vectors):
+        line.update({"custom_id": "c%d" % i, "method": "POST"})
+    mixed = [line for pair in zip(texts, vectors) for line in pair]
+    alone = records(good(*exact, put("texts.jsonl", texts)))
+    made = records(good(*exact, put("vectors.jsonl", vectors), "--embed"))
+    both = records(good(*exact, put("mixed.jsonl", mixed)))
+    same([both[2 * i + 1].body["choices"] for i in range(6)], [alone[i + 1].body["choices"] for i in range(6)], "texts")
+    same([both[2 * i + 2].body["data"] for i in range(6)], [made[i + 1].body["data"] for i in range(6)], "vectors")
+    r = run(*exact, put("mixed.jsonl", mixed), "--format", "csv")
+    check(r.rc == 1 and r.out.count(b"a run that writes texts") == 6, "a table: %r" % r)
 
 
 @case

@@ -62,7 +62,7 @@ static void fz_again(const req *q) {
     for (int i = 0; i < q->ask.gen.n_stop; i++) fz_field(&line, i ? "," : ",\"stop\":[", q->ask.gen.stop[i]);
     str_put(&line, q->ask.gen.n_stop ? "]}" : "}");
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form    form = {&base, 1, true, false, NULL};
+    const req_form    form = {&base, 1, true, false, NULL, NULL};
     ASSERT(req_read(&again, str_bytes(&line), &form, &e));
     ASSERT(bytes_eq(again.prompt[0].text, q->prompt[0].text) && bytes_eq(again.custom_id, q->custom_id) && again.ask.gen.n_stop == q->ask.gen.n_stop);
     for (int i = 0; i < q->ask.gen.n_stop; i++) ASSERT(bytes_eq(again.ask.gen.stop[i], q->ask.gen.stop[i]));
@@ -188,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
     gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
     base.embeds = data[0] & 8;
-    const req_form form = {&base, tok_count(v), data[0] & 1, !base.embeds && data[0] & 2, NULL};
+    const req_form form = {&base, tok_count(v), data[0] & 1, !base.embeds && data[0] & 2, NULL, NULL};
     const bytes    line = {data + 1, size - 1};
     bool           ok = req_read(&q, line, &form, &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || e.text[0]));

@@ -56,7 +56,7 @@ static void fz_wire_whole(wire *w, const req *q, bytes text, str *out) {
         str_put(&a[i].text, "");
         if (q->chat) call_list_add(&said[i].calls, bytes_slice(text, 0, text.n / 2), text, bytes_of("id"));
     }
-    w->stream = false;
+    w->p.stream = false;
     wire_begin(w, q, &o, out);
     wire_whole(w, q, a, q->chat ? said : NULL, &ro, &u, (bytes){0}, NULL, out);
     fz_wire_object(str_bytes(out));
@@ -67,22 +67,22 @@ static void fz_wire_whole(wire *w, const req *q, bytes text, str *out) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
-    const wire_shape shape = (wire_shape)(data[0] % WIRE_SHAPES);
+    const post_shape shape = (post_shape)(data[0] % POST_SHAPES);
     const bytes      body = {data + 2, size - 2};
     gen_request      base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form   form = {&base, 1000, true, false, NULL};
-    base.embeds = shape == WIRE_EMBED || shape == WIRE_RERANK;
+    const req_form   form = {&base, 1000, true, false, NULL, NULL};
+    base.embeds = shape == POST_EMBED || shape == POST_RERANK;
     for (int whole = 0; whole < 2; whole++) {
-        wire  w;
+        wire w = {0};
         req   q = {0};
         str   line = {0}, notes = {0}, out = {0}, error = {0};
         err_t e = {0};
-        const bool read = wire_read(&w, shape, body, &line, &notes, &e), ok = read && req_read(&q, str_bytes(&line), &form, &e);
-        ASSERT(ok == !e.code && (ok || *e.text) && (read || w.fault) && notes.n < 2000);
-        wire_error(shape, read ? q.fault : w.fault, 400, wire_param(&e), e.text, &error);
+        const bool read = post_read(&w.p, shape, body, &line, &notes, &e), ok = read && req_read(&q, str_bytes(&line), &form, &e);
+        ASSERT(ok == !e.code && (ok || *e.text) && (read || w.p.fault) && notes.n < 2000);
+        wire_error(shape, read ? q.fault : w.p.fault, 400, wire_param(&e), e.text, &error);
         fz_wire_object(str_bytes(&error));
         if (ok && whole && q.n < 4) fz_wire_whole(&w, &q, body, &out);
-        w.stream = w.stream || data[0] & 128;
+        w.p.stream = w.p.stream || data[0] & 128;
         if (ok && !whole && q.n < 4 && !base.embeds) fz_wire_stream(&w, &q, body, 1 + data[1] % 32u, &out);
         req_drop(&q);
         wire_drop(&w);

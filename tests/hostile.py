@@ -636,6 +636,54 @@ def parallel_families():
         yield "68 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
 
 
+def quirky():
+    """Those with a step or two of their own, from openelm on."""
+    nan, top = float("nan"), 1 << 31
+    for m in ("openelm", "exaone4", "exaone4_window", "exaone4_mtp", "exaone-moe", "hunyuan_vl", "hunyuan-moe", "mpt", "mpt_learned", "dbrx", "afmoe", "laguna",
+              "laguna_each", "muse-glimmer", "bitnet", "apertus", "smallthinker_window", "plamo3", "talkie", "grok", "grok_old", "phimoe", "deci", "nanbeige",
+              "grovemoe"):
+        yield "68 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("phimoe", "expert_used_count", (0, 1, 3)), ("phimoe", "expert_count", (1,)), ("grovemoe", "experts_per_group", (0, 4, 5, 7, top)),
+                         ("grovemoe", "expert_chunk_feed_forward_length", (0, 23, top)), ("nanbeige", "num_loops", (0, 257, 513, top)),
+                         ("hunyuan_vl", "expert_count", (2, top)), ("exaone-moe", "expert_group_count", (2,)), ("exaone-moe", "nextn_predict_layers", (0, 2, 6)),
+                         ("exaone4_mtp", "nextn_predict_layers", (0, 3)), ("laguna", "rope.dimension_count_swa", (1, 3, 10, top)),
+                         ("deci", "attention.head_count", (0, 3)), ("deci", "feed_forward_length", (0, 8)), ("openelm", "attention.head_count", (0, 4)),
+                         ("dbrx", "feed_forward_length", (8, 32)), ("talkie", "attention.head_count", (2, 8)), ("smallthinker", "expert_used_count", (0, 7))):
+        for v in values: yield "68 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, k, values in (("hunyuan_vl", "rope.scaling.alpha", (nan, -1.0, 1e9)), ("mpt", "attention.max_alibi_bias", (nan, -1.0, 1e9)),
+                         ("grok", "router_logit_softcapping", (nan, -1.0)), ("grok", "attention.output_scale", (0.0, nan)),
+                         ("grovemoe", "expert_group_scale", (nan, -0.1)), ("phimoe", "attention.layer_norm_rms_epsilon", (0.0, nan)),
+                         ("mpt", "attention.clamp_kqv", (nan, -1.0))):
+        for v in values: yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, F32, v).bytes()
+    for m, k, v, what in (("mpt", "attention.max_alibi_bias", 0.0, GOOD), ("grok", "router_logit_softcapping", 0.0, GOOD), ("hunyuan_vl", "rope.scaling.alpha", 0.0, GOOD)):
+        yield "68 %s: %s %s" % (m, k, v), what, family(m, k, F32, v).bytes()
+    for k, v in (("alpha_n", [0.5]), ("alpha_p", [0.5] * 3), ("beta", [nan, 0.5]), ("eps", [-2.0, 0.0]), ("eps", [])):
+        yield "68 apertus: xielu.%s %s" % (k, v), BAD, family("apertus").set("xielu." + k, ARR, (F32, v)).bytes()
+    yield "68 apertus: no xielu.beta", BAD, family("apertus").drop("xielu.beta").bytes()
+    yield "68 apertus: one xielu.beta for all layers", GOOD, family("apertus").set("xielu.beta", F32, 0.4).bytes()
+    for m, k, v in (("deci", "attention.head_count", [4, 4, 0, 4, 0]), ("deci", "attention.head_count_kv", [2, 0, 1, 1, 0, 0]),
+                    ("deci", "attention.head_count_kv", [2, 2, 0, 1, 0, 0]), ("deci", "attention.head_count", [4, 0, 0, 4, 0, 0]),
+                    ("deci", "feed_forward_length", [32, 24, 0, 0, 0, 32]), ("openelm", "attention.head_count_kv", [1, 3]),
+                    ("laguna", "attention.head_count", [4, 2, 2, 4, 4]), ("exaone4_mtp", "attention.sliding_window_pattern", [1]),
+                    ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 2]), ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 1, 0])):
+        yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
+    for m, t, dims in (("afmoe", "blk.1.attn_gate.weight", [16, 4]), ("laguna", "blk.1.attn_gate.weight", [16, 3]), ("laguna_each", "blk.1.attn_gate.weight", [16, 31]),
+                       ("bitnet", "blk.0.attn_sub_norm.weight", [8]), ("bitnet", "blk.0.ffn_sub_norm.weight", [16]), ("talkie", "blk.0.attn_q_norm.weight", [8]),
+                       ("talkie", "blk.0.layer_output_scale.weight", [2]), ("deci", "blk.1.attn_output.weight", [16, 32]), ("mpt_learned", "blk.0.attn_k_norm.weight", [8]),
+                       ("grovemoe", "blk.0.ffn_up_chexps.weight", [16, 24, 6]), ("plamo3", "blk.0.post_ffw_norm", [8])):
+        yield "68 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("afmoe", "blk.1.attn_gate.weight"), ("laguna", "blk.1.attn_gate.weight"), ("bitnet", "blk.0.ffn_sub_norm.weight"), ("plamo3", "blk.0.post_ffw_norm"),
+                 ("talkie", "blk.1.layer_output_scale.weight"), ("grok", "blk.1.attn_output_norm.weight"), ("grok_old", "blk.1.layer_output_norm.weight"),
+                 ("deci", "blk.1.attn_output.weight"), ("nanbeige", "blk.1.ffn_up.weight"), ("grovemoe", "blk.1.ffn_down_chexps.weight"),
+                 ("dbrx", "blk.0.attn_output_norm.weight"), ("exaone4", "blk.0.post_attention_norm.weight"), ("phimoe", "blk.0.ffn_gate_inp.weight")):
+        yield "68 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims, what in (("deci", "blk.2.attn_norm.weight", [16], BAD), ("deci", "blk.3.ffn_up.weight", [16, 32], BAD), ("deci", "blk.1.attn_q.weight", [16, 32], BAD),
+                             ("nanbeige", "blk.2.attn_norm.weight", [16], BAD), ("exaone4", "blk.0.attn_norm.weight", [16], BAD),
+                             ("talkie", "output_norm.weight", [16], BAD), ("mpt", "position_embd.weight", [24, 256], GOOD), ("mpt", "blk.0.ffn.act.scales", [96], BAD),
+                             ("smallthinker", "blk.0.ffn_up_shexp.weight", [16, 16], BAD)):
+        yield "68 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
+
+
 def one_kind(layer, n, t, v):
     """qwen35 whose n layers are copies of this one, with attention.recurrent_layers as one value for all. Without that key every
     fourth layer has attention."""
@@ -1243,7 +1291,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, parallel_families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, quirky, parallel_families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

@@ -28,6 +28,9 @@
 #define LLVMFuzzerTestOneInput replay_http
 #include "fuzz_http.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_hub
+#include "fuzz_hub.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_jinja
 #include "fuzz_jinja.c"
 #undef LLVMFuzzerTestOneInput
@@ -39,6 +42,9 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_req
 #include "fuzz_req.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_safetensors
+#include "fuzz_safetensors.c"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_schema
 #include "fuzz_schema.c"
@@ -55,6 +61,9 @@
 #define LLVMFuzzerTestOneInput replay_tok
 #include "fuzz_tok.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_vocab
+#include "fuzz_vocab.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_wire
 #include "fuzz_wire.c"
 #undef LLVMFuzzerTestOneInput
@@ -64,9 +73,10 @@ static const struct {
     int (*one)(const uint8_t *data, size_t size);
 } replay_entries[] = {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"form", replay_form},
-    {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"jinja", replay_jinja}, {"lines", replay_lines},
-    {"regex", replay_regex}, {"req", replay_req}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
-    {"table", replay_table}, {"tok", replay_tok}, {"wire", replay_wire},
+    {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"hub", replay_hub},     {"jinja", replay_jinja},
+    {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
+    {"safetensors", replay_safetensors}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
+    {"table", replay_table}, {"tok", replay_tok}, {"vocab", replay_vocab}, {"wire", replay_wire},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 

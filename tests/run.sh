@@ -69,6 +69,7 @@ python_suite talk tests/talk.py "$bin"
 python_suite serve tests/serve.py "$bin"
 python_suite serve_raw tests/serve_raw.py "$bin"
 python_suite embed tests/embed.py "$bin"
+python_suite hub tests/hub.py "$bin"
 python_suite rule tests/rule.py "$build/judge" --tokens 150000
 suite corpus "$build/replay"
 END

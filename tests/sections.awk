@@ -292,7 +292,7 @@ function banners_hold(    i, n, p) {
 function conditional(s,    n, i, part) {   # #if and its kin
     n = split(s, part, /[^A-Za-z_0-9]+/)
     for (i = 1; i <= n; i++)
-        if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_CUDA|LLMRUN_SANDBOX|LLMRUN_STRESS|LLMRUN_NO_MAIN|_GNU_SOURCE)$/)
+        if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_HUB|LLMRUN_CUDA|LLMRUN_SANDBOX|LLMRUN_STRESS|LLMRUN_NO_MAIN|_GNU_SOURCE)$/)
             fault(here(), "#if on " part[i])
 }
 

@@ -298,7 +298,7 @@ def leave(s, path, body):
 @case
 def same_text():
     """a request has the text, the logprobs and the end of the same line of a batch: in any order, 1 to 64 at once, streamed and not, beside clients that leave"""
-    requests = bodies(kit.sanitized() and 40 or 200, 1)
+    requests = bodies(40 if kit.sanitized() else 500, 1)
     want = in_batch(PIP, requests)
     rng = random.Random(2)
     with Server(PIP, "-np", "24", "--queue", "1000", "--connections", "200") as s:
@@ -321,12 +321,13 @@ def same_text():
                 got, usage = whole(answer["choices"], chat), answer["usage"]
             same(got, expected, "request %d %s" % (i, "streamed" if stream else "whole"))
             same([usage[k] for k in ("prompt_tokens", "completion_tokens")], [want[i].body["usage"][k] for k in ("prompt_tokens", "completion_tokens")], "usage")
-        order = list(range(len(requests)))
-        at_once(1, [(i, i % 2 == 0) for i in order[:30]], ask)
-        rng.shuffle(order)
-        at_once(8, [(i, rng.random() < 0.5) for i in order], ask)
-        rng.shuffle(order)
-        at_once(64, [(i, rng.choice([True, True, False, "leave"])) for i in order + order[:50]], ask)
+        jobs = [(i, rng.random() < 0.5) for i in range(len(requests))]
+        rng.shuffle(jobs)
+        leaving = [(i, "leave") for i in rng.sample(range(len(requests)), len(requests) // 10)]
+        few, some = len(jobs) // 12, len(jobs) // 3
+        for n, part in (1, jobs[:few]), (8, jobs[few:some]), (64, jobs[some:] + leaving):
+            rng.shuffle(part)
+            at_once(n, part, ask)
         s.until(lambda: s.metric("requests_running") == 0 and s.metric("kv_blocks_used") == 0, "all have ended")
 
 
@@ -448,6 +449,8 @@ def scores():
         same((sorted(r["index"] for r in got), scored), ([0, 1, 2, 3], sorted(scored, reverse=True)), "order")
         check(all(r["document"]["text"] == docs[r["index"]] for r in got), "documents")
         same(s.ok("/rerank", {"query": "cats", "documents": docs, "top_n": 2})["results"], [{k: r[k] for k in ("index", "relevance_score")} for r in got[:2]], "top_n")
+        bare = s.ok("/rerank", {"query": "cats", "texts": docs, "return_text": True})
+        same(bare, [{"index": r["index"], "score": r["relevance_score"], "text": r["document"]["text"]} for r in got], "as text-embeddings-inference has it")
         ids = [s.ok("/tokenize", {"content": x})["tokens"] for x in ("cats", docs[0])]
         start, end = 0, 2                                # <s> and </s> of this vocabulary
         pair = [start, *ids[0], end, end, *ids[1], end]  # as XLM-RoBERTa reads two texts
@@ -577,6 +580,10 @@ def cors():
         same(r.headers["Access-Control-Allow-Headers"], "authorization,x-stainless-os", "headers")
         same(s.send("/v1/models", headers={"x-api-key": "k"})[1]["Access-Control-Allow-Origin"], "http://localhost:3000", "an answer")
         same(s.send("/v1/models")[1]["Access-Control-Allow-Origin"], "http://localhost:3000", "an error")
+        with socket.create_connection(("127.0.0.1", s.port), timeout=60 * SLOW) as c:
+            c.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+            got = c.recv(4096)
+        check(got.startswith(b"HTTP/1.1 400 ") and b"\r\nAccess-Control-Allow-Origin: http://localhost:3000\r\n" in got, "what is no request: %r" % got)
     with Server(PIP) as s:
         same(s.send("/v1/models")[1]["Access-Control-Allow-Origin"], None, "without --cors")
         same(s.send("/v1/models", method="OPTIONS")[0], 405, "preflight without --cors")
@@ -705,6 +712,46 @@ def starts():
     kit.refused(finish(begin([BIN, "-m", tmp("no.gguf"), "--serve", "0"])), 2, "no.gguf", "a model that is not there")
     with Server(PIP, "--no-api-key", where="0.0.0.0:0") as s:
         same(s.send("/v1/models")[0], 200, "other machines without a key")
+
+
+@case
+def loading():
+    """while the model is being loaded /health is 503, other paths are 503 with Retry-After"""
+    path, pipe = tmp("loading"), tmp("pipe")
+    os.mkfifo(pipe)                                      # a template that comes when the test gives it
+
+    def ask(what):
+        end = time.time() + 60 * SLOW
+        while not os.path.exists(path):
+            check(time.time() < end and p.poll() is None, "no socket")
+            time.sleep(0.01)
+        c = socket.socket(socket.AF_UNIX)
+        c.settimeout(60 * SLOW)
+        c.connect(path)
+        c.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % what)
+        got = b""
+        while more := c.recv(4096):
+            got += more
+        c.close()
+        return got
+
+    p = begin([BIN, "-m", LLAMA, "--serve", "unix:" + path, "--chat-template-file", pipe])
+    RUNNING.add(p)
+    for what in b"/health", b"/v1/models":
+        got = ask(what)
+        check(got.startswith(b"HTTP/1.1 503 ") and b"\r\nRetry-After: " in got and b"the model is being loaded" in got, "%r: %r" % (what, got))
+    check(ask(b"/").startswith(b"HTTP/1.1 200 "), "the page")
+    with open(pipe, "wb") as f:
+        f.write(b"{% for m in messages %}{{ m.content }}{% endfor %}")
+    line = b""
+    while b"listening" not in line:
+        line = p.stderr.readline()
+        check(line, "no address")
+    check(ask(b"/health").startswith(b"HTTP/1.1 200 ") and ask(b"/v1/models").startswith(b"HTTP/1.1 200 "), "when it is loaded")
+    p.send_signal(signal.SIGTERM)
+    same(p.wait(timeout=60 * SLOW), 0, "exit")
+    for f in (p.stdout, p.stderr):
+        f.close()
 
 
 @case

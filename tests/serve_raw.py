@@ -1,6 +1,6 @@
 """The server and clients that are hostile, broken or slow, on plain sockets: what is no request, what could be read in two ways, what ends early or never.
     python3 tests/serve_raw.py ./llmrun [WORD ...]"""
-import json, os, random, re, select, socket, stat, sys, threading, time
+import http.client, json, os, random, re, select, socket, stat, sys, threading, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kit
@@ -217,14 +217,55 @@ def old_clients():
         c.close()
 
 
+class OverUnix(http.client.HTTPConnection):
+    """A connection to a Unix socket: the kernel takes the same bytes of an answer that is not read, whatever the time."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60 * SLOW)
+        self.path = path
+
+    def connect(self):
+        self.sock = connect_path(self.path)
+
+
+def connect_path(path):
+    c = socket.socket(socket.AF_UNIX)
+    c.settimeout(60 * SLOW)
+    c.connect(path)
+    return c
+
+
 @case
 def slow_clients():
-    """Connections that send nothing, a byte now and then, or half a request do not change what others get"""
-    with Server(LLAMA) as s:
-        want = read_answer_of(s, post())
-        idle, stop = [connect(s) for _ in range(40)], threading.Event()
+    """Connections that send nothing, a byte now and then, half a request, or read nothing of their streams: others have the steps, tokens and texts that they have alone; a stream that nobody reads gets no more tokens, and is whole when it is read at last"""
+    path = os.path.join(TMP, "slow")
+    long = [("/v1/completions", {"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "logprobs": 5, "seed": i}) for i in range(2)]
+    want = serve.in_batch(LLAMA, long, "-c", "10000")
+    with Server(LLAMA, "-c", "10000", "-np", "4", "--stall", "1000000", "--no-lookup", where="unix:" + path) as s:
+        s.connect = lambda: OverUnix(path)
+        names = ["generated_tokens_total", "steps_total", "prompt_tokens_total"]
+
+        def figures():
+            text = s.ok("/metrics").decode()
+            return [float(re.search("^llmrun_%s (.*)$" % name, text, re.M).group(1)) for name in names]
+
+        def others(what):
+            """Texts of some requests, one after the other; tokens, steps and tokens of prompts of theirs."""
+            before, texts = figures(), []
+            for i in range(8):
+                body = {"prompt": "abcdefgh"[i], "max_tokens": 5 + i, "seed": i, "temperature": 1, "ignore_eos": True}
+                texts.append(s.ok("/v1/completions", body)["choices"][0]["text"])
+            s.until(lambda: figures()[0] - before[0] >= sum(range(5, 13)), what + ": the tokens are counted")
+            s.until(lambda: figures()[1] - before[1] >= (alone[1][1] if alone else 1), what + ": the steps are counted")
+            return texts, [a - b for a, b in zip(figures(), before)]
+
+        alone = None
+        others("the first time")                         # beginnings of prompts are in the cache from here on
+        alone = others("alone")
+        same(alone[1][:2], [68.0, 68.0], "tokens, and a step for each")
+        idle, stop = [connect_path(path) for _ in range(40)], threading.Event()
         for i, c in enumerate(idle[20:]):
-            c.sendall(post()[:10 * i].encode())
+            c.sendall(post()[:len(post()) * i // 20].encode())
 
         def dribble():
             at = 0
@@ -236,12 +277,24 @@ def slow_clients():
         thread = threading.Thread(target=dribble)
         thread.start()
         try:
-            for _ in range(10):
-                same(text_of(read_answer_of(s, post())), text_of(want), "beside slow clients")
+            same(others("slow senders"), alone, "beside slow senders")
+            readers = [connect_path(path) for _ in long]
+            for c, (to, body) in zip(readers, long):
+                c.sendall(post(json.dumps({**body, "stream": True}), path=to).encode())
+            s.until(lambda: s.metric("requests_paused") == 2, "both streams wait for their readers")
+            made = figures()[0] - 2 * alone[1][0]
+            check(made < 8000, "%d tokens were made for readers that read nothing" % made)
+            for _ in range(2):
+                same(others("slow readers"), alone, "beside slow readers")
+            same(s.metric("requests_paused"), 2.0, "they still wait")
+            for c, w in zip(readers, want):
+                status, _, body, _ = read_answer(c)
+                got = serve.joined(serve.chunks(serve.parse(body)), False)
+                same((status, got), (200, serve.whole(w.body["choices"], False)), "a stream that is read late")
         finally:
             stop.set()
             thread.join()
-        for c in idle:
+        for c in idle + readers:
             c.close()
         steady(s, "slow clients")
 
@@ -340,6 +393,37 @@ def unix():
     check(r.rc == 2 and b"is no socket" in r.err, repr(r))
     with open(path) as f:
         same(f.read(), "mine", "the file")
+
+
+@case
+def uploads():
+    """An upload waits in the folder and not in memory, and is whole; of one whose client leaves nothing stays"""
+    folder = os.path.join(TMP, "uploads")
+
+    def own():
+        with open("/proc/%d/status" % s.p.pid) as f:
+            return int(re.search(r"RssAnon:\s+(\d+)", f.read()).group(1)) << 10
+
+    with Server(LLAMA, "--files", folder, "--max-body", "64M") as s:
+        data = b"".join(b'{"line":%d,"x":"%s"}\n' % (i, b"y" * 1000) for i in range(40000))
+        form = (b"--X\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--X\r\nContent-Disposition: form-data; name=\"file\"; "
+                b"filename=\"a\"\r\n\r\n" + data + b"\r\n--X--\r\n")
+        head = b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=X\r\nContent-Length: %d\r\n\r\n" % len(form)
+        serve.upload(s, "small", b"{}\n")
+        before, had = own(), len(os.listdir(folder))
+        cut = connect(s)
+        cut.sendall(head + form[:len(form) // 2])
+        whole = connect(s)
+        whole.sendall(head + form[:-1])
+        if not kit.sanitized():
+            check(own() - before < 4 << 20, "%d bytes more in memory for two bodies of %d" % (own() - before, len(form)))
+        whole.sendall(form[-1:])
+        status, _, body, _ = read_answer(whole)
+        same((status, json.loads(body)["bytes"]), (200, len(data)), "the file")
+        check(s.send("/v1/files/%s/content" % json.loads(body)["id"])[2] == data, "its bytes")
+        cut.close()
+        whole.close()
+        s.until(lambda: len(os.listdir(folder)) == had + 2, "files: %r" % os.listdir(folder))
 
 
 def kill(s):

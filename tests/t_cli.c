@@ -195,7 +195,7 @@ static bool t_cli__from_body(const samp_param *p, double x, samp_opts *o) {
     err_t e = {0};
     snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", p->json, x);
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form form = {&base, 10, true, false, NULL};
+    const req_form form = {&base, 10, true, false, NULL, NULL};
     const bool     ok = req_read(&q, bytes_of(line), &form, &e);
     CHECKF(ok || (e.code == EXIT_INPUT && strstr(e.text, p->json)), "%s", e.text);
     *o = q.ask.samp;
@@ -384,7 +384,7 @@ static void t_cli_help_texts(void) {
 
 /* The man page has its sections and every option; no line begins with a request that is none. */
 static void t_cli_help_man(void) {
-    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "CONVERSATIONS", "TOPICS", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
+    static const char *const sections[] = {"NAME", "SYNOPSIS", "DESCRIPTION", "ACTIONS", "OPTIONS", "CONVERSATIONS", "TOPICS", "SERVER", "ENVIRONMENT", "FILES", "\"EXIT STATUS\"", "EXAMPLES"};
     static const char *const requests[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".B ", ".nf", ".fi"};
     str man = {0};
     help__man(&man);
@@ -392,6 +392,11 @@ static void t_cli_help_man(void) {
         char line[64];
         snprintf(line, sizeof line, "\n.SH %s\n", sections[i]);
         CHECKF(strstr(man.p, line) != NULL, "no section %s", sections[i]);
+    }
+    for (int i = 0; i < METRICS_ROWS; i++) {
+        char tag[96];
+        snprintf(tag, sizeof tag, ".TP\n\\fBllmrun_%s\\fR\n", metrics_rows[i].name);
+        CHECKF(strstr(man.p, tag) != NULL, "the man page lacks %s", metrics_rows[i].name);
     }
     for (const char *p = man.p; *p; p += strcspn(p, "\n") + 1) {
         bool known = *p != '.' && *p != '\'';
@@ -544,8 +549,8 @@ static void t_cli_lines(void) {
         {"-m|x|-p|--temp", NULL},                     /* what follows an option is its value, whatever it looks like */
         {"-m|x|-p|", NULL},
         {"-m|x|--temp=0|-n|-1|-p=a=b", NULL},
-        {"-p|hi", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
-        {"-m||-p|hi", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"-p|hi", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"-m||-p|hi", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"--help", NULL},
         {"--inspect|--help", NULL},
         {"--help|--inspect", NULL},
@@ -565,7 +570,7 @@ static void t_cli_lines(void) {
         {"-m|x|--ppl|-f|a", "--ppl is an option of llama.cpp that llmrun does not have (--perplexity)"},
         {"-m|x|hello", "unexpected argument 'hello', expected an option (a prompt goes after -p)"},
         {"-m|x|-", "unexpected argument '-', expected an option (a prompt goes after -p)"},
-        {"", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"-m|x|--inspect|--format|md", "--format: --inspect has no form md"},
         {"-m|x|-p|a|--logits|f|--json", "--format: --logits has no form json"},
         {"-m|x|--inspect|--json|--format|text", "--json and --format text disagree"},
@@ -585,8 +590,8 @@ static void t_cli_lines(void) {
         {"-m|x|-p|--bench|-t|2", NULL},               /* a value is not an option */
         {"-m|x|-p|a|-d|4096", "-d has no effect on generation, only on --bench"},
         {"-m|x|-p|a|-npl|4", "-npl has no effect on generation, only on --bench"},
-        {"--bench", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
-        {"--bench|-m|x|-m|", "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--bench", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
+        {"--bench|-m|x|-m|", "no model given, expected -m FILE, -hf OWNER/NAME or LLMRUN_MODEL in the environment (--help lists all options)"},
         {"--bench|-m|x|-p|0|-n|0", "--bench: nothing to measure, expected -p, -n or -pg with tokens"},
         {"--bench|-m|x|-p|hello", "-p: expected a whole number, found 'hello'"},
         {"--bench|-m|x|--json|-o|csv", "--json and --format csv disagree"},
@@ -961,7 +966,7 @@ static void t_cli_inspect_numbers(void) {
     static const struct { double n; const char *want; } sizes[] = {{0, "0 bytes"}, {1023, "1023 bytes"}, {1024, "1.00 KiB"}, {1536, "1.50 KiB"}, {640000, "625 KiB"}, {1185344, "1.13 MiB"}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         str s = {0};
-        inspect__size(&s, sizes[i].n);
+        str_size(&s, sizes[i].n);
         EQ_STR(s.p, sizes[i].want);
         str_drop(&s);
     }

@@ -199,7 +199,7 @@ static void tc_far_acts(tp_case *c, int n, int rows, int most, uint8_t *split) {
         for (int b = 0; t % 4 && 256 * b < n; b++)
             for (int i = (int)(tq_rand() % (unsigned)(most + 1)); i > 0; i--)
                 x[256 * b + tq_rand() % (unsigned)min_int(256, n - 256 * b)] = tq_unit() < 0 ? -100 : 60;
-        split[t] = k_quant_act(x, n, c->q.q + t * ldq, c->q.sum + t * (ldq / 256), c->q.d + t * (ldq / 256), (size_t)ldq, rows);
+        split[t] = k_quant_act(x, n, t % 2, c->q.q + t * ldq, c->q.sum + t * (ldq / 256), c->q.d + t * (ldq / 256), (size_t)ldq, rows);
     }
     mem_free(x);
 }

@@ -200,7 +200,7 @@ static const tr_kind tr_kinds[] = {
     {"clamp",           {.kind = OPS_CLAMP, .scale = 0.5f}, 0, false, false, false, false},
     {"pick",            {.kind = OPS_PICK, .pick = {.at = 3, .to = 5}}, 1, false, true, false, false},
     {"rope",            {.kind = OPS_ROPE, .rope = {.at = 2}}, 1, false, true, false, false},
-    {"rope, halves",    {.kind = OPS_ROPE, .rope = {.at = 1, .halves = true}}, 1, false, true, false, false},
+    {"rope, halves",    {.kind = OPS_ROPE, .rope = {.at = 1, .form = K_ROPE_HALVES}}, 1, false, true, false, false},
     {"silu",            {.kind = OPS_ACTIVATE, .act = ACT_SILU}, 1, false, false, false, false},
     {"silu alone",      {.kind = OPS_ACTIVATE, .act = ACT_SILU}, 0, false, false, false, false},
     {"gelu",            {.kind = OPS_ACTIVATE, .act = ACT_GELU}, 1, false, false, false, false},
@@ -212,6 +212,8 @@ static const tr_kind tr_kinds[] = {
     {"gate",            {.kind = OPS_GATE}, 1, false, false, true, false},
     {"add scaled",      {.kind = OPS_ADD_SCALED}, 2, false, false, false, false},
     {"scale by",        {.kind = OPS_SCALE_BY}, 1, false, false, false, false},
+    {"scale by, heads", {.kind = OPS_SCALE_BY}, 1, false, true, false, false},
+    {"scale by, vec",   {.kind = OPS_SCALE_BY}, 0, false, true, true, false},
     {"mul",             {.kind = OPS_MUL, .mul = {.a = 2, .b = 7, .to = 1}}, 2, false, false, false, false},
     {"sparse",          {.kind = OPS_SPARSE, .scale = 0.7f}, 0, false, false, false, false},
     {"blend",           {.kind = OPS_BLEND}, 2, false, true, false, false},
@@ -298,10 +300,11 @@ static void t_cuda_rows_odd(void) {
  * warps. */
 static void t_cuda_rows_forms(void) {
     static const int      ns[] = {32, 64, 96, 224, 256, 288, 1024, 2080, 5024};
-    static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16};
+    static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16,
+                                     1u << K_ACT_I8 | K_FORM_FINE};
     static tr_case        c;
     int                   split = 0, whole = 0;
-    for (int i = 0; i < 9 * 3; i++) {
+    for (int i = 0; i < 9 * 4; i++) {
         tr_new(&c, i % 3 ? 9 : 33);
         const dev_buf b = tr_buf(&c, DEV_ALL, 1, ns[i % 9]);
         tr_form(&c, (dev_op){.out = {b}, .n = ns[i % 9]}, forms[i / 9]);
@@ -392,7 +395,7 @@ static void tr_layer(tr_case *c, uint32_t type, bool hadamard, dev_row_set set) 
     const dev_buf  k = tr_buf(c, DEV_ALL, 1, H * HD), v = tr_buf(c, DEV_ALL, 1, H * HD), cs = tr_buf(c, DEV_ALL, 1, HD),
                    gate = tr_buf(c, DEV_ALL, 1, 2 * D);
     const dev_op   norm = {.kind = OPS_NORM, .vec = c->vec[0], .scale = 1e-6f},
-                   rope = {.kind = OPS_ROPE, .in = {cs}, .n = HD, .rope = {.n_rot = HD, .halves = true}};
+                   rope = {.kind = OPS_ROPE, .in = {cs}, .n = HD, .rope = {.n_rot = HD, .form = K_ROPE_HALVES}};
     dev_op         op;
     tr_cache(c, type, type, H, HD, HD, hadamard);
     tr_op(c, (dev_op){.kind = OPS_ADD, .in = {x, o}, .out = {x}, .n = D});
@@ -476,7 +479,7 @@ static void tr_tight(tr_case *c, int list) {
         tr_form(c, (dev_op){.out = {x}, .n = D}, 1u << K_ACT_I8);
     } else {
         tr_op(c, (dev_op){.kind = OPS_NORM, .in = {k}, .out = {k}, .n = HD, .n_head = H, .vec = c->vec[0], .scale = 1e-6f});
-        tr_op(c, (dev_op){.kind = OPS_ROPE, .in = {cs}, .out = {k}, .n = HD, .n_head = H, .rope = {.n_rot = HD, .halves = true}});
+        tr_op(c, (dev_op){.kind = OPS_ROPE, .in = {cs}, .out = {k}, .n = HD, .n_head = H, .rope = {.n_rot = HD, .form = K_ROPE_HALVES}});
         tr_op(c, (dev_op){.kind = OPS_STORE, .in = {k, v}, .n = HD, .n_head = H, .cache = {.kv = &c->kv}});
     }
     tr_ready(c);

@@ -397,7 +397,7 @@ static void tf_rope(void) {
         int hd, n_rot, n_heads;
     } shape[] = {{64, 64, 3}, {128, 128, 1}, {80, 32, 2}, {10, 6, 5}, {2, 2, 1}, {34, 34, 2}};
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
-        for (int halves = 0; halves < 2; halves++) {
+        for (int form = K_ROPE_PAIRS; form <= K_ROPE_TO_PAIRS; form++) {
             int   hd = shape[s].hd, n_rot = shape[s].n_rot, n = hd * shape[s].n_heads;
             float x[384], cs[128], want[384] = {0}, got[384];
             tf_fill(x, n, 2);
@@ -405,16 +405,17 @@ static void tf_rope(void) {
             for (int l = 0; l < tf_levels(); l++) {
                 tf_use(l);
                 memcpy(got, x, sizeof x);
-                k_rope(got, shape[s].n_heads, hd, n_rot, halves, cs);
+                k_rope(got, shape[s].n_heads, hd, n_rot, form, cs);
                 if (!l) memcpy(want, got, sizeof got);
                 EQ_MEM(got, want, (size_t)n * sizeof *got);
             }
             for (int i = 0; i < n; i++) {
-                int    h = i / hd * hd, d = i % hd, half = n_rot / 2;
+                int    h = i / hd * hd, at = i % hd, half = n_rot / 2, halves = form != K_ROPE_PAIRS;
+                int    d = form == K_ROPE_TO_PAIRS ? at / 2 + at % 2 * (hd / 2) : at;
                 int    pair = halves ? d % half : d / 2, second = halves ? d >= half : d & 1;
                 double a = x[h + (halves ? pair : 2 * pair)], b = x[h + (halves ? pair + half : 2 * pair + 1)], c = cs[2 * pair],
                        z = cs[2 * pair + 1];
-                NEAR(want[i], d >= n_rot ? x[i] : second ? a * z + b * c : a * c - b * z, d >= n_rot ? 0 : 1e-6);
+                NEAR(want[i], d >= n_rot ? x[h + d] : second ? a * z + b * c : a * c - b * z, d >= n_rot ? 0 : 1e-6);
             }
         }
     k_init("auto");

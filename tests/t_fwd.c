@@ -612,6 +612,30 @@ static void t_break_value_heads(t_rig *r) {
     other.traits ^= A_DELTA_GROUPED;
     r->m.hp.desc = &other;
 }
+static void t_break_quirk(t_rig *r, uint64_t bit) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.quirks &= ~bit;
+    r->m.hp.desc = &other;
+}
+static void t_break_late(t_rig *r) { t_break_quirk(r, Q_LATE_QK_NORM); }
+static void t_break_first(t_rig *r) { t_break_quirk(r, Q_ROUTE_FIRST); }
+static void t_break_mixer(t_rig *r) { t_break_quirk(r, Q_MIXER); }
+static void t_break_fine(t_rig *r) { t_break_quirk(r, Q_FINE_POST); }
+static void t_break_embd_bare(t_rig *r) { t_break_quirk(r, Q_EMBD_BARE); }
+static void t_break_soft(t_rig *r) { t_break_quirk(r, Q_SOFT_GATE); }
+static void t_break_still(t_rig *r) { r->m.hp.layer[3].n_rot = r->m.hp.layer[2].n_rot; }
+static void t_break_out_gate(t_rig *r) { r->m.layer[0].mat[W_OUT_GATE] = r->m.layer[1].mat[W_OUT_GATE]; }
+static void t_break_head_gate(t_rig *r) { r->m.layer[1].mat[W_HEAD_GATE] = r->m.layer[2].mat[W_HEAD_GATE]; }
+static void t_break_sub_norm(t_rig *r) { r->m.layer[1].vec[W_FFN_SUB_NORM] = NULL; }
+static void t_break_skip(t_rig *r) { r->m.layer[1].vec[W_SKIP_SCALE] = NULL; }
+static void t_break_head_gain(t_rig *r) { r->m.layer[0].vec[W_HEAD_GAIN] = r->m.layer[1].vec[W_HEAD_GAIN]; }
+static void t_break_router_cap(t_rig *r) { r->m.hp.router_cap = 0; }
+static void t_break_both(t_rig *r) { r->m.hp.layer[1].ffn = FFN_EXPERTS; }
+static void t_break_loop(t_rig *r) { r->m.hp.loop_skip = !r->m.hp.loop_skip; }
+static void t_break_adjugate(t_rig *r) { r->m.hp.adjugate_scale = 0; }
+static void t_break_bend(t_rig *r) { r->m.hp.layer[1].xielu_n += 0.2f; }
+static void t_break_linear(t_rig *r) { r->m.hp.layer[1].mixer = MIX_NONE; }
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -651,6 +675,16 @@ static void t_fwd_faults(void) {
         {"bloom", "the slope of another head", t_break_slopes}, {"jais", "5 % more attention scale", t_break_scale},
         {"baichuan_13b", "the slope of another head", t_break_slopes}, {"mellum", "a window one wider", t_break_window_of_some},
         {"qwen2_output_bias", "no bias of the output", t_break_output_bias},
+        {"hunyuan-dense", "norms before RoPE", t_break_late}, {"exaone4_window", "RoPE in a layer without a window", t_break_still},
+        {"afmoe", "another layer's gate", t_break_out_gate},  {"laguna", "another layer's gate", t_break_head_gate},
+        {"laguna_each", "a sigmoid for softplus", t_break_soft}, {"muse-glimmer", "the same epsilon in all norms", t_break_fine},
+        {"muse-glimmer", "embeddings as they are", t_break_embd_bare}, {"bitnet", "no norm in the feed-forward", t_break_sub_norm},
+        {"talkie", "embeddings once", t_break_skip},          {"talkie", "another layer's gains", t_break_head_gain},
+        {"smallthinker", "the router reads normed values", t_break_first}, {"phimoe", "one softmax for both experts", t_break_mixer},
+        {"grok", "no cap of the router", t_break_router_cap}, {"grok", "no dense feed-forward", t_break_both},
+        {"nanbeige", "no norm between loops", t_break_loop},  {"nanbeige_bare", "a norm between loops", t_break_loop},
+        {"grovemoe", "no shared experts", t_break_adjugate},  {"apertus", "another bend", t_break_bend},
+        {"deci", "no product in place of attention", t_break_linear}, {"mpt_learned", "the slope of another head", t_break_slopes},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         t_tiny   t;
@@ -789,6 +823,6 @@ static const t_case t_fwd_cases[] = {
     {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
      t_fwd_draft_head},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 66 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 86 faults is caught by the golden logits", t_fwd_faults},
 };
 static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

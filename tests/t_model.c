@@ -156,10 +156,10 @@ static bool t_model_takes_arr(const char *file, const char *key, int n) {
 
 /* One row of arch_keys against a model of an architecture that reads it: values out of range, of another type, arrays of
  * another length. */
-static void t_model_key(const char *file, const char *arch, const arch_key *k) {
+static void t_model_key(const char *file, const arch_hparams *hp, const arch_key *k) {
     static const uint8_t text[] = {5, 0, 0, 0, 0, 0, 0, 0, 'm', 'a', 'g', 'i', 'c'};
-    char                 key[160];
-    snprintf(key, sizeof key, "%s.%s", arch, k->name);
+    char                 key[ARCH_KEY];
+    arch__key(hp, k->name, key);
     if (k->flags & H_NEED) CHECKF(!t_model_takes(file, key, 0, NULL, 0, "missing"), "%s: no %s", file, key);
     CHECKF(!t_model_takes(file, key, GGUF_STR, text, sizeof text, "expected"), "%s: %s is a text", file, key);
     CHECKF(!t_model_takes_arr(file, key, 1000), "%s: %s has 1000 values", file, key);
@@ -181,7 +181,8 @@ static void t_model_keys(void) {
     static const char *files[] =
         {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl",
          "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n",
-         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "command-r", "falcon", "gptneox", "llama4"};
+         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "phimoe", "deci", "grok", "hunyuan_vl", "grovemoe", "nanbeige", "apertus",
+         "mpt", "laguna", "command-r", "falcon", "gptneox", "llama4"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;
@@ -192,7 +193,7 @@ static void t_model_keys(void) {
         if (!CHECKF(gguf_open(&g, t_tiny_path(name), &e) && arch_load(&hp, &g, &e), "%s", e.text)) continue;
         for (int i = 0; i < ARCH_KEYS; i++) {
             if (!arch__reads(hp.desc, i) || (met[i] && !arch_keys[i].traits)) continue;
-            t_model_key(name, hp.desc->name, &arch_keys[i]);
+            t_model_key(name, &hp, &arch_keys[i]);
             met[i] = true;
         }
         arch_drop(&hp);

@@ -68,6 +68,7 @@ static void top_fit_rope(top_rig *r) { r->op.rope.n_rot = r->op.n > 64 ? r->op.n
 static void top_fit_streams(top_rig *r) { r->op.active = r->op.n_head - 1; }
 static void top_fit_one(top_rig *r) { r->op.n = 1; }
 static void top_fit_route(top_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
+static void top_fit_used(top_rig *r) { r->op.n = TOP_USED; }
 static void top_fit_slots(top_rig *r) { r->op.experts.n = TOP_EXPERTS; }
 
 /* Blocks for the sequences of the batch, in any order; pages of what has been are filled, like a cache that the CPU has
@@ -241,7 +242,7 @@ static const top_example top_examples[] = {
     {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {3, 1}}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
-    {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.halves = true}}, .fit = top_fit_rope},
+    {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.form = K_ROPE_HALVES}}, .fit = top_fit_rope},
     {.name = "hadamard",        .op = {.kind = OPS_HADAMARD}, .fit = top_fit_heads},
     {.name = "store",           .op = {.kind = OPS_STORE, TOP_TWO}, .fit = top_fit_cache},
     {.name = "attend",          .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_cache},
@@ -268,7 +269,14 @@ static const top_example top_examples[] = {
     {.name = "weigh",           .op = {.kind = OPS_WEIGH}, .build = top_build_experts, .ints = 1},
     {.name = "gate",            .op = {.kind = OPS_GATE, TOP_ONE, .vec = top_vec}},
     {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TOP_TWO}},
+    {.name = "route, two",
+     .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = 2, .router = ROUTE_MIXER}},
+     .fit = top_fit_route},
+    {.name = "family",          .op = {.kind = OPS_FAMILY, TOP_ONE, .share = 3}, .fit = top_fit_used, .ints = 1},
+    {.name = "softplus",        .op = {.kind = OPS_SOFTPLUS}},
+    {.name = "xielu",           .op = {.kind = OPS_XIELU, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
+    {.name = "scale by, vec",   .op = {.kind = OPS_SCALE_BY, .vec = top_vec}},
     {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},
@@ -425,7 +433,9 @@ static void top_compare(const top_example *e, int n, int n_head, int rows, dev_r
            "%s: nothing of its output is written, or it reads what its output held and the row says it does not", e->name);
     for (int way = 0; way <= n_levels; way++) {
         const bool gpu_way = way == n_levels;
-        if (gpu_way ? !on || ops_kinds[e->op.kind].gpu == &ops_host : !can[way] || !k_init(levels[way])) continue;
+        const dev_kind *kind = &ops_kinds[e->op.kind];
+        const bool      on_gpu = on && kind->gpu != &ops_host && (!kind->gpu_can || kind->gpu_can(&e->op));
+        if (gpu_way ? !on_gpu : !can[way] || !k_init(levels[way])) continue;
         if (gpu_way) k_init("scalar"), top_close(&r), top_open(&r, e, n, n_head, rows, set, on);
         str    got = top_run(&r, 0x11, false);
         size_t at = 0;

@@ -428,7 +428,7 @@ static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
             x[256 * b + at] = t & 1 ? 100 : -60;
             if (n > 2048) x[256 * b + (at ^ 128)] = 55;
         }
-        split[t] = k_quant_act(x, n, c->q + t * ldq, c->sum + t * (ldq / 256), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
+        split[t] = k_quant_act(x, n, t % 2, c->q + t * ldq, c->sum + t * (ldq / 256), c->d + t * (ldq / 256), (size_t)ldq, TQ_COLS);
     }
 }
 
@@ -523,9 +523,9 @@ static void tq_split(void) {
     tq_drop(&c);
 }
 
-/* A row of two blocks, the first with values of about 1000 and of about 50 among ones, at every level: codes and far values add
+/* A row of two blocks, the first with values of about 1000 and of about `size` among ones, at every level: codes and far values add
  * up to the row, and all levels have the same. n_far: how many values are expected to be far. */
-static void tq_far_case(int huge, int large, int n_far) {
+static void tq_far_case(bool fine, int huge, int large, float size, int n_far) {
     enum { N = 320 };
     _Alignas(8) int8_t q[2][3 * 512];
     k_sums             sum[2][4];
@@ -533,13 +533,13 @@ static void tq_far_case(int huge, int large, int n_far) {
     const char        *was = k_level_name();
     tq_seed = 77;
     for (int i = 0; i < N; i++) x[i] = (i & 1 ? 1.0f : -1.0f) * (0.9f + 0.1f * tq_unit());
-    for (int i = 0; i < huge + large; i++) x[3 + 7 * i] = (i < huge ? -1000.0f : 50.0f) * (1 + 0.01f * tq_unit());
+    for (int i = 0; i < huge + large; i++) x[3 + 7 * i] = (i < huge ? -1000.0f : size) * (1 + 0.01f * tq_unit());
     for (int l = 0; l < K_LEVELS; l++) {
         const int at = l > 0;
         if (!tq_init(&k_levels[l])) continue;
         memset(q[at], 0x5a, sizeof q[at]);
         memset(d[at], 0x5a, sizeof d[at]);
-        const bool    split = k_quant_act(x, N, q[at], sum[at], d[at], 512, 1);
+        const bool    split = k_quant_act(x, N, fine, q[at], sum[at], d[at], 512, 1);
         const k__far *list = (const k__far *)(const void *)(q[at] + 1024);
         EQ_INT(split, huge > 0);
         if (split) EQ_INT(list->k, n_far);
@@ -551,7 +551,8 @@ static void tq_far_case(int huge, int large, int n_far) {
             }
             NEAR(v, x[i], 0.5001 * d[at][i / 256]);
         }
-        if (n_far) CHECK(d[at][0] < 0.032f);          /* 1000 / 127 / 2 is left of a far value */
+        const float most = n_far < huge + large ? size : 4;   /* 1000 / 127 / 2 is left of a far value */
+        if (n_far) CHECK(d[at][0] < 1.02f * most / 127);
         CHECKF(!memcmp(q[0], q[at], sizeof q[0]) && !memcmp(d[0], d[at], sizeof d[0]), "%d and %d values at %s differ", huge,
                large, k_levels[l].name);
     }
@@ -568,7 +569,7 @@ static void tq_far_edges(void) {
             float  x[256] = {[9] = edges[i]}, d[2];
             k_sums sum[2];
             if (!tq_init(&k_levels[l])) continue;
-            const bool    split = k_quant_act(x, 256, q, sum, d, 256, 1);
+            const bool    split = k_quant_act(x, 256, i % 2, q, sum, d, 256, 1);
             const k__far *list = (const k__far *)(const void *)(q + 512);
             const float   v = d[0] * (float)q[9] + (split && list->k ? list[1].v : 0);
             CHECKF(d[0] <= FLT_MAX && fabsf(v / edges[i] - 1) < 0.01f, "%g at %s: %g", (double)edges[i], k_levels[l].name,
@@ -578,11 +579,14 @@ static void tq_far_edges(void) {
 }
 
 static void t_quant_far(void) {
-    tq_far_case(0, 0, 0);
-    tq_far_case(1, 0, 1);
-    tq_far_case(3, 5, 8);
-    tq_far_case(10, 20, 30);
-    tq_far_case(10, 25, 0);                           /* one for 8 values and more: these are no exceptions */
+    for (int fine = 0; fine < 2; fine++) {
+        tq_far_case(fine, 0, 0, 50, 0);
+        tq_far_case(fine, 1, 0, 50, 1);
+        tq_far_case(fine, 3, 5, 50, 8);
+        tq_far_case(fine, 10, 20, 50, 30);
+        tq_far_case(fine, 20, 12, 50, 0);             /* one for 8 values and more: these are no exceptions */
+        tq_far_case(fine, 1, 3, 8, fine ? 4 : 1);     /* between the two limits */
+    }
     tq_far_edges();
 }
 

@@ -14,7 +14,7 @@ enum { TR_SEED = 77 };
 /* Reads a line with the command's defaults and a seed. */
 static bool tr__req(req *q, bytes line, bool json, err_t *e) {
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
-    const req_form    form = {&base, TR_VOCAB, json, false, NULL};
+    const req_form    form = {&base, TR_VOCAB, json, false, NULL, NULL};
     return req_read(q, line, &form, e);
 }
 
@@ -221,7 +221,7 @@ static void t_req_base(void) {
     err_t                  e = {0};
     base.samp.bias = own, base.samp.n_bias = 1, base.samp.temp = 2;
     base.gen = (gen_opts){.n_predict = 9, .ignore_eos = true, .stop = stops, .n_stop = 2};
-    const req_form form = {&base, TR_VOCAB, true, false, NULL}, plain = {&base, TR_VOCAB, false, false, NULL};
+    const req_form form = {&base, TR_VOCAB, true, false, NULL, NULL}, plain = {&base, TR_VOCAB, false, false, NULL, NULL};
     CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"top_k\":7}"), &form, &e));
     CHECK(q.ask.samp.bias == own && q.ask.samp.n_bias == 1 && q.ask.samp.temp == 2 && q.ask.samp.top_k == 7);
     CHECK(q.ask.gen.n_predict == 9 && q.ask.gen.ignore_eos && q.ask.gen.stop == stops && q.ask.gen.n_stop == 2);
@@ -253,7 +253,7 @@ static void t_req_plain(void) {
 static void t_req_wrapped(void) {
     static const uint8_t odd[] = "{\"prompt\":\"<s>\xff\"}";
     const gen_request    base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
-    const req_form       form = {&base, TR_VOCAB, false, true, NULL};
+    const req_form       form = {&base, TR_VOCAB, false, true, NULL, NULL};
     const bytes          line = {odd, sizeof odd - 1};
     req                  q;
     err_t                e = {0};
@@ -491,6 +491,7 @@ static void t_req_constraints(void) {
          "response_format", "{\"a\":[{}]}"},
         {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"guided_json\":{\"x\":1},\"prompt\":\"\"},\"custom_id\":\"a\"}", CONSTRAIN_SCHEMA, "guided_json", "{\"x\":1}"},
         {"{\"prompt\":\"\",\"guided_json\":\"{}\"}", CONSTRAIN_SCHEMA, "guided_json", "{}"},
+        {"{\"prompt\":\"\",\"json_schema\":{\"x\":1}}", CONSTRAIN_SCHEMA, "json_schema", "{\"x\":1}"},
         {"{\"prompt\":\"\",\"guided_regex\":\"a+\"}", CONSTRAIN_REGEX, "guided_regex", "a+"},
         {"{\"prompt\":\"\",\"guided_grammar\":\"g\"}", CONSTRAIN_GBNF, "guided_grammar", "g"},
         {"{\"prompt\":\"\",\"guided_choice\":[\"a|b\",\"c\\\\\",\"\"]}", CONSTRAIN_CHOICE, "guided_choice", "a\\|b|c\\\\|"},
@@ -502,7 +503,7 @@ static void t_req_constraints(void) {
     const gen_request    base = gen_ask(NULL, &gen_defaults, &samp_defaults, 1);
     const constrain_spec own = {.kind = CONSTRAIN_REGEX, .text = bytes_of("own"), .path = "--regex", .close = true,
                                 .form = {.order = 1}};
-    const req_form       form = {&base, TR_VOCAB, true, false, &own};
+    const req_form       form = {&base, TR_VOCAB, true, false, &own, NULL};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         req   q;
         err_t e = {0};
@@ -608,7 +609,7 @@ static void t_req_kinds(void) {
         {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
         {"min_tokens", "w"}, {"stop_token_ids", ""}, {"skip_special_tokens", "tf"}, {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
-        {"guided_json", "ostf"}, {"guided_regex", "s"},
+        {"json_schema", "ostf"}, {"guided_json", "ostf"}, {"guided_regex", "s"},
         {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"functions", ""},
         {"function_call", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""},
         {"add_generation_prompt", ""}, {"continue_final_message", ""}, {"modalities", ""}, {"model", "olswrtf"},

@@ -402,6 +402,44 @@ static void t_sandbox_libraries(void) {
     T_INSIDE(SANDBOX_ALL, NULL, t_sandbox_looks, 0);
 }
 
+/* What a download can do: all in the folder of the cache, reading elsewhere as far as it was allowed, sockets. */
+static int t_sandbox_downloads(const t_sandbox_place *p, long arg) {
+    char path[160], link[160];
+    int  fd;
+    (void)arg;
+    snprintf(path, sizeof path, "%s/a", p->kept);
+    HOLDS(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/a/new", p->kept);
+    snprintf(link, sizeof link, "%s/a/link", p->kept);
+    HOLDS((fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600)) >= 0 && write(fd, "text", 4) == 4 && ftruncate(fd, 2) == 0);
+    HOLDS(flock(fd, LOCK_EX | LOCK_NB) == 0 && symlink("new", link) == 0 && rename(path, link) == 0 && unlink(link) == 0);
+    HOLDS(open(p->in, O_RDONLY) >= 0 && t_sandbox_denied(open(p->in, O_WRONLY)) && t_sandbox_denied(open(p->other, O_RDONLY)));
+    snprintf(path, sizeof path, "%s/new", p->folder);
+    HOLDS(t_sandbox_denied(mkdir(path, 0700)) && t_sandbox_denied(symlink("x", path)) && t_sandbox_denied(unlink(p->other)));
+    HOLDS(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0);
+    execl("/bin/true", "true", (char *)NULL);
+    return 0;
+}
+
+static void t_sandbox_trees(void) {
+    t_sandbox_place p;
+    int             status = 0;
+    if (!t_sandbox_has(1)) SKIP("no Landlock here");
+    t_sandbox_make(&p);
+    const pid_t child = fork();
+    if (child == 0) {
+        sandbox s;
+        sandbox_begin(&s, SANDBOX_NETWORK);
+        sandbox_read_all(&s, p.in);
+        sandbox_keep_all(&s, p.kept);
+        sandbox_enter(&s);
+        _exit(t_sandbox_downloads(&p, 0));
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECKF(WIFEXITED(status) && !WEXITSTATUS(status), "line %d (mod 250)", WEXITSTATUS(status) - 1);
+    t_sandbox_remove(&p);
+}
+
 /* --- the table of files --- */
 
 /* Every option whose value is called FILE or BASE has a row in act_files, without which its file could not be opened. */
@@ -423,6 +461,7 @@ static const t_case t_sandbox_cases[] = {
     {"sandbox files", "what was named can be read, folders of results written, and nothing else", t_sandbox_files},
     {"sandbox links", "a named link stands for what it leads to", t_sandbox_links},
     {"sandbox folders", "a folder that is written stands for itself, with a slash at its end too", t_sandbox_folders},
+    {"sandbox trees", "a download writes in its folder alone, with folders and links", t_sandbox_trees},
     {"sandbox removed", "a file without a name, named through /proc/self/fd, is written", t_sandbox_removed},
     {"sandbox calls", "each call of the tables is refused as they say, threads and signals to itself are not", t_sandbox_calls},
     {"sandbox abis", "calls by the numbers of another ABI end the process", t_sandbox_abis},

@@ -14,16 +14,16 @@ static void t_serve_paths(void) {
     static const struct {
         const char *line;
         int         kind;                             /* -1: no such path, -2: not with this method */
-        wire_shape  shape;
+        post_shape  shape;
     } rows[] = {
-        {"GET /health", SERVE_HEALTH, WIRE_CHAT}, {"GET /v1/health", SERVE_HEALTH, WIRE_CHAT}, {"HEAD /v1/models", SERVE_MODELS, WIRE_CHAT},
-        {"GET /models/a/b", SERVE_MODELS, WIRE_CHAT}, {"GET /models/", -1, WIRE_CHAT}, {"GET /", SERVE_PAGE, WIRE_CHAT},
-        {"POST /v1/chat/completions", SERVE_TEXTS, WIRE_CHAT}, {"POST /completions", SERVE_TEXTS, WIRE_COMPLETION},
-        {"POST /v1/messages?beta=true", SERVE_TEXTS, WIRE_MESSAGES}, {"POST /v1/messages/count_tokens", SERVE_COUNT, WIRE_MESSAGES},
-        {"POST /v1/responses", SERVE_TEXTS, WIRE_RESPONSES}, {"POST /embeddings", SERVE_VECTORS, WIRE_EMBED},
-        {"GET /v1/chat/completions", -2, WIRE_CHAT}, {"POST /health", -2, WIRE_CHAT}, {"GET /v1/chat/completions/", -1, WIRE_CHAT},
-        {"GET /v1", -1, WIRE_CHAT}, {"GET /v1/v1/health", -1, WIRE_CHAT}, {"GET /healthy", -1, WIRE_CHAT},
-        {"DELETE /v1/files/x", SERVE_FILES, WIRE_CHAT}, {"POST /batches/x/cancel", SERVE_FILES, WIRE_CHAT},
+        {"GET /health", SERVE_HEALTH, POST_CHAT}, {"GET /v1/health", SERVE_HEALTH, POST_CHAT}, {"HEAD /v1/models", SERVE_MODELS, POST_CHAT},
+        {"GET /models/a/b", SERVE_MODELS, POST_CHAT}, {"GET /models/", -1, POST_CHAT}, {"GET /", SERVE_PAGE, POST_CHAT},
+        {"POST /v1/chat/completions", SERVE_TEXTS, POST_CHAT}, {"POST /completions", SERVE_TEXTS, POST_COMPLETION},
+        {"POST /v1/messages?beta=true", SERVE_TEXTS, POST_MESSAGES}, {"POST /v1/messages/count_tokens", SERVE_COUNT, POST_MESSAGES},
+        {"POST /v1/responses", SERVE_TEXTS, POST_RESPONSES}, {"POST /embeddings", SERVE_VECTORS, POST_EMBED},
+        {"GET /v1/chat/completions", -2, POST_CHAT}, {"POST /health", -2, POST_CHAT}, {"GET /v1/chat/completions/", -1, POST_CHAT},
+        {"GET /v1", -1, POST_CHAT}, {"GET /v1/v1/health", -1, POST_CHAT}, {"GET /healthy", -1, POST_CHAT},
+        {"DELETE /v1/files/x", SERVE_FILES, POST_CHAT}, {"POST /batches/x/cancel", SERVE_FILES, POST_CHAT},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         http_in in;
@@ -65,11 +65,11 @@ static void t_serve_keys(void) {
 }
 
 static void t_serve_hist(void) {
-    serve_hist h = {0};
+    metrics_times h = {0};
     str        out = {0};
     const double times[] = {0.0005, 0.001, 0.0011, 0.5, 3, 1e9};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) serve__hist_add(&h, times[i]);
-    serve__put_hist("x", "words", &h, &out);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) metrics_time(&h, times[i]);
+    metrics__put_times("x", &h, &out);
     CHECK(strstr(out.p, "llmrun_x_bucket{le=\"0.001\"} 2\n") && strstr(out.p, "llmrun_x_bucket{le=\"0.002\"} 3\n"));
     CHECK(strstr(out.p, "llmrun_x_bucket{le=\"0.512\"} 4\n") && strstr(out.p, "llmrun_x_bucket{le=\"+Inf\"} 6\n"));
     CHECK(strstr(out.p, "llmrun_x_count 6\n"));

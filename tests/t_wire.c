@@ -5,18 +5,18 @@
 #include "tok_mem.h"
 
 /* What a body becomes: the body inside the envelope, else "! " and the error; then "# " and each note. */
-static str tw_read(wire *w, wire_shape shape, bytes body) {
+static str tw_read(wire *w, post_shape shape, bytes body) {
     str   line = {0}, notes = {0}, out = {0};
     err_t e = {0};
     bytes note;
     str_put(&out, "");
-    if (wire_read(w, shape, body, &line, &notes, &e)) {
+    if (post_read(&w->p, shape, body, &line, &notes, &e)) {
         const bytes inner = bytes_member(str_bytes(&line), "body");
         str_cat(&out, inner.n ? inner : str_bytes(&line));
-        CHECKF(!e.code && !w->fault, "%s", e.text);
+        CHECKF(!e.code && !w->p.fault, "%s", e.text);
     } else {
         str_fmt(&out, "! %s", e.text);
-        CHECKF(e.code == EXIT_INPUT && w->fault, "code %d", e.code);
+        CHECKF(e.code == EXIT_INPUT && w->p.fault, "code %d", e.code);
     }
     for (bytes rest = str_bytes(&notes); bytes_cut_line(&rest, &note);) str_fmt(&out, " # %.*s", (int)note.n, (const char *)note.p);
     str_drop_all(&line, &notes);
@@ -27,104 +27,105 @@ static str tw_read(wire *w, wire_shape shape, bytes body) {
 #define TW_IN "\"input\":\"hi\""
 
 static void t_wire_bodies(void) {
-    static const struct { wire_shape shape; const char *body, *want; } rows[] = {
+    static const struct { post_shape shape; const char *body, *want; } rows[] = {
         /* the shapes that [req] reads itself */
-        {WIRE_CHAT, "{" TW_USER ",\"temperature\":1e-1,\"seed\":12345678901234567890123}", "{" TW_USER ",\"temperature\":1e-1,\"seed\":12345678901234567890123}"},
-        {WIRE_CHAT, " { \"stream\" : true , \"messages\" : [ ] , \"stream_options\":{\"include_usage\":true} }\n", "{\"messages\":[ ]}"},
-        {WIRE_CHAT, "{\"stream\":1}", "! stream: found a number, expected true or false"},
-        {WIRE_CHAT, "{\"stream\":true,\"stream_options\":[]}", "! stream_options: found a list, expected an object"},
-        {WIRE_CHAT, "{\"user\":\"u\",\"metadata\":{},\"store\":true,\"client_metadata\":{},\"include\":[],\"x\":1}", "{\"x\":1} # ignored: user, metadata, store, client_metadata, include"},
-        {WIRE_CHAT, "{\"user\":null,\"str\\u0065am\":false}", "{}"},
-        {WIRE_CHAT, "no json", "no json"},
-        {WIRE_CHAT, "", "! the body is empty, expected a JSON object"},
-        {WIRE_CHAT, "[1]", "[1]"},
-        {WIRE_EMBED, "{\"input\":\"a\",\"stream\":true}", "! stream: true, expected false: vectors and scores come as one object"},
-        {WIRE_COMPLETION, "{\"prompt\":\"a\",\"suffix\":null}", "{\"prompt\":\"a\",\"suffix\":null}"},
+        {POST_CHAT, "{" TW_USER ",\"temperature\":1e-1,\"seed\":12345678901234567890123}", "{" TW_USER ",\"temperature\":1e-1,\"seed\":12345678901234567890123}"},
+        {POST_CHAT, " { \"stream\" : true , \"messages\" : [ ] , \"stream_options\":{\"include_usage\":true} }\n", "{\"messages\":[ ]}"},
+        {POST_CHAT, "{\"stream\":1}", "! stream: found a number, expected true or false"},
+        {POST_CHAT, "{\"stream\":true,\"stream_options\":[]}", "! stream_options: found a list, expected an object"},
+        {POST_CHAT, "{\"user\":\"u\",\"metadata\":{},\"store\":true,\"client_metadata\":{},\"include\":[],\"x\":1}", "{\"x\":1} # ignored: user, metadata, store, client_metadata, include"},
+        {POST_COMPLETION, "{\"prompt\":\"a\",\"n_predict\":5,\"cache_prompt\":true}", "{\"prompt\":\"a\",\"max_tokens\":5} # ignored: cache_prompt"},
+        {POST_CHAT, "{\"user\":null,\"str\\u0065am\":false}", "{}"},
+        {POST_CHAT, "no json", "no json"},
+        {POST_CHAT, "", "! the body is empty, expected a JSON object"},
+        {POST_CHAT, "[1]", "[1]"},
+        {POST_EMBED, "{\"input\":\"a\",\"stream\":true}", "! stream: true, expected false: vectors and scores come as one object"},
+        {POST_COMPLETION, "{\"prompt\":\"a\",\"suffix\":null}", "{\"prompt\":\"a\",\"suffix\":null}"},
         /* rerank */
-        {WIRE_RERANK, "{\"model\":\"m\",\"query\":\"q\\u0041\",\"documents\":[\"a\",{\"text\":\"b\"}],\"top_n\":1}", "{\"input\":[\"a\",\"b\"],\"model\":\"m\"}"},
-        {WIRE_RERANK, "{\"query\":\"q\",\"texts\":[\"a\"]}", "{\"input\":[\"a\"]}"},
-        {WIRE_RERANK, "{\"documents\":[\"a\"]}", "! query: found nothing, expected a text"},
-        {WIRE_RERANK, "{\"query\":\"q\",\"documents\":\"a\"}", "! documents: found a string, expected a list of texts"},
-        {WIRE_RERANK, "{\"query\":\"q\",\"documents\":[1]}", "! documents[0]: found a number, expected a text"},
-        {WIRE_RERANK, "{\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":0}", "! top_n: found 0, expected a number of documents from 1"},
-        {WIRE_RERANK, "{\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":\"1\"}", "! top_n: found a string, expected a number of documents from 1"},
+        {POST_RERANK, "{\"model\":\"m\",\"query\":\"q\\u0041\",\"documents\":[\"a\",{\"text\":\"b\"}],\"top_n\":1}", "{\"input\":[\"a\",\"b\"],\"model\":\"m\"}"},
+        {POST_RERANK, "{\"query\":\"q\",\"texts\":[\"a\"]}", "{\"input\":[\"a\"]}"},
+        {POST_RERANK, "{\"documents\":[\"a\"]}", "! query: found nothing, expected a text"},
+        {POST_RERANK, "{\"query\":\"q\",\"documents\":\"a\"}", "! documents: found a string, expected a list of texts"},
+        {POST_RERANK, "{\"query\":\"q\",\"documents\":[1]}", "! documents[0]: found a number, expected a text"},
+        {POST_RERANK, "{\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":0}", "! top_n: found 0, expected a number of documents from 1"},
+        {POST_RERANK, "{\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":\"1\"}", "! top_n: found a string, expected a number of documents from 1"},
         /* Responses */
-        {WIRE_RESPONSES, "{" TW_IN "}", "{" TW_USER "}"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"instructions\":\"do \\\"x\\\"\",\"max_output_tokens\":5,\"model\":\"m\",\"top_p\":0.50}",
+        {POST_RESPONSES, "{" TW_IN "}", "{" TW_USER "}"},
+        {POST_RESPONSES, "{" TW_IN ",\"instructions\":\"do \\\"x\\\"\",\"max_output_tokens\":5,\"model\":\"m\",\"top_p\":0.50}",
          "{\"messages\":[{\"role\":\"system\",\"content\":\"do \\\"x\\\"\"},{\"role\":\"user\",\"content\":\"hi\"}],\"max_completion_tokens\":5,\"model\":\"m\",\"top_p\":0.50}"},
-        {WIRE_RESPONSES, "{\"instructions\":\"a\",\"input\":[{\"role\":\"developer\",\"content\":\"b\"},{\"role\":\"system\",\"content\":[{\"type\":\"input_text\",\"text\":\"c\"}]},"
+        {POST_RESPONSES, "{\"instructions\":\"a\",\"input\":[{\"role\":\"developer\",\"content\":\"b\"},{\"role\":\"system\",\"content\":[{\"type\":\"input_text\",\"text\":\"c\"}]},"
                          "{\"role\":\"user\",\"content\":\"d\"},{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"e\"},\"f\"]},{\"role\":\"developer\",\"content\":\"g\"}]}",
          "{\"messages\":[{\"role\":\"system\",\"content\":\"a\\n\\nb\\n\\nc\"},{\"role\":\"user\",\"content\":\"d\\ne\\nf\"},{\"role\":\"system\",\"content\":\"g\"}]}"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"store\":false,\"previous_response_id\":null,\"background\":false,\"truncation\":\"disabled\",\"service_tier\":\"auto\"}",
+        {POST_RESPONSES, "{" TW_IN ",\"store\":false,\"previous_response_id\":null,\"background\":false,\"truncation\":\"disabled\",\"service_tier\":\"auto\"}",
          "{" TW_USER "} # ignored: service_tier"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"store\":true}", "! store: found true, expected none: the server keeps no responses"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"previous_response_id\":\"resp_1\"}",
+        {POST_RESPONSES, "{" TW_IN ",\"store\":true}", "! store: found true, expected none: the server keeps no responses"},
+        {POST_RESPONSES, "{" TW_IN ",\"previous_response_id\":\"resp_1\"}",
          "! previous_response_id: found resp_1, expected none: the server keeps no responses, so input has the whole conversation"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"truncation\":\"auto\"}", "! truncation: found auto, expected disabled"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"messages\":[]}", "! messages: found a list, expected none: the conversation is in input"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"n\":2}", "! n: found a number, expected none: a request has one answer here"},
-        {WIRE_RESPONSES, "{\"input\":7}", "! input: found a number, expected a text or a list of items"},
-        {WIRE_RESPONSES, "{}", "! input: found nothing, expected a text or a list of items"},
-        {WIRE_RESPONSES, "{\"input\":[7]}", "! input[0]: found a number, expected an object"},
-        {WIRE_RESPONSES, "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":\"x\"}]}]}", "! input[0][0]: found a part of type input_image, expected text"},
-        {WIRE_RESPONSES, "{\"input\":[{\"role\":\"owner\",\"content\":\"x\"}]}", "! input[0]: role is owner, expected user, assistant, system or developer"},
-        {WIRE_RESPONSES, "{\"input\":[{\"type\":\"item_reference\",\"id\":\"x\"}]}",
+        {POST_RESPONSES, "{" TW_IN ",\"truncation\":\"auto\"}", "! truncation: found auto, expected disabled"},
+        {POST_RESPONSES, "{" TW_IN ",\"messages\":[]}", "! messages: found a list, expected none: the conversation is in input"},
+        {POST_RESPONSES, "{" TW_IN ",\"n\":2}", "! n: found a number, expected none: a request has one answer here"},
+        {POST_RESPONSES, "{\"input\":7}", "! input: found a number, expected a text or a list of items"},
+        {POST_RESPONSES, "{}", "! input: found nothing, expected a text or a list of items"},
+        {POST_RESPONSES, "{\"input\":[7]}", "! input[0]: found a number, expected an object"},
+        {POST_RESPONSES, "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":\"x\"}]}]}", "! input[0][0]: found a part of type input_image, expected text"},
+        {POST_RESPONSES, "{\"input\":[{\"role\":\"owner\",\"content\":\"x\"}]}", "! input[0]: role is owner, expected user, assistant, system or developer"},
+        {POST_RESPONSES, "{\"input\":[{\"type\":\"item_reference\",\"id\":\"x\"}]}",
          "! input[0]: found an item of type item_reference, expected message, function_call, function_call_output or reasoning"},
-        {WIRE_RESPONSES, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"arguments\":\"{}\"}]}", "! input[0]: a call without a name"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"n\":1.50},\"strict\":true},{\"type\":\"web_search\"}],"
+        {POST_RESPONSES, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"arguments\":\"{}\"}]}", "! input[0]: a call without a name"},
+        {POST_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"n\":1.50},\"strict\":true},{\"type\":\"web_search\"}],"
                          "\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}",
          "{" TW_USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"n\":1.50},\"strict\":true}}],"
          "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}} # left out: web_search"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"function\"}]}", "! tools[0].name: found nothing, expected the name of a function"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"tools\":[{}]}", "! tools[0].type: found nothing, expected function"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"tools\":{}}", "! tools: found an object, expected a list"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"custom\",\"name\":\"x\"}],\"tool_choice\":\"auto\"}", "{" TW_USER "} # left out: custom"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"strict\":true,\"schema\":{\"maximum\":1.00}},\"verbosity\":\"low\"}}",
+        {POST_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"function\"}]}", "! tools[0].name: found nothing, expected the name of a function"},
+        {POST_RESPONSES, "{" TW_IN ",\"tools\":[{}]}", "! tools[0].type: found nothing, expected function"},
+        {POST_RESPONSES, "{" TW_IN ",\"tools\":{}}", "! tools: found an object, expected a list"},
+        {POST_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"custom\",\"name\":\"x\"}],\"tool_choice\":\"auto\"}", "{" TW_USER "} # left out: custom"},
+        {POST_RESPONSES, "{" TW_IN ",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"strict\":true,\"schema\":{\"maximum\":1.00}},\"verbosity\":\"low\"}}",
          "{" TW_USER ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"maximum\":1.00}}}} # ignored: text.verbosity"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"text\":{\"format\":{\"type\":\"json_object\"}}}", "{" TW_USER ",\"response_format\":{\"type\":\"json_object\"}}"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"text\":{\"format\":{\"type\":\"json_schema\"}}}", "! text.format.schema: found nothing, expected a JSON Schema"},
-        {WIRE_RESPONSES, "{" TW_IN ",\"reasoning\":{\"effort\":\"high\",\"summary\":\"auto\"}}", "{" TW_USER ",\"reasoning_effort\":\"high\"} # ignored: reasoning.summary"},
+        {POST_RESPONSES, "{" TW_IN ",\"text\":{\"format\":{\"type\":\"json_object\"}}}", "{" TW_USER ",\"response_format\":{\"type\":\"json_object\"}}"},
+        {POST_RESPONSES, "{" TW_IN ",\"text\":{\"format\":{\"type\":\"json_schema\"}}}", "! text.format.schema: found nothing, expected a JSON Schema"},
+        {POST_RESPONSES, "{" TW_IN ",\"reasoning\":{\"effort\":\"high\",\"summary\":\"auto\"}}", "{" TW_USER ",\"reasoning_effort\":\"high\"} # ignored: reasoning.summary"},
         /* Messages */
-        {WIRE_MESSAGES, "{\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"stop_sequences\":[\"a\"],\"top_k\":3,\"seed\":4}",
+        {POST_MESSAGES, "{\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"stop_sequences\":[\"a\"],\"top_k\":3,\"seed\":4}",
          "{" TW_USER ",\"max_tokens\":5,\"stop\":[\"a\"],\"top_k\":3,\"seed\":4}"},
-        {WIRE_MESSAGES, "{\"system\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"b\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"c\"}]},{\"role\":\"system\",\"content\":\"d\"}]}",
+        {POST_MESSAGES, "{\"system\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"b\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"c\"}]},{\"role\":\"system\",\"content\":\"d\"}]}",
          "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"b\\nc\\nd\"}]}"},
-        {WIRE_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
+        {POST_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}],\"continue_final_message\":true}"},
-        {WIRE_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\",\"source\":{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":\"d\"}}]}]}",
+        {POST_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\",\"source\":{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":\"d\"}}]}]}",
          "{\"messages\":[{\"role\":\"user\",\"content\":\"d\"}]}"},
-        {WIRE_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{}}]}]}",
+        {POST_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{}}]}]}",
          "! messages[0].content[0]: found a block of type image, expected text, tool_use, tool_result or thinking"},
-        {WIRE_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", "! messages[0].content[0]: found nothing as text, expected a string"},
-        {WIRE_MESSAGES, "{\"messages\":[{\"role\":\"owner\",\"content\":\"a\"}]}", "! messages[0].role: found owner, expected user or assistant"},
-        {WIRE_MESSAGES, "{\"messages\":[{\"role\":\"user\"}]}", "! messages[0].content: found nothing, expected a text or a list of blocks"},
-        {WIRE_MESSAGES, "{\"messages\":\"a\"}", "! messages: found a string, expected a list"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"system\":7}", "! system: found a number, expected a text or a list of blocks"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"tools\":[{\"name\":\"f\",\"input_schema\":{\"a\":[1.0]}}],\"tool_choice\":{\"type\":\"any\"}}",
+        {POST_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", "! messages[0].content[0]: found nothing as text, expected a string"},
+        {POST_MESSAGES, "{\"messages\":[{\"role\":\"owner\",\"content\":\"a\"}]}", "! messages[0].role: found owner, expected user or assistant"},
+        {POST_MESSAGES, "{\"messages\":[{\"role\":\"user\"}]}", "! messages[0].content: found nothing, expected a text or a list of blocks"},
+        {POST_MESSAGES, "{\"messages\":\"a\"}", "! messages: found a string, expected a list"},
+        {POST_MESSAGES, "{" TW_USER ",\"system\":7}", "! system: found a number, expected a text or a list of blocks"},
+        {POST_MESSAGES, "{" TW_USER ",\"tools\":[{\"name\":\"f\",\"input_schema\":{\"a\":[1.0]}}],\"tool_choice\":{\"type\":\"any\"}}",
          "{" TW_USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"a\":[1.0]}}}],\"tool_choice\":\"required\"}"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"tools\":[{\"name\":\"f\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\",\"disable_parallel_tool_use\":true}}",
+        {POST_MESSAGES, "{" TW_USER ",\"tools\":[{\"name\":\"f\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\",\"disable_parallel_tool_use\":true}}",
          "{" TW_USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}],\"parallel_tool_calls\":false,"
          "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"tool_choice\":{\"type\":\"none\"}}", "{" TW_USER ",\"tool_choice\":\"none\"}"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"tool_choice\":{\"type\":\"some\"}}", "! tool_choice.type: found some, expected auto, any, tool or none"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"thinking\":{\"type\":\"disabled\"}}", "{" TW_USER ",\"chat_template_kwargs\":{\"enable_thinking\":false}}"},
-        {WIRE_MESSAGES, "{" TW_USER ",\"thinking\":{\"type\":\"adaptive\"},\"context_management\":{},\"betas\":[\"x\"],\"metadata\":{}}",
+        {POST_MESSAGES, "{" TW_USER ",\"tool_choice\":{\"type\":\"none\"}}", "{" TW_USER ",\"tool_choice\":\"none\"}"},
+        {POST_MESSAGES, "{" TW_USER ",\"tool_choice\":{\"type\":\"some\"}}", "! tool_choice.type: found some, expected auto, any, tool or none"},
+        {POST_MESSAGES, "{" TW_USER ",\"thinking\":{\"type\":\"disabled\"}}", "{" TW_USER ",\"chat_template_kwargs\":{\"enable_thinking\":false}}"},
+        {POST_MESSAGES, "{" TW_USER ",\"thinking\":{\"type\":\"adaptive\"},\"context_management\":{},\"betas\":[\"x\"],\"metadata\":{}}",
          "{" TW_USER "} # ignored: context_management, betas, metadata, thinking"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        wire w;
+        wire w = {0};
         str  got = tw_read(&w, rows[i].shape, bytes_of(rows[i].body));
         EQ_STR(got.p, rows[i].want);
         wire_drop(&w);
         str_drop(&got);
     }
-    wire w;
-    str  got = tw_read(&w, WIRE_RERANK, bytes_of("{\"query\":\"q\\u0041\\n\",\"documents\":[\"a\",{\"text\":\"b\"}],\"top_n\":1,\"return_documents\":true}"));
-    EQ_STR(w.query.p, "qA\n");
-    CHECK(w.top_n == 1 && bytes_is(str_bytes(&w.documents), "[\"a\",{\"text\":\"b\"}]"));
+    wire w = {0};
+    str  got = tw_read(&w, POST_RERANK, bytes_of("{\"query\":\"q\\u0041\\n\",\"documents\":[\"a\",{\"text\":\"b\"}],\"top_n\":1,\"return_documents\":true}"));
+    EQ_STR(w.p.query.p, "qA\n");
+    CHECK(w.p.top_n == 1 && bytes_is(str_bytes(&w.p.documents), "[\"a\",\"b\"]"));
     wire_drop(&w), str_drop(&got);
-    got = tw_read(&w, WIRE_CHAT, bytes_of("{\"stream\":true,\"stream_options\":{\"include_usage\":true}}"));
-    CHECK(w.stream && w.usage);
+    got = tw_read(&w, POST_CHAT, bytes_of("{\"stream\":true,\"stream_options\":{\"include_usage\":true}}"));
+    CHECK(w.p.stream && w.p.usage);
     wire_drop(&w), str_drop(&got);
 }
 
@@ -137,13 +138,13 @@ static bool tw_file(const char *name, str *out) {
     return CHECKF(str_read_file(out, path, 0, 1 << 20, "less", &e), "%s", e.text);
 }
 
-static bool tw_req(const str *body, wire_shape shape, req *q, str *notes) {
+static bool tw_req(const str *body, post_shape shape, req *q, str *notes) {
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form    form = {&base, 1000, true, false, NULL};
-    wire              w;
+    const req_form    form = {&base, 1000, true, false, NULL, NULL};
+    wire w = {0};
     str               line = {0};
     err_t             e = {0};
-    const bool ok = wire_read(&w, shape, str_bytes(body), &line, notes, &e) && req_read(q, str_bytes(&line), &form, &e);
+    const bool ok = post_read(&w.p, shape, str_bytes(body), &line, notes, &e) && req_read(q, str_bytes(&line), &form, &e);
     CHECKF(ok, "%s: %s", line.n ? line.p : "", e.text);
     wire_drop(&w);
     str_drop(&line);
@@ -169,12 +170,12 @@ static void tw_write(val v, str *out) {
 
 /* What each file's conversation becomes, its number of tools, and the notes. */
 static void t_wire_recorded(void) {
-    static const struct { const char *name; wire_shape shape; size_t tools; const char *messages, *notes; } rows[] = {
-        {"codex.json", WIRE_RESPONSES, 4,
+    static const struct { const char *name; post_shape shape; size_t tools; const char *messages, *notes; } rows[] = {
+        {"codex.json", POST_RESPONSES, 4,
          "[{\"role\": \"system\", \"content\": \"You change files in a folder.\\nBe short.\\n\\n<permissions>Files may be read.</permissions>\"}, "
          "{\"role\": \"user\", \"content\": \"<environment_context>\\n  <cwd>/src</cwd>\\n</environment_context>\\nWhat is in the folder?\"}]",
          "ignored: service_tier, prompt_cache_key, client_metadata, text.verbosity, reasoning.summary\nleft out: custom, web_search, local_shell, image_generation\n"},
-        {"codex_turn.json", WIRE_RESPONSES, 4,
+        {"codex_turn.json", POST_RESPONSES, 4,
          "[{\"role\": \"system\", \"content\": \"You change files in a folder.\\nBe short.\"}, {\"role\": \"user\", \"content\": \"What is in the folder?\"}, "
          "{\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"I look.\", \"tool_calls\": [{\"type\": \"function\", \"id\": \"call_abc123def\", \"function\": "
          "{\"name\": \"shell\", \"arguments\": \"{\\\"command\\\":[\\\"ls\\\"]}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"call_abc123def\", \"content\": \"main.c\\nREADME\"}, "
@@ -186,11 +187,11 @@ static void t_wire_recorded(void) {
          "{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"type\": \"function\", \"id\": \"call_4\", \"function\": {\"name\": \"local_shell\", \"arguments\": "
          "\"{\\\"type\\\": \\\"exec\\\", \\\"command\\\": [\\\"pwd\\\"]}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"call_4\", \"content\": \"/src\"}, {\"role\": \"user\", \"content\": \"Go on.\"}]",
          "ignored: prompt_cache_key\nleft out: web_search_call, custom, web_search, local_shell, image_generation\n"},
-        {"claude_code.json", WIRE_MESSAGES, 3,
+        {"claude_code.json", POST_MESSAGES, 3,
          "[{\"role\": \"system\", \"content\": \"x-anthropic-billing-header: cc_version=2.1.0.abc; cc_entrypoint=cli; cch=00000;\\n\\nYou are an assistant for code.\\n\\nFiles are in /src.\"}, "
          "{\"role\": \"user\", \"content\": \"<system-reminder>\\nToday is a day.\\n</system-reminder>\\nWhat does main do?\"}]",
          "ignored: metadata, context_management, thinking, output_config.effort\nleft out: web_search_20250305\n"},
-        {"claude_code_turn.json", WIRE_MESSAGES, 3,
+        {"claude_code_turn.json", POST_MESSAGES, 3,
          "[{\"role\": \"system\", \"content\": \"You are an assistant for code.\"}, {\"role\": \"user\", \"content\": \"What does main do?\"}, {\"role\": \"assistant\", \"content\": \"I look.\", "
          "\"reasoning_content\": \"I read it.\", \"tool_calls\": [{\"type\": \"function\", \"id\": \"toolu_01A\", \"function\": {\"name\": \"Read\", \"arguments\": "
          "\"{\\\"file_path\\\": \\\"/src/main.c\\\", \\\"offset\\\": 1.0}\"}}, {\"type\": \"function\", \"id\": \"toolu_01B\", \"function\": {\"name\": \"Bash\", \"arguments\": \"{}\"}}]}, "
@@ -199,25 +200,25 @@ static void t_wire_recorded(void) {
          "\"function\": {\"name\": \"Todo\", \"arguments\": \"{\\\"todos\\\": []}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"toolu_01C\", \"content\": \"\"}, "
          "{\"role\": \"tool\", \"tool_call_id\": \"toolu_01D\", \"content\": \"\"}]",
          "ignored: metadata, thinking\nleft out: image, web_search_20250305\n"},
-        {"claude_code_title.json", WIRE_MESSAGES, 0,
+        {"claude_code_title.json", POST_MESSAGES, 0,
          "[{\"role\": \"system\", \"content\": \"x-anthropic-billing-header: cc_version=2.1.0.abc; cc_entrypoint=cli; cch=00000;\\n\\nGive the talk a title.\"}, "
          "{\"role\": \"user\", \"content\": \"A talk about files.\"}]", "ignored: metadata\n"},
-        {"claude_code_count.json", WIRE_MESSAGES, 3, "[{\"role\": \"user\", \"content\": \"foo\"}]", "ignored: thinking\nleft out: web_search_20250305\n"},
-        {"openwebui.json", WIRE_CHAT, 0, "[{\"role\": \"system\", \"content\": \"Be kind.\"}, {\"role\": \"user\", \"content\": \"Hello\"}]", "ignored: user, metadata\n"},
-        {"continue_gpt5.json", WIRE_RESPONSES, 0,
+        {"claude_code_count.json", POST_MESSAGES, 3, "[{\"role\": \"user\", \"content\": \"foo\"}]", "ignored: thinking\nleft out: web_search_20250305\n"},
+        {"openwebui.json", POST_CHAT, 0, "[{\"role\": \"system\", \"content\": \"Be kind.\"}, {\"role\": \"user\", \"content\": \"Hello\"}]", "ignored: user, metadata\n"},
+        {"continue_gpt5.json", POST_RESPONSES, 0,
          "[{\"role\": \"system\", \"content\": \"Be short.\"}, {\"role\": \"user\", \"content\": \"Hello\"}, {\"role\": \"assistant\", \"content\": \"Hi\"}, {\"role\": \"user\", \"content\": \"More\"}]", ""},
-        {"langchain_tools.json", WIRE_CHAT, 1, NULL, ""},
-        {"continue_fim.json", WIRE_COMPLETION, 0, NULL, ""},
+        {"langchain_tools.json", POST_CHAT, 1, NULL, ""},
+        {"continue_fim.json", POST_COMPLETION, 0, NULL, ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         str body = {0}, notes = {0}, got = {0};
         req q = {0};
         if (!tw_file(rows[i].name, &body)) continue;
         str_put(&notes, "");
-        if (rows[i].shape == WIRE_COMPLETION) {       /* suffix: null is not given */
-            wire w;
+        if (rows[i].shape == POST_COMPLETION) {       /* suffix: null is not given */
+            wire w = {0};
             got = tw_read(&w, rows[i].shape, str_bytes(&body));
-            CHECKF(w.stream && strstr(got.p, "\"suffix\":null"), "%s", got.p);
+            CHECKF(w.p.stream && strstr(got.p, "\"suffix\":null"), "%s", got.p);
             wire_drop(&w);
         } else if (tw_req(&body, rows[i].shape, &q, &notes)) {
             const val tools = val_get(q.input.vars, "tools");
@@ -245,8 +246,8 @@ typedef struct {
 static const wire_origin tw_origin = {.id = "ID", .model_name = "m", .fingerprint = "fp", .created = 7, .n_prompt = 9};
 static const wire_usage  tw_usage = {.prompt = 9, .cached = 4, .made = 5, .thought = 2};
 
-static void tw_begin(tw_stream *s, wire_shape shape, const char *body) {
-    *s = (tw_stream){.q = {.chat = shape != WIRE_COMPLETION, .n = 1, .n_prompt = 1, .many_calls = true, .ask = {.n = 1}}};
+static void tw_begin(tw_stream *s, post_shape shape, const char *body) {
+    *s = (tw_stream){.q = {.chat = shape != POST_COMPLETION, .n = 1, .n_prompt = 1, .many_calls = true, .ask = {.n = 1}}};
     str got = tw_read(&s->w, shape, bytes_of(body));
     CHECKF(*got.p != '!', "%s", got.p);
     str_drop(&got);
@@ -293,7 +294,7 @@ static void tw_say(tw_stream *s, const char *const *words, int n) {
 
 static void t_wire_chunks(void) {
     tw_stream s;
-    tw_begin(&s, WIRE_CHAT, "{\"stream\":true}");
+    tw_begin(&s, POST_CHAT, "{\"stream\":true}");
     TW_SAY(&s, "W", "THm", "CA\n", "C\xc3", "C\xa9", "C", "Flook", "A{\"a\":", "A1}", ".");
     EQ_STR(s.out.p, ": reading\n\n" TW_ROLE TW_DELTA("\"reasoning_content\":\"Hm\"", "null") TW_DELTA("\"content\":\"A\\n\"", "null")
            TW_DELTA("\"content\":\"\xc3\xa9\"", "null")
@@ -302,23 +303,23 @@ static void t_wire_chunks(void) {
            TW_DELTA("\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"1}\"}}]", "null")
            TW_DELTA("", "\"tool_calls\"") "data: [DONE]\n\n");
     tw_drop(&s);
-    tw_begin(&s, WIRE_CHAT, "{\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    tw_begin(&s, POST_CHAT, "{\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     TW_SAY(&s, "C\xf0\x9f", "L");                     /* a character that never ends */
     EQ_STR(s.out.p, TW_CHUNK("{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null")
            TW_CHUNK("{\"index\":0,\"delta\":{\"content\":\"\xef\xbf\xbd\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null")
            TW_CHUNK("{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":null")
            TW_CHUNK("],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":5,\"total_tokens\":14,\"prompt_tokens_details\":{\"cached_tokens\":4}}") "data: [DONE]\n\n");
     tw_drop(&s);
-    tw_begin(&s, WIRE_COMPLETION, "{\"stream\":true}");
+    tw_begin(&s, POST_COMPLETION, "{\"stream\":true}");
     TW_SAY(&s, "Ca", "Cb", "Sx");
     EQ_STR(s.out.p, TW_TEXT("a", "null") TW_TEXT("b", "null") TW_TEXT("", "\"stop\"") "data: [DONE]\n\n");
     tw_drop(&s);
-    tw_begin(&s, WIRE_CHAT, "{\"stream\":true}");
+    tw_begin(&s, POST_CHAT, "{\"stream\":true}");
     TW_SAY(&s, "Ca", "Eno \"room\"");
     EQ_STR(s.out.p, TW_ROLE TW_DELTA("\"content\":\"a\"", "null")
            "data: {\"error\":{\"message\":\"no \\\"room\\\"\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n");
     tw_drop(&s);
-    tw_begin(&s, WIRE_CHAT, "{\"stream\":true}");
+    tw_begin(&s, POST_CHAT, "{\"stream\":true}");
     s.w.legacy = true, s.w.many_calls = false;
     TW_SAY(&s, "Flook", "A{}", "Fmore", "A{}", ".");
     EQ_STR(s.out.p, TW_ROLE TW_DELTA("\"function_call\":{\"name\":\"look\",\"arguments\":\"\"}", "null") TW_DELTA("\"function_call\":{\"arguments\":\"{}\"}", "null")
@@ -338,7 +339,7 @@ static void t_wire_logprobs(void) {
     CHECK(gguf_parse(&g, (const uint8_t *)mem.p, mem.n, "t", &e));
     tok_vocab *v = tok_load(&g, NULL, &e);
     tw_stream  s;
-    tw_begin(&s, WIRE_COMPLETION, "{\"stream\":true}");
+    tw_begin(&s, POST_COMPLETION, "{\"stream\":true}");
     s.q.ask.logprobs = true;
     wire_logprobs(&s.w, 0, &s.q, &a, 0, 1, v, &s.out);
     TW_SAY(&s, "Ca");
@@ -398,7 +399,7 @@ static bytes tw_event(const str *stream, const char *name, int i) {
 static void t_wire_responses(void) {
     tw_stream s;
     str       names = {0};
-    tw_begin(&s, WIRE_RESPONSES, "{\"stream\":true," TW_IN ",\"temperature\":0.5,\"tools\":[ {\"type\":\"function\",\n\"name\":\"look\"},{\"type\":\"namespace\",\"name\":\"ns\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}],"
+    tw_begin(&s, POST_RESPONSES, "{\"stream\":true," TW_IN ",\"temperature\":0.5,\"tools\":[ {\"type\":\"function\",\n\"name\":\"look\"},{\"type\":\"namespace\",\"name\":\"ns\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}],"
                                  "\"include\":[\"reasoning.encrypted_content\"]}");
     TW_SAY(&s, "W", "TH", "Tm", "CHe", "Cy\"", "Flook", "A{", "A}", "Fns__f", "A{}", ".");
     tw_names(str_bytes(&s.out), &names);
@@ -436,7 +437,7 @@ static void t_wire_responses(void) {
     CHECK(bytes_find(bytes_member(done, "output"), 0, bytes_member(tw_event(&s.out, "response.output_item.done", 1), "item")) != SIZE_MAX);
     tw_drop(&s);
     str_clear(&names);
-    tw_begin(&s, WIRE_RESPONSES, "{\"stream\":true," TW_IN "}");
+    tw_begin(&s, POST_RESPONSES, "{\"stream\":true," TW_IN "}");
     TW_SAY(&s, "Ca", "L");
     tw_names(str_bytes(&s.out), &names);
     EQ_STR(names.p, "response.created response.in_progress response.output_item.added response.content_part.added response.output_text.delta response.output_text.done "
@@ -444,7 +445,7 @@ static void t_wire_responses(void) {
     TW_IS(bytes_member(bytes_member(tw_event(&s.out, "response.incomplete", 0), "response"), "incomplete_details"), "{\"reason\":\"max_output_tokens\"}");
     TW_IS(bytes_member(bytes_member(tw_event(&s.out, "response.output_item.done", 0), "item"), "status"), "\"incomplete\"");
     tw_drop(&s);
-    tw_begin(&s, WIRE_RESPONSES, "{\"stream\":true," TW_IN "}");
+    tw_begin(&s, POST_RESPONSES, "{\"stream\":true," TW_IN "}");
     TW_SAY(&s, "Ca", "Ex");
     EQ_INT(tw_events(str_bytes(&s.out), true), 6);
     TW_IS(bytes_member(bytes_member(tw_event(&s.out, "response.failed", 0), "response"), "error"), "{\"code\":\"server_error\",\"message\":\"x\"}");
@@ -463,7 +464,7 @@ static const char *tw_signature(const char *text) {
 static void t_wire_messages(void) {
     tw_stream s;
     str       want = {0};
-    tw_begin(&s, WIRE_MESSAGES, "{\"stream\":true," TW_USER "}");
+    tw_begin(&s, POST_MESSAGES, "{\"stream\":true," TW_USER "}");
     TW_SAY(&s, "W", "THm", "CHe", "Cy", "Flook", "A{\"a\"", "A:1}", ".");
     str_fmt(&want,
            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_ID\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],"
@@ -491,12 +492,12 @@ static void t_wire_messages(void) {
         {".", "{\"stop_reason\":\"end_turn\",\"stop_sequence\":null}"}, {"L", "{\"stop_reason\":\"max_tokens\",\"stop_sequence\":null}"},
         {"SEND\"", "{\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"END\\\"\"}"}, {"S", "{\"stop_reason\":\"end_turn\",\"stop_sequence\":null}"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        tw_begin(&s, WIRE_MESSAGES, "{\"stream\":true," TW_USER "}");
+        tw_begin(&s, POST_MESSAGES, "{\"stream\":true," TW_USER "}");
         TW_SAY(&s, "Ca", ends[i].end);
         TW_IS(bytes_member(tw_event(&s.out, "message_delta", 0), "delta"), ends[i].want);
         tw_drop(&s);
     }
-    tw_begin(&s, WIRE_MESSAGES, "{\"stream\":true," TW_USER "}");
+    tw_begin(&s, POST_MESSAGES, "{\"stream\":true," TW_USER "}");
     TW_SAY(&s, "Ca", "Ex");
     TW_IS(tw_event(&s.out, "error", 0), "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}");
     tw_drop(&s);
@@ -523,7 +524,7 @@ static void tw_joined(bytes stream, str *out) {
 static void t_wire_cuts(void) {
     static const char think[] = "H\xc3\xa9m\xff \xe2\x82", say[] = "\xe6\xbc\xa2\xf0\x9f\x98\x80.\xf0\x9f", args[] = "{\"a\":\"\xc3\xa9\"}";
     static const char want[] = "H\xc3\xa9m\xef\xbf\xbd \xef\xbf\xbd\xe6\xbc\xa2\xf0\x9f\x98\x80.\xef\xbf\xbd{\"a\":\"\xc3\xa9\"}";
-    static const wire_shape shapes[] = {WIRE_CHAT, WIRE_RESPONSES, WIRE_MESSAGES};
+    static const post_shape shapes[] = {POST_CHAT, POST_RESPONSES, POST_MESSAGES};
     for (size_t k = 0; k < 3; k++)
         for (size_t step = 1; step < 12; step++) {
             tw_stream s;
@@ -553,7 +554,7 @@ static void t_wire_whole(void) {
     const gen_answer  a = {.finish = GEN_END_TOKEN, .n_tok = 5};
     const req_origin  o = {.id = "ID", .fingerprint = "fp", .model_name = "m", .created = 7, .n_prompt = 9, .n_cached = 4};
     tw_stream         s;
-    tw_begin(&s, WIRE_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"namespace\",\"name\":\"ns__\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}]}");
+    tw_begin(&s, POST_RESPONSES, "{" TW_IN ",\"tools\":[{\"type\":\"namespace\",\"name\":\"ns__\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}]}]}");
     wire_whole(&s.w, &s.q, &a, &said, &o, &tw_usage, (bytes){0}, NULL, &s.out);
     TW_IS(bytes_member(str_bytes(&s.out), "output"),
           "[{\"id\":\"rs_ID_0\",\"type\":\"reasoning\",\"status\":\"completed\",\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",\"text\":\"Hm\\n\xef\xbf\xbd\"}]},"
@@ -562,7 +563,7 @@ static void t_wire_whole(void) {
     TW_IS(bytes_member(str_bytes(&s.out), "status"), "\"completed\"");
     CHECK(bytes_is_json(str_bytes(&s.out)));
     tw_drop(&s);
-    tw_begin(&s, WIRE_MESSAGES, "{" TW_USER "}");
+    tw_begin(&s, POST_MESSAGES, "{" TW_USER "}");
     wire_whole(&s.w, &s.q, &a, &said, &o, &tw_usage, (bytes){0}, NULL, &s.out);
     str want = {0};
     str_fmt(&want, "[{\"type\":\"thinking\",\"thinking\":\"Hm\\n\xef\xbf\xbd\",\"signature\":\"%s\"},{\"type\":\"text\",\"text\":\"a,b\"},"
@@ -572,7 +573,7 @@ static void t_wire_whole(void) {
     TW_IS(bytes_member(str_bytes(&s.out), "stop_reason"), "\"tool_use\"");
     TW_IS(bytes_member(str_bytes(&s.out), "usage"), "{\"input_tokens\":5,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":4,\"output_tokens\":5}");
     tw_drop(&s);
-    tw_begin(&s, WIRE_CHAT, "{" TW_USER "}");         /* as in a record of a batch */
+    tw_begin(&s, POST_CHAT, "{" TW_USER "}");         /* as in a record of a batch */
     str record = {0}, again = {0};
     req_print(&s.q, &a, &said, &o, NULL, &record);
     wire_whole(&s.w, &s.q, &a, &said, &o, &tw_usage, (bytes){0}, NULL, &s.out);
@@ -584,7 +585,7 @@ static void t_wire_whole(void) {
     float      scores[] = {-1, 2.5f, 0.25f};
     gen_answer vec[3];
     for (int i = 0; i < 3; i++) vec[i] = (gen_answer){.finish = GEN_EMBEDDED, .vec = &scores[i], .n_vec = 1, .width = 1};
-    tw_begin(&s, WIRE_RERANK, "{\"query\":\"q\",\"documents\":[\"a\",{\"text\":\"b\"},\"c\"],\"top_n\":2,\"return_documents\":true}");
+    tw_begin(&s, POST_RERANK, "{\"query\":\"q\",\"documents\":[\"a\",{\"text\":\"b\"},\"c\"],\"top_n\":2,\"return_documents\":true}");
     s.q.n = 3;
     wire_whole(&s.w, &s.q, vec, NULL, &o, &tw_usage, (bytes){0}, NULL, &s.out);
     EQ_STR(s.out.p, "{\"id\":\"rank-ID\",\"object\":\"list\",\"model\":\"m\",\"usage\":{\"prompt_tokens\":9,\"total_tokens\":9},\"results\":["
@@ -593,15 +594,15 @@ static void t_wire_whole(void) {
 }
 
 static void t_wire_errors(void) {
-    static const struct { wire_shape shape; const char *name; int status; const char *param, *want; } rows[] = {
-        {WIRE_CHAT, req_invalid, 0, "seed", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":\"seed\",\"code\":null}}"},
-        {WIRE_CHAT, "context_length_exceeded", 0, "", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"context_length_exceeded\"}}"},
-        {WIRE_CHAT, NULL, 413, "", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}"},
-        {WIRE_MESSAGES, NULL, 413, "", "{\"type\":\"error\",\"error\":{\"type\":\"request_too_large\",\"message\":\"m\"}}"},
-        {WIRE_MESSAGES, "overloaded", 0, "", "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\"}}"},
-        {WIRE_CHAT, NULL, 499, "", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}"},
-        {WIRE_CHAT, NULL, 599, "", "{\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"param\":null,\"code\":null}}"},
-        {WIRE_RESPONSES, "not such", 0, "", "{\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"param\":null,\"code\":null}}"},
+    static const struct { post_shape shape; const char *name; int status; const char *param, *want; } rows[] = {
+        {POST_CHAT, req_invalid, 0, "seed", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":\"seed\",\"code\":null}}"},
+        {POST_CHAT, "context_length_exceeded", 0, "", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"context_length_exceeded\"}}"},
+        {POST_CHAT, NULL, 413, "", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}"},
+        {POST_MESSAGES, NULL, 413, "", "{\"type\":\"error\",\"error\":{\"type\":\"request_too_large\",\"message\":\"m\"}}"},
+        {POST_MESSAGES, "overloaded", 0, "", "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\"}}"},
+        {POST_CHAT, NULL, 499, "", "{\"error\":{\"message\":\"m\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}"},
+        {POST_CHAT, NULL, 599, "", "{\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"param\":null,\"code\":null}}"},
+        {POST_RESPONSES, "not such", 0, "", "{\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"param\":null,\"code\":null}}"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         str out = {0};

@@ -20,11 +20,12 @@ from tiny_read import File, Model, kls, nmse
 import tiny_read_decoders
 import tiny_read_gemma
 import tiny_read_parallel
+import tiny_read_quirks
 import tiny_read_recurrent
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny")
 READERS = {}                    # general.architecture -> its reading, where that is not Model
-for family in (tiny_read_decoders, tiny_read_recurrent, tiny_read_gemma, tiny_read_parallel):
+for family in (tiny_read_decoders, tiny_read_quirks, tiny_read_parallel, tiny_read_recurrent, tiny_read_gemma):
     READERS.update(family.READERS)
 
 
@@ -71,7 +72,7 @@ GUESSES = 3                     # guesses in a row
 def guesses(r, **kw):
     """The draft head's guesses at three places of the prompt, [3 * GUESSES, V]; None: the model has no head, or its reading has none."""
     m = read(os.path.join(DATA, r["file"]), **kw)
-    if not any(".nextn.eh_proj." in name for name in m.w) or not hasattr(m, "guesses"):
+    if not any(".nextn.eh_proj." in name for name in m.w) or not m.guesses:
         return None
     return np.concatenate([m.guesses(r["ids"][:at + GUESSES], GUESSES) for at in (1, r["n"] // 3, r["n"] - GUESSES)])
 

@@ -96,6 +96,8 @@ class Decoder(Model):
         "no choice bias", "choice bias in the weights", "no expert scale", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
 
+    guesses = None                                              # draft heads are left out
+
     def __init__(self, f, **kw):
         key = "%s.attention.layer_norm_" % f.meta["general.architecture"]
         self.centred = key + "epsilon" in f.meta

@@ -115,6 +115,8 @@ static inline __attribute__((unused)) void k_pause(void) {
 /* Number formats of activations; each has kernels of its own. */
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
+enum { K_FORM_FINE = 1 << K_ACTS };                      /* beside 1 << K_ACT_I8: outliers from a lower magnitude on */
+
 /* Sums of the codes of one block of 256; a shorter block is padded with zeros. The last two bound the dots of a group. */
 typedef struct {
     int16_t of16[16];                                    /* of each 16 codes */
@@ -144,11 +146,15 @@ typedef struct {
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
 /* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
+/* What rows of activations need for weights of a type: 1 << K_ACT_F32 ..., and K_FORM_FINE for weights of 5 bits and more with a
+ * scale for each 32, which lose so little that the rounding of activations is a large part of it. A row that several matrices
+ * read is rounded once, as the finest of them wants it. */
+K_PUBLIC unsigned k_forms_of(uint32_t type);
 /* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
- * sum and d [(n + 255)/256]. True: the row may have outliers ([far]). Their codes and scales are the row that lies `rest` rows of
- * ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times the rows, d twice. ldq
- * is a multiple of 256, q is aligned to 4. */
-K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
+ * sum and d [(n + 255)/256]. fine: for K_FORM_FINE. True: the row may have outliers ([far]). Their codes and scales are the row
+ * that lies `rest` rows of ldq codes after, and a list of them lies where the codes 2 rest rows after would be: q has three times
+ * the rows, d twice. ldq is a multiple of 256, q is aligned to 4. */
+K_PUBLIC bool k_quant_act(const float *x, int n, bool fine, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
 /* Walsh-Hadamard transform of each run of `size` values, its own inverse. */
@@ -324,10 +330,17 @@ typedef struct {
     int to;                                              /* where they begin in out */
 } k_row_pick;
 
+enum {
+    K_ROPE_PAIRS,                                        /* values 2i and 2i + 1 */
+    K_ROPE_HALVES,                                       /* values i and i + n_rot/2 */
+    K_ROPE_TO_PAIRS,                                     /* as K_ROPE_HALVES, then value i goes to 2i, i + hd/2 to 2i + 1 */
+    K_ROPE_HEAD = 1024                                   /* most values of a head for K_ROPE_TO_PAIRS */
+};
+
 typedef struct {
     int n_rot;                                           /* values that it rotates, of each head */
     int at;                                              /* where its angles begin in a row of in[0] */
-    int halves;                                          /* which two make a pair: as of k_rope */
+    int form;                                            /* which two make a pair: K_ROPE_PAIRS and its neighbours */
 } k_row_rope;
 
 typedef struct {
@@ -541,8 +554,10 @@ K_PUBLIC float k_expf(float x);                                                /
 /* The maximum, which ignores NaN; -infinity: all are NaN. *arg: its first index, 0 where all are NaN; arg may be NULL. */
 K_PUBLIC float k_max(const float *x, int n, int *arg);
 /* Rotary position embedding (Su et al. 2021, arXiv 2104.09864) of n_heads vectors [hd], in place: the first n_rot values of each
- * as pairs, (i, i + n_rot/2) with halves, else (2i, 2i + 1). cs: [n_rot/2][2] cos and sin of each pair. */
-K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
+ * as pairs, which the form says. cs: [n_rot/2][2] cos and sin of each pair. K_ROPE_TO_PAIRS: of weights whose rows are in the
+ * order
+ * of K_ROPE_HALVES, the result that K_ROPE_PAIRS has of weights with permuted rows, to the bit; hd is at most K_ROPE_HEAD. */
+K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, int form, const float *cs);
 
 /* --- recurrent layers --- */
 

@@ -164,7 +164,7 @@ K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
 }
 
 K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
-    const int half = op->u.rope.n_rot / 2, far = op->u.rope.halves ? half : 1, step = op->u.rope.halves ? 1 : 2,
+    const int half = op->u.rope.n_rot / 2, far = op->u.rope.form ? half : 1, step = op->u.rope.form ? 1 : 2,
               all = half * op->n_head;
     for (int at = K_CUDA_THREAD; at < all; at += K_CUDA_THREADS) {
         const int   i = at % half;
@@ -333,7 +333,7 @@ K_CUDA_FN k__cuda_form_row k__cuda_form_at(const k_acts *a, int r) {
 }
 
 /* The far values of a block, zeros for the others; 8 in each lane (k_far_act_ref). */
-K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
+K_CUDA_FN void k__cuda_far(const float v[8], int n, bool fine, float far[8]) {
     const int in = n - K_CUDA_THREAD % 32 * 8 > 0;
     float     amax = 0.0f;
     int       units[8], all = 0, some = 0, count = 0;
@@ -344,7 +344,7 @@ K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
     K_CUDA_UNROLL for (int i = 0; i < 8; i++)
         if (units[i] <= most) some += units[i], count += in;
     some = k__cuda_total(some);
-    const int above = k__far_above(some, k__cuda_total(count));
+    const int above = k__far_above(some, k__cuda_total(count), fine);
     count = 0;
     K_CUDA_UNROLL for (int i = 0; i < 8; i++) count += units[i] > above;
     const bool few = k__cuda_total(count) < n / 8;
@@ -353,7 +353,7 @@ K_CUDA_FN void k__cuda_far(const float v[8], int n, float far[8]) {
 
 /* Far values of a block go to row r + rest, and the others are quantised again; blocks without far values are zeros there. A lane
  * reads what it wrote, but for the scales. */
-K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n) {
+K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n, bool fine) {
     const int              lane = K_CUDA_THREAD % 32;
     const k__cuda_form_row own = k__cuda_form_at(a, r), rest = k__cuda_form_at(a, r + a->rest);
     for (int b = K_CUDA_THREAD / 32; 256 * b < n; b += K_CUDA_THREADS / 32) {
@@ -366,8 +366,8 @@ K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n) 
             v[i] = at < n ? x[at + i] : 0.0f;
             all += q < 0 ? -q : q;
         }
-        const bool peaked = k__peaked(k__cuda_total(all), len, d);
-        if (peaked) k__cuda_far(v, len, far);
+        const bool peaked = k__peaked(k__cuda_total(all), len, d, fine);
+        if (peaked) k__cuda_far(v, len, fine, far);
         k__cuda_quant(far, at < n, rest.q + 256 * b, rest.sum + b, rest.d + b);
         if (!peaked) continue;
         d_far = k__cuda_most(lane == 0 ? rest.d[b] : 0.0f);
@@ -377,7 +377,7 @@ K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n) 
 }
 
 /* k_quant_act. */
-K_CUDA_FN void k__cuda_form_i8(const k_acts *a, const float *x, int r, int n, k__cuda_rows_mem *m) {
+K_CUDA_FN void k__cuda_form_i8(const k_acts *a, const float *x, int r, int n, bool fine, k__cuda_rows_mem *m) {
     const int              lane = K_CUDA_THREAD % 32;
     const k__cuda_form_row own = k__cuda_form_at(a, r);
     bool                   split = false;
@@ -386,14 +386,14 @@ K_CUDA_FN void k__cuda_form_i8(const k_acts *a, const float *x, int r, int n, k_
         float     v[8], d = 0.0f;
         K_CUDA_UNROLL for (int i = 0; i < 8; i++) v[i] = at < n ? x[at + i] : 0.0f;
         const int all = k__cuda_quant(v, at < n, own.q + 256 * b, own.sum + b, &d);
-        if (lane == 0) own.d[b] = d, split = k__peaked(all, len, d) || split;
+        if (lane == 0) own.d[b] = d, split = k__peaked(all, len, d, fine) || split;
     }
     if (lane == 0) m->split[K_CUDA_THREAD / 32] = split;
     k__cuda_sync();
     split = false;
     K_CUDA_UNROLL for (int i = 0; i < K_CUDA_THREADS / 32; i++) split = m->split[i] != 0 || split;
     if (K_CUDA_THREAD == 0) ((uint8_t *)a->split)[r] = split;
-    if (split) k__cuda_form_rest(a, x, r, n);
+    if (split) k__cuda_form_rest(a, x, r, n, fine);
 }
 
 K_CUDA_FN void k__cuda_form(const k_row_op *op, const float *x, int r, k__cuda_rows_mem *m) {
@@ -401,7 +401,7 @@ K_CUDA_FN void k__cuda_form(const k_row_op *op, const float *x, int r, k__cuda_r
     const unsigned forms = op->u.form.forms;
     for (int i = K_CUDA_THREAD; forms & 1u << K_ACT_BF16 && i < op->n; i += K_CUDA_THREADS)
         ((uint16_t *)a->h)[(size_t)r * a->ldx + (size_t)i] = k_f32_to_bf16(x[i]);
-    if (forms & 1u << K_ACT_I8) k__cuda_form_i8(a, x, r, op->n, m);
+    if (forms & 1u << K_ACT_I8) k__cuda_form_i8(a, x, r, op->n, (forms & K_FORM_FINE) != 0, m);
 }
 
 /* --- several streams --- */
@@ -829,7 +829,10 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float 
         else k__cuda_map(K__MAP_ACT, op->u.act, y, y, a, 0.0f, n);
         break;
     case K_ROW_ADD_SCALED: k__cuda_map(K__MAP_AXPY, 0, y, y, a, *b, n); break;
-    case K_ROW_SCALE_BY: k__cuda_map(K__MAP_SCALE, 0, y, y, NULL, *a, n); break;
+    case K_ROW_SCALE_BY:
+        a = op->in[0].x ? a : op->vec;
+        for (int h = 0; h == 0 || h < op->n_head; h++) k__cuda_map(K__MAP_SCALE, 0, y + h * n, y + h * n, NULL, a[h], n);
+        break;
     case K_ROW_MUL: k__cuda_map(K__MAP_MUL, 0, y + op->u.mul.to, a + op->u.mul.a, b + op->u.mul.b, 0.0f, n); break;
     default: break;
     }

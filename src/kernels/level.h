@@ -6,7 +6,7 @@ typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
     int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
-    int   (*far_act)(const float *, int, uint8_t *);                       /* places of the far values of one block */
+    int   (*far_act)(const float *, int, bool, uint8_t *);                      /* places of the far values of one block */
     k__far_columns *far_columns;
     k__far_values  *far_values;
     k__far_add     *far_add;
@@ -30,7 +30,7 @@ typedef struct {
     void  (*delta)(const k_delta_args *);
     void  (*softmax)(float *, int);
     float (*max)(const float *, int, int *);
-    void  (*rope)(float *, int, int, int, bool, const float *);
+    void  (*rope)(float *, int, int, int, int, const float *);
     void  (*hadamard)(float *, int, int);
     void  (*kv_store)(uint32_t, const float *, void *, int);
     k__attn_level (*attn)(const k_attn_args *);       /* the functions that attention over these caches uses */
@@ -180,6 +180,11 @@ K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other) {
 
 K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 
+K_PUBLIC unsigned k_forms_of(uint32_t type) {
+    const bool fine = type == K_Q8_0 || type == K_Q5_0 || type == K_Q5_1 || type == K_Q4_1;
+    return 1u << k_act_of(type) | (fine ? K_FORM_FINE : 0);
+}
+
 /* Rows of f16 that are rounded to bf16 together: the rows of a group of tiles. From this number of columns on that is faster than
  * rounding in each tile; with fewer, an even stream from memory is faster. */
 enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
@@ -212,6 +217,7 @@ typedef struct {
     int8_t *q;                                        /* [n] */
     float  *d;                                        /* [(n + 255)/256] */
     k__far *list;                                     /* [n/8], the first is their number */
+    bool    fine;
 } k__far_to;
 
 /* Quantises the block that begins at column k again without its far values; what rounding took from these stays in it. Where one
@@ -219,7 +225,7 @@ typedef struct {
 static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *sum, float *d, const k__far_to *to) {
     float     near[K_SUPER], amax = 0;
     uint8_t   at[K_SUPER];
-    const int count = g_k_level->far_act(x, len, at);
+    const int count = g_k_level->far_act(x, len, to->fine, at);
     if (count >= len / 8) return;
     memcpy(near, x, (size_t)len * sizeof *near);
     for (int i = 0; i < count; i++) amax = k__farther(amax, fabsf(x[at[i]]));
@@ -235,13 +241,13 @@ static void k__quant_apart(const float *x, int k, int len, int8_t *q, k_sums *su
     g_k_level->quant_act(near, len, q, sum, d);
 }
 
-K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
+K_PUBLIC bool k_quant_act(const float *x, int n, bool fine, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
     const size_t at = (size_t)rest * ldq;
-    const k__far_to to = {q + at, d + at / K_SUPER, (k__far *)(void *)(q + 2 * at)};
+    const k__far_to to = {q + at, d + at / K_SUPER, (k__far *)(void *)(q + 2 * at), fine};
     bool         split = false;
     for (int k = 0, b = 0; k < n; k += K_SUPER, b++) {
         const int len = n - k < K_SUPER ? n - k : K_SUPER, all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
-        if (!k__peaked(all, len, d[b])) continue;
+        if (!k__peaked(all, len, d[b], fine)) continue;
         if (!split) {
             memset(to.q, 0, (size_t)n);
             memset(to.d, 0, ((size_t)n + K_SUPER - 1) / K_SUPER * sizeof *to.d);
@@ -420,8 +426,8 @@ K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, 
 K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }
 K_PUBLIC void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 K_PUBLIC float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
-K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
+K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, int form, const float *cs) {
+    g_k_level->rope(x, n_heads, hd, n_rot, form, cs);
 }
 
 K_PUBLIC void k_hadamard(float *x, int n, int size) {

@@ -138,16 +138,18 @@ K_BOTH inline int8_t k__act_code(float x, float inv) {
 /* The group of 32 whose sum is of32[i], and the place of group i's: bits 0 and 1 are swapped. */
 K_BOTH inline int k__sums_at(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
 
-/* In a block whose largest value is more than K_PEAK times the mean magnitude of the others, values above K_NEAR times the mean
+/* In a block whose largest value is more than `peak` times the mean magnitude of the others, values above `near` times the mean
  * are far, if they are fewer than one in 8: they are multiplied apart ([far]). Values above 8 times the mean do not count for it.
  * Integers decide, so that all levels decide alike. K_FAR_UNITS: the unit is 1/32767 of the largest value; up to 129 units have
  * the code 0, so they must not be far. */
-enum { K_PEAK = 10, K_NEAR = 8, K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
+enum { K_FAR_UNITS = 32767, K_NEAR_LEAST = 130 };
+K_BOTH inline int k__peak(bool fine) { return fine ? 9 : 12; }
+K_BOTH inline int k__near(bool fine) { return fine ? 7 : 10; }
 
 /* Whether a block of n with scale d, where the largest code is 127 or -127, may have far values; all: the sum of the magnitudes
  * of its codes. Not where 127 d or K_FAR_UNITS / (127 d) is infinite. */
-K_BOTH inline bool k__peaked(int all, int n, float d) {
-    return d > 0 && d < FLT_MAX / 127 && (K_FAR_UNITS / 127 + 1) / d <= FLT_MAX && (all - 127) * K_PEAK < 127 * (n - 1);
+K_BOTH inline bool k__peaked(int all, int n, float d, bool fine) {
+    return d > 0 && d < FLT_MAX / 127 && (K_FAR_UNITS / 127 + 1) / d <= FLT_MAX && (all - 127) * k__peak(fine) < 127 * (n - 1);
 }
 
 /* A magnitude in units; by = K_FAR_UNITS / the largest magnitude. */
@@ -157,7 +159,7 @@ K_BOTH inline int k__far_units(float x, float by) { return (int)rintf(fabsf(x) *
 K_BOTH inline int k__far_mean_of(int all, int n) { return 8 * (all - K_FAR_UNITS) / (n - 1); }
 
 /* Magnitudes above these units are far; all: the sum of the `count` magnitudes that count. */
-K_BOTH inline int k__far_above(int all, int count) {
-    const int most = count > 0 ? K_NEAR * all / count : 0;
+K_BOTH inline int k__far_above(int all, int count, bool fine) {
+    const int most = count > 0 ? k__near(fine) * all / count : 0;
     return most > K_NEAR_LEAST ? most : K_NEAR_LEAST;
 }

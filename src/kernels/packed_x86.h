@@ -299,6 +299,34 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
     }
 }
 
+/* One column of a format that is multiplied without unpacking: k__packed_few without what parts and several columns need. */
+K__BODY void k__packed_one(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a, float *y,
+                           int32_t *mem, k__far_mem *far) {
+    const k__form    *f = &k__forms[type];
+    const int         blocks = (n + K_SUPER - 1) / K_SUPER;
+    const size_t      whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), strip = k_pack_bytes(type, K_PACK_ROWS, n);
+    const k__far_list all = far ? k__far_of(a, k__row_of(a, 0)) : (k__far_list){NULL, 0};
+    k__pass           x;
+    _Alignas(64) float acc[1][K_PACK_ROWS];
+    k__pass_set(&x, p->cols, f, a, 0, 1, n);
+    k__aux_set(&x, p->aux, f->off, mem);
+    for (int r = 0; r < nr; r += K_PACK_ROWS, w += strip) {
+        const int rows = nr - r < K_PACK_ROWS ? nr - r : K_PACK_ROWS;
+        int       opened = 0;
+        *(k__v16 *)acc[0] = (k__v16){0};
+        for (int b = 0; b < blocks; b++) {
+            const uint8_t *block = w + (size_t)b * whole;
+            x.fn(NULL, block, &x, b, acc);
+            if (all.n && b % K__FAR_BLOCKS == K__FAR_BLOCKS - 1 && b + 1 < blocks)
+                opened = k__far_open(far, type, w, opened, (b + 1) * K_SUPER, block + whole + g_k_ahead);
+        }
+        const uint8_t *next = w + strip + g_k_ahead;
+        if (opened) far->add(far->col, K_PACK_ROWS, far->slot, (k__far_list){all.of, opened}, K_PACK_ROWS, acc[0]);
+        if (all.n > opened) far->values(type, w, far->place + opened, all.n - opened, all.of + opened, acc[0], next);
+        k__put_sums(y + r, acc[0], rows, K_PACK_ROWS);
+    }
+}
+
 /* Unpacks block b of two strips, or of the last one twice, into a panel. */
 static void k__open_pair(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n, int b,
                          k__panel *to) {
@@ -364,6 +392,10 @@ K__BODY bool k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint3
     k__panel             *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     const k__tiles       *tiles = swap ? swap(p->tiles) : p->tiles;
     const bool            eight = k__tile_cols(tiles) == K__TILE;   /* then panels are faster from two tiles on */
+    if (a->nt == 1 && !p->opened) {
+        k__packed_one(p, type, w, nr, n, a, y, (int32_t *)(void *)panel, far);
+        return far != NULL;
+    }
     if (a->nt < (eight ? K__PANEL_COLS + 1 : p->panel_cols)) {
         k__packed_few(p, type, w, nr, n, a, y, ldy, panel, far);
         return far != NULL;

@@ -42,7 +42,7 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
 }
 
 /* The places of the far values of a block of n values (k__peaked), in rising order. Returns how many there are. */
-static int k_far_act_ref(const float *x, int n, uint8_t at[K_SUPER]) {
+static int k_far_act_ref(const float *x, int n, bool fine, uint8_t at[K_SUPER]) {
     float amax = 0;
     int   all = 0, some = 0, count = 0;
     for (int i = 0; i < n; i++) amax = k__farther(amax, fabsf(x[i]));
@@ -53,7 +53,7 @@ static int k_far_act_ref(const float *x, int n, uint8_t at[K_SUPER]) {
         const int units = k__far_units(x[i], by);
         if (units <= most) some += units, count++;
     }
-    const int above = k__far_above(some, count);
+    const int above = k__far_above(some, count, fine);
     count = 0;
     for (int i = 0; i < n; i++)
         if (k__far_units(x[i], by) > above) at[count++] = (uint8_t)i;

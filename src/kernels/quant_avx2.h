@@ -627,7 +627,7 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
 }
 
 /* k_far_act_ref. */
-K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]) {
+K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, bool fine, uint8_t at[K_SUPER]) {
     const __m256i sign = _mm256_set1_epi32(0x7fffffff);
     __m256i       units[K_SUPER / 8], most_bits = _mm256_setzero_si256(), all = most_bits, some = all, count = all;
     int           n_far = 0;
@@ -644,7 +644,7 @@ K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]) {
         some = _mm256_add_epi32(some, _mm256_andnot_si256(out, units[i / 8]));
         count = _mm256_add_epi32(count, out);
     }
-    const __m256i above = _mm256_set1_epi32(k__far_above(k__total8(some), n + k__total8(count)));
+    const __m256i above = _mm256_set1_epi32(k__far_above(k__total8(some), n + k__total8(count), fine));
     for (int i = 0; i < n; i += 8) {
         unsigned far = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(units[i / 8], above)));
         for (; far; far &= far - 1) at[n_far++] = (uint8_t)(i + __builtin_ctz(far));

@@ -743,7 +743,7 @@ K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *s
 }
 
 /* k_far_act_ref. */
-K__SHARED_512 int k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]) {
+K__SHARED_512 int k_far_act_avx512(const float *x, int n, bool fine, uint8_t at[K_SUPER]) {
     const __m512i sign = _mm512_set1_epi32(0x7fffffff);
     __m512i       units[K_SUPER / 16], most_bits = _mm512_setzero_si512(), all = most_bits, some = most_bits;
     int           count = 0;
@@ -760,7 +760,7 @@ K__SHARED_512 int k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]) {
         some = _mm512_mask_add_epi32(some, in, some, units[i / 16]);
         count += __builtin_popcount(in);
     }
-    const __m512i above = _mm512_set1_epi32(k__far_above(_mm512_reduce_add_epi32(some), count));
+    const __m512i above = _mm512_set1_epi32(k__far_above(_mm512_reduce_add_epi32(some), count, fine));
     count = 0;
     for (int i = 0; i < n; i += 16)
         for (unsigned far = _mm512_cmpgt_epi32_mask(units[i / 16], above); far; far &= far - 1)

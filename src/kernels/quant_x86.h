@@ -110,8 +110,8 @@ K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
 K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d);
 K__SHARED_512 int  k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d);
-K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, uint8_t at[K_SUPER]);
-K__SHARED_512 int  k_far_act_avx512(const float *x, int n, uint8_t at[K_SUPER]);
+K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, bool fine, uint8_t at[K_SUPER]);
+K__SHARED_512 int  k_far_act_avx512(const float *x, int n, bool fine, uint8_t at[K_SUPER]);
 K__SHARED bool     k__decoded_avx2(uint32_t type);
 
 /* Reorders words 0 1 2 3 of each half to 0 2 1 3. */

@@ -32,15 +32,25 @@ K__BODY void k__shift(const float *x, const float *w, const float *b, float mean
     else        for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * r;
 }
 
-/* cs: cos, sin of each pair. Pairs are (i, i + n_rot/2) with halves, else (2i, 2i + 1). Elements from n_rot on do not change. */
-K__BODY void k__rotate(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    int half = n_rot / 2, far = halves ? half : 1, step = halves ? 1 : 2;
-    for (int h = 0; h < n_heads; h++, x += hd)
+/* The two halves of x [n] become pairs: x[2i] is what x[i] was, x[2i + 1] what x[i + n/2] was. */
+K__BODY void k__interleave(float *x, int n) {
+    float t[K_ROPE_HEAD];
+    memcpy(t, x, (size_t)n * sizeof *x);
+    for (int i = 0; i < n / 2; i++) x[2 * i] = t[i], x[2 * i + 1] = t[i + n / 2];
+}
+
+/* cs: cos, sin of each pair. Pairs are (2i, 2i + 1) with K_ROPE_PAIRS, else (i, i + n_rot/2). Elements from n_rot on do not
+ * change; K_ROPE_TO_PAIRS sorts a head afterwards. */
+K__BODY void k__rotate(float *x, int n_heads, int hd, int n_rot, int form, const float *cs) {
+    int half = n_rot / 2, far = form ? half : 1, step = form ? 1 : 2;
+    for (int h = 0; h < n_heads; h++, x += hd) {
         for (int i = 0; i < half; i++) {
             float *p = x + i * step, a = p[0], b = p[far], c = cs[2 * i], s = cs[2 * i + 1];
             p[0] = a * c - b * s;
             p[far] = a * s + b * c;
         }
+        if (form == K_ROPE_TO_PAIRS) k__interleave(x, hd);
+    }
 }
 
 /* Defines the loops of a level, and the norms that follow from its k_dot. The L2 norm has the form of transformers, whose logits
@@ -51,8 +61,8 @@ K__BODY void k__rotate(float *x, int n_heads, int hd, int n_rot, bool halves, co
     static vec void k_mul_##l(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }   \
     static vec void k_axpy_##l(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }        \
     static vec void k_scale_##l(float *y, float s, int n) { k__scale_each(y, s, n); }                         \
-    static vec void k_rope_##l(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {      \
-        k__rotate(x, n_heads, hd, n_rot, halves, cs);                                                         \
+    static vec void k_rope_##l(float *x, int n_heads, int hd, int n_rot, int form, const float *cs) {         \
+        k__rotate(x, n_heads, hd, n_rot, form, cs);                                                           \
     }                                                                                                         \
     static vec void k_rms_norm_##l(const float *x, const float *w, float eps, int n, float *y) {              \
         k__norm(x, w, 1.0f / sqrtf(k_dot_##l(x, x, n) / (float)n + eps), n, y);                               \

@@ -36,11 +36,12 @@ import tiny_decoders                                            # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_gemma                                               # noqa: E402
 import tiny_parallel                                            # noqa: E402
+import tiny_quirks                                              # noqa: E402
 import tiny_recurrent                                           # noqa: E402
 from gguf import GGUFWriter                                     # noqa: E402
 from tiny_base import BASE, N_VOCAB, Weights, add_vocab, arguments, f32, stop_ids, write_tensors     # noqa: E402
 
-FAMILIES = [tiny_llama, tiny_decoders, tiny_recurrent, tiny_gemma, tiny_parallel]
+FAMILIES = [tiny_llama, tiny_decoders, tiny_quirks, tiny_parallel, tiny_recurrent, tiny_gemma]
 OUT = os.path.join(HERE, "..", "data", "tiny")
 GREEDY = 24
 

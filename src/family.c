@@ -1,0 +1,778 @@
+/* ===== [family] models of transformers, and what their config.json says as GGUF keys =====
+ * family_table names the classes of transformers ("architectures" of config.json) and the GGUF architecture of each; family_keys
+ * has a row for each key of a GGUF file and the places of config.json that it comes from. Keys that are more than one number are
+ * written by functions of family_more. Names and values are those that llama.cpp's converter writes for the same folder.
+ * To add a family:
+ *   1. A row of family_table; a choice about its tensors is a flag.
+ *   2. Rows of family_keys for keys that no other has; else its name in the lists of rows. A row for some architectures stands
+ *      before the row of the same key for all others.
+ *   3. Rows of import_names in [import] for names of tensors that no other has.
+ *   4. `make import PEER=DIR WORDS=NAME` compares it with the converter.
+ * Public: family_open, family_drop, family_get, family_number, family_int, family_true, family_is, family_write_keys,
+ * family_rope.
+ * Opens: family_row, family_config. */
+
+enum {                               /* what is done with tensors                                          */
+    FAM_PAIRS = 1,                   /* rows of Q and K are permuted for RoPE in pairs                     */
+    FAM_NORM_1 = 2,                  /* gains of norms are stored less 1                                   */
+    FAM_TIED = 4,                    /* lm_head is left out where embeddings are tied, or always           */
+    FAM_ENCODER = 8,                 /* heads of training are left out                                     */
+    FAM_SPM = 16,                    /* tokenizer.model is read first where there is one                   */
+    FAM_SPACE = 32,                  /* add_prefix_space of tokenizer_config.json counts                   */
+    FAM_NO_SPACE = 64,               /* a text gets no space in front                                      */
+    FAM_NO_HEAD = 128,               /* lm_head is left out always                                         */
+    FAM_OFFSET = 256                 /* positions begin behind the padding token                           */
+};
+
+typedef struct {
+    const char *classes;             /* names in "architectures", separated by spaces                      */
+    const char *arch;                /* general.architecture                                               */
+    unsigned    flags;               /* FAM_PAIRS and its neighbours                                       */
+    const char *key;                 /* only where this member of the config is not 0, nor absent; NULL: always */
+} family_row;
+
+static const family_row family_table[] = {
+    {"LLaMAForCausalLM LlamaForCausalLM MistralForCausalLM MixtralForCausalLM VLlama3ForCausalLM LlavaForConditionalGeneration "
+     "IQuestCoderForCausalLM LlamaModel InternLM3ForCausalLM", "llama", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"Qwen2ForCausalLM Qwen2Model KORMoForCausalLM", "qwen2", FAM_SPM, NULL},
+    {"Qwen2MoeForCausalLM", "qwen2moe", 0, NULL},
+    {"Qwen3ForCausalLM Qwen3Model", "qwen3", FAM_SPM, NULL},
+    {"Qwen3MoeForCausalLM", "qwen3moe", 0, NULL},
+    {"GemmaForCausalLM", "gemma", FAM_NORM_1 | FAM_SPM | FAM_NO_SPACE | FAM_NO_HEAD, NULL},
+    {"Gemma2ForCausalLM", "gemma2", FAM_NORM_1 | FAM_SPM | FAM_NO_SPACE | FAM_NO_HEAD, NULL},
+    {"Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", FAM_NORM_1 | FAM_SPM | FAM_NO_SPACE, NULL},
+    {"Gemma3TextModel", "gemma-embedding", FAM_NORM_1 | FAM_SPM | FAM_NO_SPACE, NULL},
+    {"Gemma3nForCausalLM Gemma3nForConditionalGeneration", "gemma3n", FAM_SPM | FAM_NO_SPACE, NULL},
+    {"Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", 0, NULL},
+    {"GptOssForCausalLM", "gpt-oss", 0, NULL},
+    {"Phi3ForCausalLM", "phi3", FAM_SPM, NULL},
+    {"Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"GraniteForCausalLM", "granite", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"SmolLM3ForCausalLM", "smollm3", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", 0, NULL},
+    {"OlmoForCausalLM OLMoForCausalLM", "olmo", FAM_PAIRS, NULL},
+    {"OlmoeForCausalLM", "olmoe", 0, NULL},
+    {"Starcoder2ForCausalLM", "starcoder2", 0, NULL},
+    {"GPTBigCodeForCausalLM", "starcoder", 0, NULL},
+    {"GPT2LMHeadModel", "gpt2", 0, NULL},
+    {"Qwen3VLForConditionalGeneration", "qwen3vl", FAM_SPM, NULL},
+    {"Qwen3VLMoeForConditionalGeneration", "qwen3vlmoe", 0, NULL},
+    {"Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration Qwen2VLModel", "qwen2vl", FAM_SPM, NULL},
+    {"Qwen3NextForCausalLM", "qwen3next", FAM_NORM_1, NULL},
+    {"Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration", "qwen35", FAM_NORM_1, NULL},
+    {"Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration", "qwen35moe", FAM_NORM_1, NULL},
+    {"SeedOssForCausalLM", "seed_oss", 0, NULL},
+    {"Lfm2ForCausalLM LFM2ForCausalLM", "lfm2", 0, NULL},
+    {"Lfm2MoeForCausalLM", "lfm2moe", 0, NULL},
+    {"Glm4ForCausalLM Glm4vForConditionalGeneration", "glm4", 0, NULL},
+    {"Glm4MoeForCausalLM Glm4vMoeForConditionalGeneration SolarOpenForCausalLM", "glm4moe", 0, NULL},
+    {"MiniMaxM2ForCausalLM", "minimax-m2", 0, NULL},
+    {"Ernie4_5ForCausalLM Ernie4_5_ForCausalLM", "ernie4_5", FAM_SPM | FAM_SPACE, NULL},
+    {"Ernie4_5_MoeForCausalLM", "ernie4_5-moe", FAM_SPM | FAM_SPACE, NULL},
+    {"PaddleOCRVLForConditionalGeneration", "paddleocr", FAM_SPM | FAM_SPACE, NULL},
+    {"Dots1ForCausalLM", "dots1", 0, NULL},
+    {"HYV3ForCausalLM", "hy_v3", 0, NULL},
+    {"InternLM2ForCausalLM", "internlm2", FAM_PAIRS | FAM_SPM, NULL},
+    {"MiniCPMForCausalLM", "minicpm", FAM_PAIRS | FAM_SPM, NULL},
+    {"NemotronForCausalLM", "nemotron", FAM_NORM_1 | FAM_SPM, NULL},
+    {"ExaoneForCausalLM", "exaone", 0, NULL},
+    {"ArceeForCausalLM", "arcee", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"DeepseekForCausalLM", "deepseek", FAM_PAIRS | FAM_SPM, NULL},
+    {"DeepseekOCRForCausalLM", "deepseek2-ocr", FAM_TIED, NULL},
+    {"BailingMoeForCausalLM", "bailingmoe", FAM_PAIRS, NULL},
+    {"GlmForCausalLM ChatGLMModel ChatGLMForConditionalGeneration", "chatglm", 0, NULL},
+    {"BaichuanForCausalLM BaiChuanForCausalLM", "baichuan", FAM_PAIRS | FAM_SPM, NULL},
+    {"XverseForCausalLM", "xverse", FAM_PAIRS, NULL},
+    {"OrionForCausalLM", "orion", FAM_SPM, NULL},
+    {"CodeShellForCausalLM", "codeshell", 0, NULL},
+    {"GPTRefactForCausalLM", "refact", 0, NULL},
+    {"BloomForCausalLM BloomModel", "bloom", 0, NULL},
+    {"JAISLMHeadModel", "jais", 0, NULL},
+    {"Jais2ForCausalLM", "jais2", 0, NULL},
+    {"QWenLMHeadModel", "qwen", 0, NULL},
+    {"MellumForCausalLM", "mellum", 0, NULL},
+    {"PanguEmbeddedForCausalLM", "pangu-embedded", FAM_SPM | FAM_SPACE | FAM_TIED, NULL},
+    {"BertModel BertForMaskedLM CamembertModel BertForSequenceClassification", "bert", FAM_ENCODER, NULL},
+    {"RobertaModel RobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
+    {"XLMRobertaModel XLMRobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
+    {"NomicBertModel", "nomic-bert-moe", FAM_ENCODER, "moe_every_n_layers"},
+    {"NomicBertModel", "nomic-bert", FAM_ENCODER, NULL},
+    {"JinaBertModel JinaBertForMaskedLM", "jina-bert-v2", FAM_ENCODER, NULL},
+    {"ModernBertModel ModernBertForMaskedLM ModernBertForSequenceClassification", "modern-bert", FAM_ENCODER, NULL},
+    {"NeoBERT NeoBERTLMHead NeoBERTForSequenceClassification", "neo-bert", FAM_ENCODER, NULL},
+    {"EuroBertModel JinaEmbeddingsV5Model", "eurobert", FAM_ENCODER, NULL},
+    {"LlamaBidirectionalModel", "llama-embed", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+};
+
+typedef struct {
+    const char       *dir;           /* the folder                                                         */
+    str               json;          /* config.json                                                        */
+    bytes             root;          /* the object of json                                                 */
+    bytes             text;          /* its part that describes a text model, or none; its members count first */
+    const family_row *row;           /* the family                                                         */
+    int               n_layer;       /* layers, without draft heads                                        */
+    int               n_ahead;       /* layers of draft heads that are taken                               */
+    int               n_head, n_kv;  /* heads of attention                                                 */
+    int               n_embd;        /* width                                                              */
+    int               head_dim;      /* values of a head                                                   */
+    int               n_expert;      /* experts, 0: none                                                   */
+} family_config;
+
+/* --- reading the config --- */
+
+/* The member at a path of names with dots between them; empty: there is none, or it is null. */
+static bytes family__path(bytes object, bytes path) {
+    char name[96];
+    while (path.n && object.n && object.p[0] == '{') {
+        const uint8_t *dot = memchr(path.p, '.', path.n);
+        const size_t   n = dot ? (size_t)(dot - path.p) : path.n;
+        if (n >= sizeof name) return (bytes){0};
+        memcpy(name, path.p, n);
+        name[n] = 0;
+        object = bytes_trim(bytes_member(object, name));
+        path = bytes_slice(path, dot ? n + 1 : n, path.n);
+    }
+    return path.n || bytes_is(object, "null") ? (bytes){0} : object;
+}
+
+/* Text of the first of these members that exists and is not null, paths separated by spaces; empty: none does. */
+static bytes family_get(const family_config *c, const char *names) {
+    for (const char *p = names; *p; p += strspn(p, " ")) {
+        const size_t n = strcspn(p, " ");
+        const bytes  path = {(const uint8_t *)p, n};
+        bytes        v = family__path(c->text, path);
+        if (!v.n) v = family__path(c->root, path);
+        if (v.n) return v;
+        p += n;
+    }
+    return (bytes){0};
+}
+
+/* The same as a number. False: there is none. */
+static bool family_number(const family_config *c, const char *names, double *out) {
+    const bytes v = family_get(c, names);
+    char        text[64], *end;
+    if (!v.n || v.n >= sizeof text || !(isdigit(v.p[0]) || v.p[0] == '-')) return false;
+    memcpy(text, v.p, v.n);
+    text[v.n] = 0;
+    *out = strtod(text, &end);
+    return !*end && isfinite(*out);
+}
+
+/* The same as a whole number from 0 to 2^31 - 1; `preset` where there is none. */
+static int family_int(const family_config *c, const char *names, int preset) {
+    double x = preset;
+    if (!family_number(c, names, &x) || !(x >= 0 && x <= INT32_MAX)) return preset;
+    return (int)x;
+}
+
+/* Whether the member is true. */
+static bool family_true(const family_config *c, const char *names) { return bytes_is(family_get(c, names), "true"); }
+
+/* Whether the architecture is among these, separated by spaces. */
+static bool family_is(const family_config *c, const char *archs) { return bytes_among(bytes_of(c->row->arch), archs); }
+
+/* Whether the member is this text. */
+static bool family__says(const family_config *c, const char *names, const char *text) {
+    const bytes v = family_get(c, names);
+    return v.n == strlen(text) + 2 && v.p[0] == '"' && !memcmp(v.p + 1, text, v.n - 2);
+}
+
+/* --- the family --- */
+
+static const family_row *family__find(const family_config *c, bytes name) {
+    for (size_t i = 0; i < sizeof family_table / sizeof *family_table; i++) {
+        const family_row *r = &family_table[i];
+        if (bytes_among(name, r->classes) && (!r->key || family_int(c, r->key, 0))) return r;
+    }
+    return NULL;
+}
+
+static bool family__row(family_config *c, err_t *e) {
+    bytes list = bytes_trim(bytes_member(c->root, "architectures")), item = {0};
+    str   name = {0};
+    if (!bytes_cut_item(&list, &item) || !str_unquote(&name, item, true)) {
+        str_drop(&name);
+        return err_set(e, EXIT_INPUT, "%s/config.json: no name in \"architectures\", expected a class of transformers", c->dir);
+    }
+    c->row = family__find(c, str_bytes(&name));
+    if (!c->row)
+        err_set(e, EXIT_INPUT, "%s/config.json: architecture %.80s, expected one of --list checkpoints", c->dir, name.p);
+    str_drop(&name);
+    return c->row != NULL;
+}
+
+/* Members that hold the config of the text model in those of models for images and sound. */
+static const char *const family__texts[] = {"text_config", "llm_config", "lm_config", "language_config"};
+
+/* Frees what family_open() made. */
+static void family_drop(family_config *c) {
+    str_drop(&c->json);
+    *c = (family_config){0};
+}
+
+/* Reads config.json of the folder. The caller calls family_drop() in both cases. On failure e is set. */
+static bool family_open(family_config *c, const char *dir, err_t *e) {
+    *c = (family_config){.dir = dir};
+    const int got = st_read_json(dir, "config.json", &c->json, e);
+    if (got == 0) return err_set(e, EXIT_INPUT, "%s: no config.json, expected the folder of a checkpoint", dir);
+    if (got < 0) return false;
+    c->root = bytes_trim(str_bytes(&c->json));
+    for (size_t i = 0; i < sizeof family__texts / sizeof *family__texts && !c->text.n; i++)
+        c->text = family__path(c->root, bytes_of(family__texts[i]));
+    if (!family__row(c, e)) return false;
+    c->n_layer = family_int(c, "n_layers num_hidden_layers n_layer num_layers", 0);
+    c->n_head = family_int(c, "num_attention_heads n_head n_heads", 0);
+    c->n_kv = family_int(c, "num_key_value_heads n_kv_heads multi_query_group_num num_query_groups", c->n_head);
+    c->n_embd = family_int(c, "hidden_size n_embd dim n_embed", 0);
+    c->n_expert = family_int(c, "num_local_experts num_experts n_routed_experts moe_num_experts", 0);
+    if (c->n_layer < 1 || c->n_head < 1 || c->n_embd < 1 || c->n_layer > 4096 || c->n_expert > 65536)
+        return err_set(e, EXIT_INPUT, "%s/config.json: %d layers, %d heads, width %d, expected positive numbers", dir, c->n_layer,
+                       c->n_head, c->n_embd);
+    c->head_dim = family_int(c, "head_dim", c->n_embd / c->n_head);
+    if (family_is(c, "glm4moe hy_v3")) c->n_ahead = family_int(c, "num_nextn_predict_layers", 0);
+    if (family_is(c, "qwen3next qwen35 qwen35moe")) c->n_ahead = family_int(c, "mtp_num_hidden_layers", 0);
+    return c->n_ahead <= 64 || err_set(e, EXIT_INPUT, "%s/config.json: %d draft heads, expected at most 64", dir, c->n_ahead);
+}
+
+/* --- keys: a row for each --- */
+
+typedef enum { FK_INT, FK_FLT, FK_BOOL } family_kind;
+
+typedef struct {
+    const char *key;                 /* follows the architecture's name and a dot                          */
+    family_kind kind;
+    const char *from;                /* paths in the config, the first that exists counts; NULL: none      */
+    double    (*calc)(const family_config *c);        /* instead, or where there is none; NAN: no key; NULL */
+    const char *archs;               /* these alone, or with a leading "!" all but these; NULL: all        */
+} family_key;
+
+/* Architectures whose keys the converter writes one by one, without those that all others have. */
+#define FAM_OWN "gemma gemma2 phi3 gpt2 starcoder bloom chatglm codeshell refact jais orion"
+
+#define ROPE_IN(name) "rope_parameters.full_attention." name " rope_parameters." name " rope_scaling." name
+
+static double family__layers(const family_config *c) { return c->n_layer + c->n_ahead; }
+static double family__heads(const family_config *c) { return c->n_head; }
+static double family__one(const family_config *c) { return (void)c, 1; }
+static double family__two(const family_config *c) { return (void)c, 2; }
+static double family__eight(const family_config *c) { return (void)c, 8; }
+static double family__zero(const family_config *c) { return (void)c, 0; }
+static double family__yes(const family_config *c) { return (void)c, 1; }
+static double family__wide(const family_config *c) { return 4.0 * c->n_embd; }
+static double family__embd(const family_config *c) { return c->n_embd; }
+static double family__base(const family_config *c) { return (void)c, 10000; }
+static double family__head(const family_config *c) { return c->head_dim; }
+static double family__plain_head(const family_config *c) { return c->n_embd / c->n_head; }
+static double family__eps5(const family_config *c) { return (void)c, 1e-5; }
+static double family__eps6(const family_config *c) { return (void)c, 1e-6; }
+static double family__eps12(const family_config *c) { return (void)c, 1e-12; }
+static double family__ctx_gemma3(const family_config *c) { return (void)c, 131072; }
+static double family__none(const family_config *c) { return (void)c, (double)NAN; }
+
+/* A factor of RoPE, or its preset. */
+static double family__part(const family_config *c, double preset) {
+    family_number(c, ROPE_IN("partial_rotary_factor") " partial_rotary_factor rope_pct rope_percent", &preset);
+    return preset;
+}
+
+static double family__rot_phi(const family_config *c) { return (int)(family__part(c, 1) * c->n_embd) / c->n_head; }
+static double family__rot_exaone(const family_config *c) { return (int)(family__part(c, 1) * (c->n_embd / c->n_head)); }
+static double family__rot_half(const family_config *c) { return (int)(c->head_dim * family__part(c, 0.5)); }
+static double family__rot_quarter(const family_config *c) { return (int)(c->head_dim * family__part(c, 0.25)); }
+static double family__rot_chatglm(const family_config *c) {
+    return (int)(family_int(c, "attention_dim", c->n_embd / c->n_head) * family__part(c, 0.5));
+}
+
+static double family__base_chatglm(const family_config *c) {
+    double ratio = 1;
+    family_number(c, "rope_ratio", &ratio);
+    return 10000 * ratio;
+}
+
+static double family__ff_refact(const family_config *c) { return ((int64_t)(2 * (4 * (double)c->n_embd) / 3) + 255) / 256 * 256; }
+static double family__ff_neo(const family_config *c) { return (int)(2.0 * family_int(c, "intermediate_size", 0) / 3); }
+
+static double family__ff_lfm2(const family_config *c) {
+    double ff = family_int(c, "block_ff_dim intermediate_size", 0), by = 1;
+    const int64_t step = family_int(c, "block_multiple_of", 256);
+    if (!family_true(c, "block_auto_adjust_ff_dim")) return ff;
+    ff = (double)(int64_t)(2 * ff / 3);
+    if (family_number(c, "block_ffn_dim_multiplier", &by)) ff = (double)(int64_t)(by * ff);
+    return (double)(((int64_t)ff + step - 1) / max_i64(step, 1) * step);
+}
+
+/* Positions that follow the padding token. */
+static double family__ctx_encoder(const family_config *c) {
+    const int n = family_int(c, "max_position_embeddings n_ctx n_positions", 0);
+    if (!(c->row->flags & FAM_OFFSET) || !family_get(c, "pad_token_id").n) return n ? n : (double)NAN;
+    return n - family_int(c, "pad_token_id", 0) - 1;
+}
+
+static double family__ctx_nomic(const family_config *c) {
+    return family_int(c, "n_positions", 0) == 8192 && family_int(c, "max_trained_positions", 2048) == 2048 ? 2048 : 512;
+}
+
+static double family__residual_minicpm(const family_config *c) {
+    double depth = (double)NAN;
+    family_number(c, "scale_depth", &depth);
+    return depth / sqrt(c->n_layer);
+}
+
+static double family__logit_minicpm(const family_config *c) {
+    return c->n_embd / (double)family_int(c, "dim_model_base", c->n_embd);
+}
+
+static double family__ff_shared_hy(const family_config *c) {
+    return (double)family_int(c, "moe_intermediate_size", 0) * family_int(c, "num_shared_experts", 1);
+}
+
+static double family__ff_shared_ernie(const family_config *c) {
+    if (!family_int(c, "moe_num_shared_experts", 0)) return (double)NAN;
+    return family_int(c, "intermediate_size", 0) / max_int(family_int(c, "num_key_value_heads", 1), 1);
+}
+
+static double family__inner(const family_config *c) {
+    return (double)family_int(c, "linear_value_head_dim", 0) * family_int(c, "linear_num_value_heads", 0);
+}
+
+static double family__window_phi3(const family_config *c) { return (void)c, 0; }
+static double family__orig_phi3(const family_config *c) { return family_int(c, "max_position_embeddings", 4096); }
+
+static double family__ahead(const family_config *c) {
+    return c->n_ahead || family_get(c, "num_nextn_predict_layers").n ? c->n_ahead : (double)NAN;
+}
+
+static double family__deepstack(const family_config *c) {
+    bytes list = family_get(c, "vision_config.deepstack_visual_indexes"), item;
+    int   n = 0;
+    while (bytes_cut_item(&list, &item)) n++;
+    return n;
+}
+
+static double family__attn_factor(const family_config *c) {
+    const double orig = family_int(c, ROPE_IN("original_max_position_embeddings") " original_max_position_embeddings",
+                                   family_int(c, "max_position_embeddings", 4096));
+    const double scale = family_int(c, "max_position_embeddings", 4096) / orig;
+    if (!family_get(c, ROPE_IN("long_factor")).n) return (double)NAN;
+    if (family__says(c, ROPE_IN("rope_type") " rope_scaling.type", "yarn")) return scale > 1 ? 0.1 * log(scale) + 1 : 1;
+    return scale > 1 ? sqrt(1 + log(scale) / log(orig)) : 1;
+}
+
+static const family_key family_keys[] = {
+    {"block_count",                      FK_INT, NULL, family__layers, NULL},
+    {"context_length",                   FK_INT, NULL, family__ctx_encoder, "bert"},
+    {"context_length",                   FK_INT, NULL, family__ctx_nomic, "nomic-bert nomic-bert-moe"},
+    {"context_length",                   FK_INT, "max_position_embeddings", family__ctx_gemma3,
+     "gemma3 gemma-embedding gemma3n gemma4"},
+    {"context_length",                   FK_INT, "seq_length", family__embd, "bloom chatglm"},
+    {"context_length",                   FK_INT, "n_ctx n_positions", NULL, "gpt2 starcoder codeshell refact jais"},
+    {"context_length",                   FK_INT, "max_sequence_length max_position_embeddings model_max_length", NULL, "orion"},
+    {"context_length",                   FK_INT, "max_position_embeddings n_ctx n_positions max_length max_sequence_length "
+                                                 "model_max_length", NULL, NULL},
+    {"embedding_length",                 FK_INT, NULL, family__embd, NULL},
+    {"feed_forward_length",              FK_INT, NULL, family__wide, "gpt2 starcoder codeshell bloom"},
+    {"feed_forward_length",              FK_INT, NULL, family__ff_refact, "refact"},
+    {"feed_forward_length",              FK_INT, NULL, family__ff_neo, "neo-bert"},
+    {"feed_forward_length",              FK_INT, NULL, family__ff_lfm2, "lfm2"},
+    {"feed_forward_length",              FK_INT, "ffn_hidden_size intermediate_size", family__wide, "chatglm"},
+    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4"},                    /* family__by_layer */
+    {"feed_forward_length",              FK_INT,
+     "prefix_dense_intermediate_size dense_intermediate_size intermediate_size n_inner "
+                                                 "hidden_dim", NULL, NULL},
+    {"attention.head_count",             FK_INT, NULL, family__heads, NULL},
+    {"attention.head_count_kv",          FK_INT, NULL, family__none, "gpt2 jais lfm2 lfm2moe gemma4"},
+    {"attention.head_count_kv",          FK_INT, NULL, family__one, "starcoder refact"},
+    {"attention.head_count_kv",          FK_INT, "num_query_groups", NULL, "codeshell"},
+    {"attention.head_count_kv",          FK_INT, "multi_query_group_num num_key_value_heads", family__heads, "chatglm"},
+    {"attention.head_count_kv",          FK_INT, "num_key_value_heads", family__heads, "bloom gemma gemma2 orion llama"},
+    {"attention.head_count_kv",          FK_INT, "num_key_value_heads n_kv_heads", NULL, NULL},
+    {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__eps5, "olmo"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "rms_norm_eps", NULL, "orion"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps", NULL, "nemotron"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_epsilon", NULL, "gpt2 starcoder bloom codeshell jais"},
+    {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__none, "gemma gemma2 phi3 chatglm refact"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon", family__eps12, "bert"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon", NULL, NULL},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__eps5, "olmoe"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layernorm_epsilon", family__eps5, "chatglm"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon", NULL, "refact"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__none, "gpt2 starcoder bloom codeshell jais orion"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", NULL, "lfm2"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", family__eps6, "neo-bert"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps6, "gemma3 gemma-embedding deepseek2-ocr llama"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps norm_eps", NULL, NULL},
+    {"attention.key_length",             FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
+    {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
+    {"attention.key_length",             FK_INT, "global_head_dim", NULL, "gemma4"},
+    {"attention.key_length",             FK_INT, "head_dim", NULL, NULL},
+    {"attention.value_length",           FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
+    {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
+    {"attention.value_length",           FK_INT, "global_head_dim", NULL, "gemma4"},
+    {"attention.value_length",           FK_INT, "head_dim", NULL, NULL},
+    {"attention.key_length_swa",         FK_INT, "head_dim", NULL, "gemma4"},
+    {"attention.value_length_swa",       FK_INT, "head_dim", NULL, "gemma4"},
+    {"vocab_size",                       FK_INT, "vocab_size", NULL,
+     "llama mistral3 granite granitemoe smollm3 arcee llama-embed deepseek deepseek2-ocr bailingmoe pangu-embedded nemotron "
+     "lfm2 lfm2moe modern-bert"},
+    {"rope.dimension_count",             FK_INT, NULL, family__plain_head, "granite granitemoe baichuan xverse"},
+    {"rope.dimension_count",             FK_INT, NULL, family__head,
+     "llama mistral3 smollm3 arcee llama-embed deepseek bailingmoe jais2 pangu-embedded"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi3 nemotron"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_exaone, "exaone"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_half, "glm4 glm4moe"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, "qwen3next qwen35 qwen35moe"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_chatglm, "chatglm"},
+    {"rope.dimension_count",             FK_INT, "rotary_dim", NULL, "minimax-m2"},
+    {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2-ocr"},
+    {"rope.dimension_count",             FK_INT, "global_head_dim", NULL, "gemma4"},
+    {"rope.dimension_count_swa",         FK_INT, "head_dim", NULL, "gemma4"},
+    {"rope.freq_base",                   FK_FLT, NULL, family__base, "codeshell neo-bert"},
+    {"rope.freq_base",                   FK_FLT, NULL, family__base_chatglm, "chatglm"},
+    {"rope.scaling.original_context_length", FK_INT,
+     ROPE_IN("original_max_position_embeddings") " original_max_position_embeddings",
+     family__orig_phi3, "phi3"},
+    {"rope.scaling.attn_factor",         FK_FLT, NULL, family__attn_factor, "phi3"},
+    {"rope.scaling.yarn_log_multiplier", FK_FLT, ROPE_IN("mscale_all_dim"), NULL, "mistral3"},
+    {"attention.temperature_scale",      FK_FLT, ROPE_IN("llama_4_scaling_beta"), NULL, "mistral3"},
+    {"attention.scale",                  FK_FLT, "attention_multiplier", NULL, "granite granitemoe"},
+    {"embedding_scale",                  FK_FLT, "embedding_multiplier", NULL, "granite granitemoe"},
+    {"residual_scale",                   FK_FLT, "residual_multiplier", NULL, "granite granitemoe"},
+    {"logit_scale",                      FK_FLT, "logits_scaling", NULL, "granite granitemoe"},
+    {"embedding_scale",                  FK_FLT, "scale_emb", NULL, "minicpm"},
+    {"residual_scale",                   FK_FLT, NULL, family__residual_minicpm, "minicpm"},
+    {"logit_scale",                      FK_FLT, NULL, family__logit_minicpm, "minicpm"},
+    {"attention.sliding_window",         FK_INT, "sliding_window", NULL,
+     "gemma2 gemma3 gemma3n gemma4 gemma-embedding gpt-oss olmo2 mellum"},
+    {"attention.sliding_window",         FK_INT, "sliding_window", family__window_phi3, "phi3"},
+    {"attention.sliding_window",         FK_INT, "local_attention", NULL, "modern-bert"},
+    {"attention.sliding_window",         FK_INT, "sliding_window_size sliding_window", NULL, "deepseek2-ocr"},
+    {"attention.sliding_window_pattern", FK_INT, "global_attn_every_n_layers", NULL, "modern-bert"},
+    {"attn_logit_softcapping",           FK_FLT, "attn_logit_softcapping", NULL, "gemma2"},
+    {"final_logit_softcapping",          FK_FLT, "final_logit_softcapping", NULL, "gemma2 gemma3 gemma3n gemma4 gemma-embedding"},
+    {"attention.clamp_kqv",              FK_FLT, "clip_qkv", NULL, "olmo"},
+    {"attention.max_alibi_bias",         FK_FLT, NULL, family__eight, "jais"},
+    {"attention.shared_kv_layers",       FK_INT, "num_kv_shared_layers", NULL, "gemma3n gemma4"},
+    {"embedding_length_per_layer_input", FK_INT, "hidden_size_per_layer_input", family__zero, "gemma3n gemma4"},
+    {"altup.active_idx",                 FK_INT, "altup_active_idx", NULL, "gemma3n"},
+    {"altup.num_inputs",                 FK_INT, "altup_num_inputs", NULL, "gemma3n"},
+    {"expert_count",                     FK_INT, "moe_num_experts", NULL, "ernie4_5-moe"},
+    {"expert_count",                     FK_INT, "num_local_experts num_experts n_routed_experts", NULL, "!" FAM_OWN},
+    {"expert_used_count",                FK_INT, "moe_k", NULL, "ernie4_5-moe"},
+    {"expert_used_count",                FK_INT, "moe_top_k", NULL, "nomic-bert-moe"},
+    {"expert_used_count",                FK_INT, "num_experts_per_tok num_experts_per_token top_k_experts", NULL, "!" FAM_OWN},
+    {"expert_group_count",               FK_INT, "n_group", NULL, "!" FAM_OWN},
+    {"expert_group_used_count",          FK_INT, "topk_group", NULL, "!" FAM_OWN},
+    {"expert_feed_forward_length",       FK_INT, "intermediate_size", NULL, "gpt-oss minimax-m2"},
+    {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
+     "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
+     "ernie4_5-moe"},
+    {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2-ocr"},
+    {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size moe_intermediate_size", NULL, "gemma4"},
+    {"expert_shared_feed_forward_length", FK_INT, "shared_expert_intermediate_size", NULL,
+     "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe dots1"},
+    {"expert_shared_feed_forward_length", FK_INT, "shared_intermediate_size", NULL, "granitemoe"},
+    {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_hy, "hy_v3"},
+    {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_ernie, "ernie4_5-moe"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2-ocr"},
+    {"expert_shared_count",              FK_INT, "num_shared_experts", NULL, "bailingmoe"},
+    {"expert_shared_count",              FK_INT, "moe_num_shared_experts", NULL, "ernie4_5-moe"},
+    {"leading_dense_block_count",        FK_INT, "first_k_dense_replace", NULL,
+     "glm4moe dots1 deepseek deepseek2-ocr bailingmoe"},
+    {"leading_dense_block_count",        FK_INT, "num_dense_layers", NULL, "lfm2moe"},
+    {"leading_dense_block_count",        FK_INT, "moe_layer_start_index", NULL, "ernie4_5-moe"},
+    {"interleave_moe_layer_step",        FK_INT, "moe_layer_interval", NULL, "ernie4_5-moe"},
+    {"expert_weights_scale",             FK_FLT, NULL, family__one, "deepseek bailingmoe"},
+    {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL, "glm4moe dots1 deepseek2-ocr"},
+    {"expert_weights_scale",             FK_FLT, "router_scaling_factor", family__one, "hy_v3"},
+    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL, "glm4moe dots1 bailingmoe"},
+    {"expert_weights_norm",              FK_BOOL, "route_norm", family__yes, "hy_v3"},
+    {"expert_gating_func",               FK_INT, NULL, family__two, "glm4moe lfm2moe hy_v3"},
+    {"moe_every_n_layers",               FK_INT, "moe_every_n_layers", NULL, "nomic-bert-moe"},
+    {"nextn_predict_layers",             FK_INT, NULL, family__ahead, "glm4moe hy_v3 qwen3next qwen35 qwen35moe"},
+    {"n_deepstack_layers",               FK_INT, NULL, family__deepstack, "qwen3vl qwen3vlmoe"},
+    {"ssm.conv_kernel",                  FK_INT, "linear_conv_kernel_dim", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.state_size",                   FK_INT, "linear_key_head_dim", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.group_count",                  FK_INT, "linear_num_key_heads", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner, "qwen3next qwen35 qwen35moe"},
+    {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, "qwen3next qwen35 qwen35moe"},
+    {"shortconv.l_cache",                FK_INT, "conv_L_cache", NULL, "lfm2 lfm2moe"},
+};
+
+static bool family__row_is_for(const family_config *c, const char *archs) {
+    return !archs || (*archs == '!' ? !family_is(c, archs + 1) : family_is(c, archs));
+}
+
+/* The value of a row. False: the config has none. */
+static bool family__value(const family_config *c, const family_key *k, double *v) {
+    const bytes text = k->from ? family_get(c, k->from) : (bytes){0};
+    if (text.n && k->kind == FK_BOOL) return *v = bytes_is(text, "true"), true;
+    if (text.n && family_number(c, k->from, v)) return true;
+    if (!k->calc) return false;
+    *v = k->calc(c);
+    return !isnan(*v);
+}
+
+static const char *family__key(const family_config *c, const char *name, char key[128]) {
+    snprintf(key, 128, "%s.%s", c->row->arch, name);
+    return key;
+}
+
+static bool family__put(const family_config *c, const family_key *k, gguf_writer *w, err_t *e) {
+    char   key[128];
+    double v = 0;
+    if (!family__value(c, k, &v)) return true;
+    family__key(c, k->key, key);
+    if (k->kind == FK_INT && !(v >= 0 && v <= UINT32_MAX && v == floor(v)))
+        return err_set(e, EXIT_INPUT, "%s/config.json: %s would be %g, expected a whole number", c->dir, k->key, v);
+    if (k->kind == FK_INT) gguf_write_u32(w, key, (uint32_t)v);
+    else if (k->kind == FK_FLT) gguf_write_f32(w, key, (float)v);
+    else gguf_write_bool(w, key, v != 0);
+    return true;
+}
+
+/* --- keys that are more than a number --- */
+
+/* A number about RoPE, of the layers that see everything where there are two kinds. False: there is none. */
+static bool family_rope(const family_config *c, const char *name, double *out) {
+    char paths[256];
+    snprintf(paths, sizeof paths, "rope_parameters.full_attention.%s rope_parameters.%s rope_scaling.%s", name, name, name);
+    return family_number(c, paths, out);
+}
+
+static void family__rope_number(const family_config *c, gguf_writer *w, const char *from, const char *name) {
+    char   key[128];
+    double v;
+    if (family_rope(c, from, &v)) gguf_write_f32(w, family__key(c, name, key), (float)v);
+}
+
+/* RoPE of all but those that write their keys one by one. */
+static void family__rope_keys(const family_config *c, gguf_writer *w) {
+    static const char type[] = ROPE_IN("rope_type") " rope_scaling.type";
+    char   key[128];
+    double v = 0, factor = 0;
+    const bool scaled = family_rope(c, "factor", &factor);
+    if (family__says(c, type, "linear") && scaled) {
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("linear"));
+        gguf_write_f32(w, family__key(c, "rope.scaling.factor", key), (float)factor);
+    } else if (family__says(c, type, "yarn") && scaled) {
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("yarn"));
+        gguf_write_f32(w, family__key(c, "rope.scaling.factor", key), (float)factor);
+        if (family_rope(c, "original_max_position_embeddings", &v) || family_number(c, "original_max_position_embeddings", &v))
+            gguf_write_u32(w, family__key(c, "rope.scaling.original_context_length", key), (uint32_t)v);
+        family__rope_number(c, w, "extrapolation_factor", "rope.scaling.yarn_ext_factor");
+        family__rope_number(c, w, family_rope(c, "attention_factor", &v) ? "attention_factor" : "attn_factor",
+                            "rope.scaling.yarn_attn_factor");
+        family__rope_number(c, w, "beta_fast", "rope.scaling.yarn_beta_fast");
+        family__rope_number(c, w, "beta_slow", "rope.scaling.yarn_beta_slow");
+    } else if (family__says(c, type, "longrope") || family__says(c, type, "su")) {
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("longrope"));
+    } else if (family_is(c, "deepseek modern-bert eurobert neo-bert nemotron")) {
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("none"));
+    }
+    if (family_is(c, "neo-bert")) return;             /* its base is a row of family_keys */
+    if (family_number(c, ROPE_IN("rope_theta") " global_rope_theta rope_global_theta "
+                         "rope_theta_global rope_theta "
+                         "rotary_emb_base", &v))
+        gguf_write_f32(w, family__key(c, "rope.freq_base", key), (float)v);
+    else if (family_is(c, "gemma3 gemma-embedding gemma3n gemma4"))
+        gguf_write_f32(w, family__key(c, "rope.freq_base", key), 1e6f);
+    if (family_number(c, "rope_parameters.sliding_attention.rope_theta local_rope_theta rope_local_theta rope_theta_local "
+                         "swa_rope_theta rope_local_base_freq", &v))
+        gguf_write_f32(w, family__key(c, "rope.freq_base_swa", key), (float)v);
+}
+
+/* Sections of RoPE, padded to four. */
+static void family__sections(const family_config *c, gguf_writer *w) {
+    bytes    list = family_get(c, "rope_parameters.mrope_section rope_scaling.mrope_section"), item;
+    int32_t  v[4] = {0};
+    char     key[128];
+    int      n = 0;
+    if (!list.n && !family_is(c, "qwen35 qwen35moe")) return;
+    if (!list.n) v[0] = v[1] = 11, v[2] = 10;
+    for (; n < 4 && bytes_cut_item(&list, &item); n++) v[n] = (int32_t)strtol((const char *)item.p, NULL, 10);
+    gguf_write_array(w, family__key(c, "rope.dimension_sections", key), GGUF_I32, v, 4);
+}
+
+/* Whether layer i of the config's list is of this kind. */
+static bool family__layer_is(bytes types, int i, const char *kind) {
+    bytes item = {0};
+    for (int k = 0; k <= i; k++)
+        if (!bytes_cut_item(&types, &item)) return false;
+    return item.n == strlen(kind) + 2 && !memcmp(item.p + 1, kind, item.n - 2);
+}
+
+/* Which layers have a window, where the file tells it of each. */
+static void family__windows(const family_config *c, gguf_writer *w) {
+    const bytes types = family_get(c, "layer_types");
+    char        key[128];
+    uint8_t    *on = mem_new((size_t)c->n_layer, 1);
+    const bool  every4 = family_is(c, "olmo2") && !types.n;
+    for (int i = 0; i < c->n_layer; i++) on[i] = every4 ? (i + 1) % 4 != 0 : family__layer_is(types, i, "sliding_attention");
+    if (family_is(c, "gemma3n gemma4") || (family_is(c, "olmo2 mellum") && family_get(c, "sliding_window").n))
+        gguf_write_array(w, family__key(c, "attention.sliding_window_pattern", key), GGUF_BOOL, on, (uint64_t)c->n_layer);
+    mem_free(on);
+}
+
+/* Numbers that differ between layers. */
+static void family__by_layer(const family_config *c, gguf_writer *w) {
+    const bytes types = family_get(c, "layer_types");
+    char        key[128];
+    int32_t    *v = mem_new((size_t)c->n_layer, sizeof *v);
+    const int   kv = family_int(c, "num_key_value_heads", c->n_head), full = family_int(c, "num_global_key_value_heads", -1),
+                ff = family_int(c, "intermediate_size", 0), shared = family_int(c, "num_kv_shared_layers", 0);
+    if (family_is(c, "lfm2 lfm2moe")) {
+        const bool conv = family_is(c, "lfm2");
+        for (int i = 0; i < c->n_layer; i++)
+            v[i] = (conv ? !family__layer_is(types, i, "conv") : family__layer_is(types, i, "full_attention")) ? kv : 0;
+        gguf_write_array(w, family__key(c, "attention.head_count_kv", key), GGUF_I32, v, (uint64_t)c->n_layer);
+    }
+    if (family_is(c, "gemma4")) {
+        for (int i = 0; i < c->n_layer; i++) v[i] = family__layer_is(types, i, "sliding_attention") ? kv : full;
+        if (full >= 0) gguf_write_array(w, family__key(c, "attention.head_count_kv", key), GGUF_I32, v, (uint64_t)c->n_layer);
+        else gguf_write_u32(w, family__key(c, "attention.head_count_kv", key), (uint32_t)kv);
+        for (int i = 0; i < c->n_layer; i++) v[i] = i < c->n_layer - shared ? ff : 2 * ff;
+        if (family_true(c, "use_double_wide_mlp"))
+            gguf_write_array(w, family__key(c, "feed_forward_length", key), GGUF_I32, v, (uint64_t)c->n_layer);
+        else gguf_write_u32(w, family__key(c, "feed_forward_length", key), (uint32_t)ff);
+    }
+    if (family_is(c, "gemma3n")) {                    /* one for each layer, or one for all */
+        bytes list = family_get(c, "intermediate_size"), item;
+        for (int i = 0; i < c->n_layer; i++) v[i] = bytes_cut_item(&list, &item) ? (int32_t)strtol((const char *)item.p, NULL,
+                                                                      10) : ff;
+        if (ff) gguf_write_u32(w, family__key(c, "feed_forward_length", key), (uint32_t)ff);
+        else gguf_write_array(w, family__key(c, "feed_forward_length", key), GGUF_I32, v, (uint64_t)c->n_layer);
+    }
+    mem_free(v);
+}
+
+/* The x below which a standard normal variable lies with probability p. */
+static double family__quantile(double p) {
+    double lo = -40, hi = 40;
+    if (p == 0.5) return 0;
+    for (int i = 0; i < 200; i++) {
+        const double mid = (lo + hi) / 2;
+        *(erfc(-mid * 0.70710678118654752440) / 2 < p ? &lo : &hi) = mid;
+    }
+    return (lo + hi) / 2;
+}
+
+/* Which gates of gemma3n are cut off. */
+static void family__sparsity(const family_config *c, gguf_writer *w) {
+    bytes  list = family_get(c, "activation_sparsity_pattern"), item;
+    float *v = mem_new((size_t)c->n_layer, sizeof *v);
+    char   key[128];
+    for (int i = 0; i < c->n_layer; i++) {
+        const double p = bytes_cut_item(&list, &item) ? (double)(float)strtod((const char *)item.p, NULL) : 0;
+        v[i] = p <= 0 ? -INFINITY : p >= 1 ? INFINITY : (float)family__quantile(p);
+    }
+    gguf_write_array(w, family__key(c, "activation_sparsity_scale", key), GGUF_F32, v, (uint64_t)c->n_layer);
+    mem_free(v);
+}
+
+/* How vectors are pooled: modules.json names a folder, whose config.json says it. */
+static bool family__pooling(const family_config *c, gguf_writer *w, err_t *e) {
+    static const struct { const char *flag, *mode; uint32_t type; } modes[] = {
+        {"pooling_mode_mean_tokens", "mean", 1}, {"pooling_mode_cls_token", "cls", 2},
+            {"pooling_mode_lasttoken", "lasttoken", 3}};
+    str      modules = {0}, config = {0}, path = {0}, type = {0};
+    char     key[128];
+    int      got = st_read_json(c->dir, "modules.json", &modules, e);
+    bytes    list = str_bytes(&modules), item;
+    while (got == 1 && bytes_cut_item(&list, &item)) {
+        str_clear(&type);
+        str_clear(&path);
+        if (!str_unquote(&type, bytes_trim(bytes_member(item, "type")), true) ||
+            !bytes_ends(str_bytes(&type), bytes_of("Pooling"))) continue;
+        const bool named = str_unquote(&path, bytes_trim(bytes_member(item, "path")), true) && path.n && path.p[0] != '/' &&
+                           bytes_find(str_bytes(&path), 0, bytes_of("..")) == SIZE_MAX && !memchr(path.p, 0, path.n);
+        if (!named) got = err_set(e, EXIT_INPUT, "%s/modules.json: a pooling without a folder, expected its path", c->dir) ? 1
+            : -1;
+        else str_put(&path, "/config.json"), got = st_read_json(c->dir, path.p, &config, e);
+        for (size_t i = 0; got == 1 && i < 3; i++) {
+            const bytes mode = bytes_trim(bytes_member(str_bytes(&config), "pooling_mode"));
+            const bool  is = bytes_is(bytes_trim(bytes_member(str_bytes(&config), modes[i].flag)), "true") ||
+                             (mode.n == strlen(modes[i].mode) + 2 && !memcmp(mode.p + 1, modes[i].mode, mode.n - 2));
+            if (!is) continue;
+            gguf_write_u32(w, family__key(c, "pooling_type", key), modes[i].type);
+            break;
+        }
+        break;
+    }
+    str_drop_all(&modules, &config, &path, &type);
+    return !e->code;
+}
+
+/* Names of the classes of a classifier, in the order of their keys as texts; the two that stand for none are left out. */
+static void family__labels(const family_config *c, gguf_writer *w) {
+    bytes  rest = family_get(c, "id2label"), key = {0}, value;
+    str    text[64] = {{0}};
+    bytes  label[64];
+    size_t n = 0;
+    char   name[128];
+    while (n < 64 && bytes_cut_member(&rest, &key, &value))
+        if (str_unquote(&text[n], bytes_trim(value), false)) label[n] = str_bytes(&text[n]), n++;
+    if (n && !(n == 2 && bytes_is(label[0], "LABEL_0")))
+        gguf_write_strs(w, family__key(c, "classifier.output_labels", name), label, n);
+    for (size_t i = 0; i < n; i++) str_drop(&text[i]);
+}
+
+static bool family__causal(const family_config *c) {
+    return !family_is(c, "bert nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert") &&
+           !bytes_is(family_get(c, "is_causal"), "false");
+}
+
+static const char *family__score(const family_config *c) {
+    return family__says(c, "score_function scoring_func score_func", "sigmoid") ? "sigmoid"
+         : family__says(c, "score_function scoring_func score_func", "softmax") ? "softmax" : "";
+}
+
+static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
+    char key[128];
+    str  act = {0};
+    if (!family_is(c, FAM_OWN)) {
+        family__rope_keys(c, w);
+        family__sections(c, w);
+        if (*family__score(c) && !family_is(c, "glm4moe lfm2moe hy_v3"))
+            gguf_write_u32(w, family__key(c, "expert_gating_func", key), *family__score(c) == 's' && family__score(c)[1] == 'i'
+                           ? 2 : 1);
+    }
+    double base = 10000;
+    if (family_is(c, "phi3")) {
+        family_number(c, ROPE_IN("rope_theta") " rope_theta", &base);
+        gguf_write_f32(w, "phi3.rope.freq_base", (float)base);
+    }
+    if (family_is(c, "codeshell")) {
+        gguf_write_str(w, "codeshell.rope.scaling.type", bytes_of("linear"));
+        gguf_write_f32(w, "codeshell.rope.scaling.factor", 1);
+    }
+    if (family_is(c, "baichuan xverse orion"))
+        gguf_write_str(w, family__key(c, "tensor_data_layout", key), bytes_of("Meta AI original pth"));
+    family__windows(c, w);
+    family__by_layer(c, w);
+    if (family_is(c, "gemma3n")) family__sparsity(c, w);
+    if (!family__causal(c)) gguf_write_bool(w, family__key(c, "attention.causal", key), false);
+    if (family_is(c, "bert neo-bert modern-bert")) family__labels(c, w);
+    if (family_is(c, "modern-bert") && str_unquote(&act, family_get(c, "hidden_activation"), true))
+        gguf_write_str(w, "modern-bert.hidden_activation", str_bytes(&act));
+    str_drop(&act);
+    if (family_is(c, "neo-bert")) return gguf_write_u32(w, "neo-bert.pooling_type", 2), true;
+    return !family_is(c, "bert nomic-bert nomic-bert-moe jina-bert-v2 modern-bert eurobert gemma-embedding qwen2 qwen3 arcee") ||
+           family__pooling(c, w, e);
+}
+
+/* Writes the keys of the architecture. On failure e is set. */
+static bool family_write_keys(const family_config *c, gguf_writer *w, err_t *e) {
+    for (size_t i = 0; i < sizeof family_keys / sizeof *family_keys; i++) {
+        const family_key *k = &family_keys[i];
+        bool              first = true;               /* an earlier row of this key is for the architecture */
+        if (!family__row_is_for(c, k->archs)) continue;
+        for (size_t j = 0; j < i; j++)
+            first = first && (strcmp(family_keys[j].key, k->key) != 0 || !family__row_is_for(c, family_keys[j].archs));
+        if (first && !family__put(c, k, w, e)) return false;
+    }
+    return family__more(c, w, e);
+}

@@ -1,0 +1,1444 @@
+/* ===== [import] a checkpoint's folder as a model file =====
+ * import_open() gives a gguf_file for a folder that transformers reads, so that everything else works as with a GGUF file: keys
+ * from config.json and the tokenizer, and tensors under GGUF names. import_names maps names, a row each: where a tensor goes and
+ * what changes on the way. Matrices of F32, F16 and BF16 whose rows stay as they are, are views of the mapped files. All others
+ * are made when they are wanted: norms in F32, stacks of experts, transposed and split matrices, quantised weights.
+ *   For a file (IMPORT_FILE) rows of Q and K are permuted where llama.cpp rotates pairs. A model that runs from the folder keeps
+ * them: the key ARCH.rope.halves tells the step to read halves and to write pairs (K_ROPE_TO_PAIRS), which gives the same bits.
+ *   IMPORT_EXACT: quantised matrices become F32, to be quantised to another type. Otherwise each keeps its precision (dq_exact).
+ * A tensor of the folder that no row takes is an error, and so is one that a row needs and that is missing; the loader finds the
+ * others that are missing, and shapes that do not match.
+ * To add a name: a row of import_names. Names are matched without the parts that import_fronts and import_inner list; # is
+ * the number of an expert.
+ * Public: import_open, import_is_folder, import_list. */
+
+enum { IMPORT_FILE = 1, IMPORT_EXACT = 2, IMPORT_LAZY = 4 };  /* flags: see the banner; LAZY: made when gguf_fill() asks */
+
+typedef enum {
+    IC_NONE,                         /* as it is                                                           */
+    IC_Q, IC_K,                      /* rows of a head: two halves become pairs, in families with FAM_PAIRS */
+    IC_TRANSPOSE,                    /* the matrix is stored as [in, out]                                  */
+    IC_HALVES,                       /* two tensors: the first half of the rows, the second                */
+    IC_HALVES_T,                     /* the same of a transposed matrix                                    */
+    IC_EVEN_ODD,                     /* two tensors: even rows, odd rows                                   */
+    IC_EVEN_ODD_T,                   /* the same of a transposed matrix                                    */
+    IC_SQUEEZE,                      /* dimensions of 1 go                                                 */
+    IC_NEG_EXP,                      /* -exp(x)                                                            */
+    IC_QKV_THIRDS,                   /* three tensors, a third of the rows each; Q and K as IC_Q, IC_K     */
+    IC_QKV_HEADS,                    /* three tensors: all rows of Q, of K, of V; Q and K likewise         */
+    IC_QKV_GROUPS,                   /* three tensors: groups of queries, a key and a value                */
+    IC_QKV_BLOOM,                    /* rows by head: query, key, value; they become queries, keys, values */
+    IC_KEY_VALUE,                    /* two tensors: rows of one key head, and the others                  */
+    IC_POSITIONS,                    /* positions that begin behind the padding token                      */
+    IC_GLM_Q, IC_GLM_K,              /* pairs become halves, where RoPE has sections                       */
+    IC_V_HEADS,                      /* rows of value heads: grouped by key head, they become tiled        */
+    IC_V_HEADS_QKV,                  /* the same after the rows of queries and keys                        */
+    IC_V_HEADS_IN,                   /* the same of columns                                                */
+    IC_V_HEAD_ONE,                   /* the same of heads of one row                                       */
+    IC_QKVZ,                         /* two tensors: queries, keys and values of qwen3next, and gates      */
+    IC_SCALE,                        /* multiplied by a number of the config                               */
+    IC_EXPERTS,                      /* [rows of all experts] become a stack                               */
+    IC_EXPERTS_T,                    /* the same, each transposed                                          */
+    IC_SKIP                          /* left out                                                           */
+} import_change;
+
+typedef struct {
+    const char   *name;              /* in the folder, without its front and without .weight or .bias      */
+    const char   *to;                /* in the file; several: with "|" between them                        */
+    import_change change;
+    const char   *archs;             /* these alone, "!" all but these; NULL: all                          */
+} import_name;
+
+#define LATE_NORM "glm4moe seed_oss gpt-oss qwen35 qwen35moe qwen3next gemma2 gemma3 gemma3n gemma4 gemma-embedding olmo2"
+#define LINEAR    "qwen3next qwen35 qwen35moe"
+
+/* Names of layers. The first row that matches counts. A "to" with a suffix of its own (.weight, .bias, .scale) is whole. */
+static const import_name import_layer_names[] = {
+    /* norms */
+    {"input_layernorm", "attn_norm", 0, NULL}, {"ln_1", "attn_norm", 0, NULL}, {"attention_norm", "attn_norm", 0, NULL},
+    {"attn_norm", "attn_norm", 0, NULL}, {"operator_norm", "attn_norm", 0, NULL},
+    {"layer_norm_1", "attn_norm_2", 0, "jina-bert-v2"},
+    {"post_attention_layernorm", "post_attention_norm", 0, LATE_NORM}, {"post_attention_layernorm", "ffn_norm", 0, NULL},
+    {"post_self_attn_layernorm", "post_attention_norm", 0, NULL}, {"post_mlp_layernorm", "post_ffw_norm", 0, NULL},
+    {"pre_feedforward_layernorm", "ffn_norm", 0, NULL}, {"post_feedforward_layernorm", "post_ffw_norm", 0, NULL},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2", 0, NULL}, {"post_feedforward_layernorm_1", "post_ffw_norm_1", 0, NULL},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2", 0, NULL},
+    {"ln_2", "ffn_norm", 0, NULL}, {"ffn_norm", "ffn_norm", 0, NULL}, {"mlp_norm", "ffn_norm", 0, NULL},
+    {"attention.output.LayerNorm", "attn_output_norm", 0, NULL}, {"norm1", "attn_output_norm", 0, NULL},
+    {"output.LayerNorm", "layer_output_norm", 0, NULL}, {"norm2", "layer_output_norm", 0, NULL},
+    {"mlp.layernorm", "layer_output_norm", 0, NULL}, {"layer_norm_2", "layer_output_norm", 0, NULL},
+    {"self_attn.q_norm", "attn_q_norm", 0, NULL}, {"self_attn.k_norm", "attn_k_norm", 0, NULL},
+    {"self_attn.query_layernorm", "attn_q_norm", 0, NULL}, {"self_attn.key_layernorm", "attn_k_norm", 0, NULL},
+    {"self_attn.q_layernorm", "attn_q_norm", 0, NULL}, {"self_attn.k_layernorm", "attn_k_norm", 0, NULL},
+    {"attention.self.layer_norm_q", "attn_q_norm", 0, NULL}, {"attention.self.layer_norm_k", "attn_k_norm", 0, NULL},
+    /* attention */
+    {"self_attn.q_proj", "attn_q", IC_GLM_Q, "glm4"}, {"self_attn.k_proj", "attn_k", IC_GLM_K, "glm4"},
+    {"self_attn.q_proj", "attn_q", IC_Q, NULL}, {"self_attn.k_proj", "attn_k", IC_K, NULL},
+        {"self_attn.v_proj", "attn_v", 0, NULL},
+    {"self_attn.o_proj", "attn_output", 0, NULL}, {"self_attn.out_proj", "attn_output", 0, NULL},
+    {"self_attn.sinks", "attn_sinks.weight", 0, NULL},
+    {"self_attn.W_pack", "attn_q|attn_k|attn_v", IC_QKV_THIRDS, NULL},
+    {"self_attn.qkv_proj", "attn_q|attn_k|attn_v", IC_QKV_HEADS, "ernie4_5 ernie4_5-moe paddleocr"},
+    {"self_attn.qkv_proj", "attn_qkv", 0, NULL},
+    {"attention.query_key_value", "attn_q|attn_k|attn_v", IC_QKV_HEADS, NULL}, {"attention.dense", "attn_output", 0, NULL},
+    {"attention.wqkv", "attn_q|attn_k|attn_v", IC_QKV_GROUPS, NULL}, {"attention.wo", "attn_output", 0, NULL},
+    {"attn.c_attn", "attn_qkv", IC_TRANSPOSE, "gpt2 jais"}, {"attn.c_attn", "attn_qkv", 0, NULL},
+    {"attn.c_proj", "attn_output", IC_TRANSPOSE, "gpt2 jais"}, {"attn.c_proj", "attn_output", 0, NULL},
+    {"attn.q", "attn_q", 0, "refact"}, {"attn.kv", "attn_k|attn_v", IC_KEY_VALUE, "refact"},
+    {"attn.attention.q_proj", "attn_q", 0, NULL}, {"attn.attention.k_proj", "attn_k", 0, NULL},
+    {"attn.attention.v_proj", "attn_v", 0, NULL}, {"attn.attention.out_proj", "attn_output", 0, NULL},
+    {"self_attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "bloom"},
+        {"self_attention.query_key_value", "attn_qkv", 0, NULL},
+    {"self_attention.dense", "attn_output", 0, NULL},
+    {"attn.Wqkv", "attn_qkv", 0, NULL}, {"mixer.Wqkv", "attn_qkv", 0, NULL}, {"qkv", "attn_qkv", 0, NULL},
+    {"attn.out_proj", "attn_output", 0, NULL}, {"mixer.out_proj", "attn_output", 0, NULL}, {"attn.Wo", "attn_output", 0, NULL},
+    {"wo", "attn_output", 0, NULL},
+    {"attention.self.query", "attn_q", 0, NULL}, {"attention.self.key", "attn_k", 0, NULL},
+    {"attention.self.value", "attn_v", 0, NULL}, {"attention.output.dense", "attn_output", 0, NULL},
+    {"attn.bias", "", IC_SKIP, NULL}, {"attn.masked_bias", "", IC_SKIP, NULL}, {"attention.bias", "", IC_SKIP, NULL},
+    {"attention.masked_bias", "", IC_SKIP, NULL}, {"self_attn.rotary_emb.inv_freq", "", IC_SKIP, NULL},
+    {"attn.rotary_emb.inv_freq", "", IC_SKIP, NULL}, {"self_attention.rotary_emb.inv_freq", "", IC_SKIP, NULL},
+    /* feed-forward */
+    {"mlp.gate_proj", "ffn_gate", 0, NULL}, {"mlp.up_proj", "ffn_up", 0, NULL}, {"mlp.down_proj", "ffn_down", 0, NULL},
+    {"mlp.gate_up_proj", "ffn_gate|ffn_up", IC_HALVES, "refact"}, {"mlp.gate_up_proj", "ffn_up", 0, NULL},
+    {"mlp.up_gate_proj", "ffn_gate|ffn_up", IC_HALVES, NULL},
+    {"mlp.c_fc", "ffn_up", IC_TRANSPOSE, "gpt2 jais"}, {"mlp.c_fc", "ffn_up", 0, NULL},
+    {"mlp.c_fc2", "ffn_gate", IC_TRANSPOSE, "jais"},
+    {"mlp.c_proj", "ffn_down", IC_TRANSPOSE, "gpt2 jais"}, {"mlp.c_proj", "ffn_down", 0, NULL},
+    {"mlp.c_fc_0", "ffn_gate", 0, NULL}, {"mlp.c_fc_1", "ffn_up", 0, NULL},
+    {"mlp.w1", "ffn_up", 0, "qwen"}, {"mlp.w2", "ffn_gate", 0, "qwen"},
+    {"mlp.dense_h_to_4h", "ffn_up", 0, NULL}, {"mlp.dense_4h_to_h", "ffn_down", 0, NULL},
+    {"feed_forward.w1", "ffn_gate", 0, NULL}, {"feed_forward.w3", "ffn_up", 0, NULL}, {"feed_forward.w2", "ffn_down", 0, NULL},
+    {"intermediate.dense", "ffn_up", 0, NULL}, {"output.dense", "ffn_down", 0, NULL},
+    {"mlp.fc11", "ffn_up", 0, NULL}, {"mlp.fc12", "ffn_gate", 0, NULL}, {"mlp.fc1", "ffn_up", 0, NULL},
+        {"mlp.fc2", "ffn_down", 0, NULL},
+    {"mlp.gated_layers", "ffn_up", 0, NULL}, {"mlp.up_gated_layer", "ffn_up", 0, NULL}, {"mlp.wo", "ffn_down", 0, NULL},
+    {"mlp.down_layer", "ffn_down", 0, NULL}, {"mlp.Wi", "ffn_up", 0, NULL}, {"mlp.Wo", "ffn_down", 0, NULL},
+    {"ffn.w12", "ffn_up", 0, NULL}, {"ffn.w3", "ffn_down", 0, NULL},
+    /* experts */
+    {"block_sparse_moe.gate", "ffn_gate_inp", 0, NULL}, {"mlp.gate", "ffn_gate_inp", 0, NULL},
+        {"mlp.router", "ffn_gate_inp", 0, NULL},
+    {"mlp.router.gate", "ffn_gate_inp", 0, NULL}, {"block_sparse_moe.router.layer", "ffn_gate_inp", 0, NULL},
+    {"mlp.router.layer", "ffn_gate_inp", 0, NULL}, {"feed_forward.gate", "ffn_gate_inp", 0, NULL},
+        {"router.proj", "ffn_gate_inp", 0, NULL},
+    {"router.scale", "ffn_gate_inp.scale", 0, NULL}, {"router.per_expert_scale", "ffn_down_exps.scale", 0, NULL},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", 0, NULL},
+    {"mlp.expert_bias", "exp_probs_b", 0, "hy_v3"}, {"mlp.e_score_correction_bias", "exp_probs_b", 0, "hy_v3"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", 0, NULL}, {"mlp.e_score_correction_bias", "exp_probs_b.bias", 0,
+                                                                      NULL},
+    {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
+    {"mlp.gate.moe_statics.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
+        {"feed_forward.expert_bias", "exp_probs_b.bias", 0, NULL},
+    {"mlp.gate.expert_bias", "exp_probs_b.bias", 0, NULL},
+    {"mlp.experts.#.gate_proj", "ffn_gate_exps", 0, NULL}, {"mlp.experts.#.up_proj", "ffn_up_exps", 0, NULL},
+    {"mlp.experts.#.down_proj", "ffn_down_exps", 0, NULL},
+    {"block_sparse_moe.experts.#.w1", "ffn_gate_exps", 0, NULL}, {"block_sparse_moe.experts.#.w3", "ffn_up_exps", 0, NULL},
+    {"block_sparse_moe.experts.#.w2", "ffn_down_exps", 0, NULL},
+    {"feed_forward.experts.#.w1", "ffn_gate_exps", 0, NULL}, {"feed_forward.experts.#.w3", "ffn_up_exps", 0, NULL},
+    {"feed_forward.experts.#.w2", "ffn_down_exps", 0, NULL},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_EVEN_ODD_T, "gpt-oss"},
+    {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias|ffn_up_exps.bias", IC_EVEN_ODD_T, "gpt-oss"},
+    {"mlp.experts.gate_up_proj_blocks", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_EVEN_ODD, "gpt-oss"},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight", IC_TRANSPOSE, "gpt-oss"},
+    {"mlp.experts.down_proj_bias", "ffn_down_exps.bias", 0, "gpt-oss"},
+    {"mlp.experts.down_proj_blocks", "ffn_down_exps.weight", 0, "gpt-oss"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_HALVES_T, "qwen3vlmoe"},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight", IC_TRANSPOSE, "qwen3vlmoe"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_HALVES, NULL},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight", 0, NULL},
+    {"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_HALVES, NULL},
+    {"block_sparse_moe.experts.down_proj", "ffn_down_exps.weight", 0, NULL},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_HALVES, NULL},
+    {"feed_forward.experts.down_proj", "ffn_down_exps.weight", 0, NULL},
+    {"experts.gate_up_proj", "ffn_gate_up_exps.weight", 0, "gemma4"}, {"experts.down_proj", "ffn_down_exps.weight", 0, "gemma4"},
+    {"block_sparse_moe.input_linear", "ffn_gate_exps|ffn_up_exps", IC_HALVES, NULL},
+    {"block_sparse_moe.output_linear", "ffn_down_exps", 0, NULL},
+    {"shared_mlp.input_linear", "ffn_gate_shexp|ffn_up_shexp", IC_HALVES, NULL},
+        {"shared_mlp.output_linear", "ffn_down_shexp", 0, NULL},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", 0, NULL}, {"mlp.shared_expert.up_proj", "ffn_up_shexp", 0, NULL},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp", 0, NULL},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", 0, NULL}, {"mlp.shared_experts.up_proj", "ffn_up_shexp", 0, NULL},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp", 0, NULL},
+    {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", 0, NULL}, {"mlp.shared_mlp.up_proj", "ffn_up_shexp", 0, NULL},
+    {"mlp.shared_mlp.down_proj", "ffn_down_shexp", 0, NULL},
+    {"mlp.experts.mlp.w1", "ffn_up_exps.weight", IC_EXPERTS, NULL},
+        {"mlp.experts.mlp.w2", "ffn_down_exps.weight", IC_EXPERTS_T, NULL},
+    {"mlp.experts.bias", "", IC_SKIP, NULL},
+    /* recurrent layers */
+    {"linear_attn.in_proj_qkvz", "attn_qkv|attn_gate", IC_QKVZ, "qwen3next"}, {"linear_attn.in_proj_ba", "ssm_ba", 0, NULL},
+    {"linear_attn.in_proj_qkv", "attn_qkv", IC_V_HEADS_QKV, NULL}, {"linear_attn.in_proj_z", "attn_gate", IC_V_HEADS, NULL},
+    {"linear_attn.in_proj_a", "ssm_alpha", IC_V_HEAD_ONE, NULL}, {"linear_attn.in_proj_b", "ssm_beta", IC_V_HEAD_ONE, NULL},
+    {"linear_attn.conv1d", "ssm_conv1d", IC_SQUEEZE, "qwen3next"}, {"linear_attn.conv1d", "ssm_conv1d", IC_V_HEADS_QKV, NULL},
+    {"linear_attn.A_log", "ssm_a", IC_NEG_EXP, NULL}, {"linear_attn.dt_bias", "ssm_dt.bias", IC_V_HEAD_ONE, NULL},
+    {"linear_attn.norm", "ssm_norm", 0, NULL}, {"linear_attn.out_proj", "ssm_out", IC_V_HEADS_IN, NULL},
+    {"conv.conv", "shortconv.conv", IC_SQUEEZE, NULL}, {"conv.in_proj", "shortconv.in_proj", 0, NULL},
+    {"conv.out_proj", "shortconv.out_proj", 0, NULL},
+    /* Gemma 3n and 4 */
+    {"per_layer_input_gate", "inp_gate", 0, NULL}, {"per_layer_projection", "proj", 0, NULL},
+    {"post_per_layer_input_norm", "post_norm", 0, NULL}, {"layer_scalar", "layer_output_scale.weight", 0, NULL},
+    {"altup.correction_coefs", "altup_correct_coef", 0, NULL}, {"altup.correct_output_scale", "altup_correct_scale.weight", 0,
+                                                                NULL},
+    {"altup.prediction_coefs", "altup_predict_coef", 0, NULL}, {"altup.modality_router", "altup_router", 0, NULL},
+    {"altup.router_norm", "altup_router_norm", 0, NULL}, {"laurel.linear_left", "laurel_l", 0, NULL},
+    {"laurel.linear_right", "laurel_r", 0, NULL}, {"laurel.post_laurel_norm", "laurel_post_norm", 0, NULL},
+    /* draft heads */
+    {"eh_proj", "nextn.eh_proj", 0, NULL}, {"enorm", "nextn.enorm", 0, NULL}, {"hnorm", "nextn.hnorm", 0, NULL},
+    {"embed_tokens", "nextn.embed_tokens", 0, NULL}, {"shared_head.norm", "nextn.shared_head_norm", 0, NULL},
+    {"shared_head.head", "nextn.shared_head_head", 0, NULL}, {"final_layernorm", "nextn.shared_head_norm", 0, "hy_v3"},
+};
+
+/* Names of tensors that belong to no layer. */
+static const import_name import_model_names[] = {
+    {"embed_tokens", "token_embd", 0, NULL}, {"tok_embeddings", "token_embd", 0, NULL},
+        {"word_embeddings", "token_embd", 0, NULL},
+    {"wte", "token_embd", IC_SCALE, "jais"}, {"wte", "token_embd", 0, NULL}, {"embedding.word_embeddings", "token_embd", 0, NULL},
+    {"embeddings.word_embeddings", "token_embd", 0, NULL}, {"embeddings.tok_embeddings", "token_embd", 0, NULL},
+    {"encoder", "token_embd", 0, "neo-bert"},
+    {"wpe", "position_embd", 0, NULL}, {"embeddings.position_embeddings", "position_embd", IC_POSITIONS, NULL},
+    {"embeddings.token_type_embeddings", "token_types", 0, NULL},
+    {"embeddings.LayerNorm", "token_embd_norm", 0, NULL}, {"embeddings.norm", "token_embd_norm", 0, NULL},
+        {"emb_ln", "token_embd_norm", 0, NULL},
+    {"word_embeddings_layernorm", "token_embd_norm", 0, NULL}, {"embedding_norm", "token_embd_norm", 0, NULL},
+    {"norm", "output_norm", 0, NULL}, {"ln_f", "output_norm", 0, NULL}, {"final_norm", "output_norm", 0, NULL},
+    {"final_layernorm", "output_norm", 0, NULL}, {"encoder.final_layernorm", "output_norm", 0, NULL},
+    {"layer_norm", "enc.output_norm", 0, "neo-bert"},
+    {"lm_head", "output", IC_SCALE, "jais"}, {"lm_head", "output", 0, NULL}, {"output", "output", 0, NULL},
+        {"output_layer", "output", 0, NULL},
+    {"embed_tokens_per_layer", "per_layer_token_embd", 0, NULL}, {"per_layer_model_projection", "per_layer_model_proj", 0, NULL},
+    {"per_layer_projection_norm", "per_layer_proj_norm", 0, NULL},
+    {"altup_projections.#", "altup_proj", 0, NULL}, {"altup_unembed_projections.#", "altup_unembd_proj", 0, NULL},
+    {"classifier.dense", "cls", 0, NULL}, {"classifier.out_proj", "cls.output", 0, NULL},
+        {"classifier", "cls.output", 0, "bert modern-bert"},
+    {"head.dense", "cls", 0, "modern-bert"}, {"head.norm", "cls.norm", 0, "modern-bert"}, {"pooler.dense", "", IC_SKIP, NULL},
+    {"embeddings.position_ids", "", IC_SKIP, NULL}, {"pre_classifier", "cls", 0, NULL},
+    {"rotary_pos_emb.inv_freq", "", IC_SKIP, NULL}, {"relative_pe.slopes", "", IC_SKIP, NULL},
+        {"rotary_emb.inv_freq", "", IC_SKIP, NULL},
+};
+
+/* What stands in front of the number of a layer, without the parts that import_inner lists. */
+static const char *const import_layer_fronts[] = {
+    "layers.", "h.", "encoder.layer.", "encoder.layers.", "transformer_encoder.", "decoder.layers."};
+
+/* Parts of a name that say nothing: they are taken off its beginning, one after the other. */
+static const char *const import_fronts[] = {"model.", "transformer.", "bert.", "roberta.", "ernie.", "language_model.",
+                                            "text_model.",
+                                            "thinker.", "lfm."};
+
+/* Names that hold one of these belong to images, sound or training; a leading "=": names that begin so. */
+static const char *const import_foreign[] = {
+    "visual.", "vision.", "vision_", "audio.", "audio_", "talker.", "token2wav.", "code2wav.", "projector.",
+        "pre_mm_projector_norm",
+    "image_newline", "view_seperator", "patch_embed", "patch_merger.", "patch_merge_mlp.", "connector.", "sam_model",
+        "qwen2_model",
+    "=mlp", "=vit.", "=vpm.", "=siglip2.", "=resampler.", "=merger.", "=cls.predictions", "=cls.seq_relationship", "=mtp_block.",
+    "=mtp_emb_norm.", "=mtp_hidden_norm.", "=mtp_linear_proj.", "=decoder.", "mlp_AR."};
+
+/* Tensors that are F32 always, beside those that are no matrix, norms, and what does not end in .weight: as llama.cpp has it. */
+static const char *const import_f32[] = {"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
+                                         "token_types.weight",
+                                         "ssm_conv1d.weight", "shortconv.conv.weight", "altup_correct_coef.weight",
+                                             "altup_predict_coef.weight"};
+
+/* --- what a tensor of the file is made of --- */
+
+typedef struct {
+    dq_mat   m;                      /* the source                                                         */
+    uint64_t mat;                    /* the matrix of it                                                   */
+    uint64_t row0;                   /* the first row                                                      */
+    uint64_t step;                   /* to the next row                                                    */
+    bool     transposed;             /* rows are columns of the source                                     */
+    uint64_t order;                  /* number of the expert                                               */
+} import_piece;
+
+typedef struct {
+    char          name[GGUF_NAME_MAX + 1];
+    int           layer;             /* -1: of no layer                                                    */
+    import_piece *piece;             /* [n] matrices, one after the other                                  */
+    size_t        n;
+    uint64_t      rows, cols;        /* of each matrix in the file                                         */
+    int           n_dims;            /* in the file                                                        */
+    uint32_t     *row;               /* [rows] the row of a piece that comes r-th; NULL: r                 */
+    uint32_t     *col;               /* [cols] likewise of columns                                         */
+    float         add;               /* added to each value                                                */
+    float         times;             /* a factor on it, unless 1                                           */
+    bool          neg_exp;           /* -exp(x) of it                                                      */
+    bool          flat;              /* pieces are rows of one matrix                                      */
+    uint32_t      type;              /* in the file                                                        */
+    float        *own;               /* values that no tensor has; NULL: pieces have them                  */
+    const st_tensor *from;           /* the first source, for messages                                     */
+} import_tensor;
+
+typedef struct {
+    gguf_maker     maker;            /* the first field: what gguf_file.maker points to                    */
+    st_folder      files;            /* sources; its mappings become those of the gguf_file                */
+    import_tensor *t;                /* [n] in the order of the file                                       */
+    size_t         n;
+} import_made;
+
+typedef struct {
+    family_config c;
+    unsigned      flags;             /* IMPORT_FILE and its neighbours                                     */
+    import_made  *made;
+    bool         *used;              /* [files.n] tensors that something takes                             */
+    gguf_index    built;             /* of tensors by name, while they are collected                       */
+    uint32_t      n_vocab;           /* tokens                                                             */
+    bool          halves;            /* rows of Q and K keep their order, though the file rotates pairs    */
+    err_t        *e;
+} import_job;
+
+/* --- making rows --- */
+
+/* Source row of row r of a piece. */
+static uint64_t import__row(const import_tensor *t, const import_piece *p, uint64_t r) {
+    return p->row0 + p->step * (t->row ? t->row[r] : r);
+}
+
+/* Rows row[0..n) of a piece as floats, before their values change. */
+static void import__gather(const import_tensor *t, const import_piece *p, const uint64_t *row, int n, float *out,
+                           float *scratch) {
+    float *to = t->col ? scratch : out;
+    if (!p->transposed) dq_rows(&p->m, p->mat, row, n, to);
+    else
+        for (uint64_t k = 0; k < t->cols; k++)
+            for (int i = 0; i < n; i++) dq_floats(p->m.w, (p->mat * p->m.rows + k) * p->m.cols + row[i], 1,
+                                                  to + (size_t)i * t->cols + k);
+    for (uint64_t k = 0; t->col && k < t->cols; k++)
+        for (int i = 0; i < n; i++) out[(size_t)i * t->cols + k] = scratch[(size_t)i * t->cols + t->col[k]];
+}
+
+static void import__change(const import_tensor *t, float *x, uint64_t n) {
+    if (t->neg_exp) for (uint64_t i = 0; i < n; i++) x[i] = -expf(x[i]);
+    if (t->times != 1) for (uint64_t i = 0; i < n; i++) x[i] *= t->times;
+    if (t->add != 0) for (uint64_t i = 0; i < n; i++) x[i] += t->add;
+}
+
+/* Whether the bytes of a row go through as they are. */
+static bool import__keeps(const import_tensor *t, const import_piece *p) {
+    static const int8_t type[ST_TYPES] = {[ST_F32] = K_F32 + 1, [ST_F16] = K_F16 + 1, [ST_BF16] = K_BF16 + 1};
+    return p->m.form == DQ_PLAIN && type[p->m.w->type] == (int)t->type + 1 && !p->transposed && !t->col && !t->neg_exp &&
+           t->times == 1 && t->add == 0;
+}
+
+static bool import__is_float(uint32_t type) { return type == K_F32 || type == K_F16 || type == K_BF16; }
+
+typedef struct {
+    const import_made *made;
+    const gguf_tensor *t;            /* in the file                                                        */
+    const import_tensor *how;
+    uint64_t           from, to;     /* rows, counted through all matrices                                 */
+    pool              *team;         /* NULL: this thread alone                                            */
+    float            **buf;          /* [threads] scratch                                                  */
+} import__fill_job;
+
+/* Makes rows [from, from + n) of one piece, n at most DQ_TILE. */
+static void import__tile(const import__fill_job *j, uint64_t from, int n, float *buf) {
+    const import_tensor *t = j->how;
+    const import_piece  *p = &t->piece[from / t->rows];
+    const size_t         row_bytes = k_row_bytes(t->type, (int64_t)t->cols);
+    uint8_t             *out = (uint8_t *)(uintptr_t)j->t->data + from * row_bytes;
+    uint64_t             row[DQ_TILE];
+    for (int i = 0; i < n; i++) row[i] = import__row(t, p, from % t->rows + (uint64_t)i);
+    if (import__keeps(t, p)) {
+        for (int i = 0; i < n; i++) memcpy(out + (size_t)i * row_bytes, dq_row_view(&p->m, p->mat, row[i]), row_bytes);
+    } else if (!import__is_float(t->type)) {
+        for (int i = 0; i < n; i++) dq_pack_rows(&p->m, t->type, p->mat, row[i], out + (size_t)i * row_bytes);
+    } else {
+        float *x = t->type == K_F32 ? (float *)(void *)out : buf;
+        import__gather(t, p, row, n, x, buf + DQ_TILE * t->cols);
+        import__change(t, x, (uint64_t)n * t->cols);
+        for (int i = 0; i < n && t->type != K_F32; i++)
+            k_types[t->type].quant(x + (size_t)i * t->cols, out + (size_t)i * row_bytes, (int64_t)t->cols);
+    }
+}
+
+/* Rows of one tile do not lie in two pieces. */
+static int import__tile_rows(const import__fill_job *j, uint64_t from) {
+    return (int)min_u64(min_u64(DQ_TILE, j->to - from), j->how->rows - from % j->how->rows);
+}
+
+static void import__fill_some(void *ctx, int ith) {
+    const import__fill_job *j = ctx;
+    const uint64_t          tiles = (j->to - j->from + DQ_TILE - 1) / DQ_TILE;
+    for (uint64_t i; (i = (uint64_t)pool_next(j->team)) < tiles;) {
+        const uint64_t end = min_u64(j->to, j->from + (i + 1) * DQ_TILE);
+        for (uint64_t at = j->from + i * DQ_TILE, n; at < end; at += n) {
+            n = min_u64((uint64_t)import__tile_rows(j, at), end - at);
+            import__tile(j, at, (int)n, j->buf[ith]);
+        }
+    }
+}
+
+static void import__fill(const gguf_maker *maker, const gguf_tensor *t, uint64_t from, uint64_t to, void *team) {
+    const import_made *made = (const import_made *)(const void *)maker;
+    import__fill_job   j = {made, t, NULL, from, to, team, NULL};
+    for (size_t i = 0; i < made->n && !j.how; i++)
+        if (bytes_is(t->name, made->t[i].name)) j.how = &made->t[i];
+    ASSERT(j.how);
+    if (j.how->own) {
+        memcpy((uint8_t *)(uintptr_t)t->data, j.how->own, t->n_bytes);
+        return;
+    }
+    const int n = team ? j.team->n : 1;
+    j.buf = mem_new((size_t)n, sizeof *j.buf);
+    for (int i = 0; i < n; i++) j.buf[i] = mem_aligned(2 * DQ_TILE * j.how->cols, sizeof **j.buf);
+    if (team) pool_run(team, import__fill_some, &j);
+    else
+        for (uint64_t at = from, rows; at < to; at += rows) {
+            rows = (uint64_t)import__tile_rows(&j, at);
+            import__tile(&j, at, (int)rows, j.buf[0]);
+        }
+    for (int i = 0; i < n; i++) mem_free(j.buf[i]);
+    mem_free(j.buf);
+}
+
+static void import__drop(gguf_maker *maker) {
+    import_made *m = (import_made *)(void *)maker;
+    for (size_t i = 0; i < m->n; i++) mem_free_all(m->t[i].piece, m->t[i].row, m->t[i].col, m->t[i].own);
+    mem_free(m->t);
+    if (m->maker.room) munmap(m->maker.room, m->maker.room_bytes);
+    st_close(&m->files);
+    mem_free(m);
+}
+
+/* --- sources: tensors that together are a matrix --- */
+
+/* The tensor NAME with another end. */
+static const st_tensor *import__beside(const import_job *j, bytes base, const char *end) {
+    str s = {0};
+    str_cat(&s, base);
+    str_put(&s, end);
+    const st_tensor *t = st_find(&j->made->files, str_bytes(&s));
+    str_drop(&s);
+    if (t) j->used[t - j->made->files.tensor] = true;
+    return t;
+}
+
+#define QUANT_AT(name) "quantization_config." name
+
+static int import__config_int(const import_job *j, const char *names, int preset) { return family_int(&j->c, names, preset); }
+
+/* The scale of a matrix of bytes: of the whole, of rows, of groups or of blocks. */
+static bool import__scaled(import_job *j, dq_mat *m, const st_tensor *scale) {
+    bytes    block = family_get(&j->c, QUANT_AT("weight_block_size")), item;
+    uint64_t size[2] = {128, 128};
+    for (int i = 0; i < 2 && bytes_cut_item(&block, &item); i++) size[i] = strtoul((const char *)item.p, NULL, 10);
+    const uint64_t n = scale->n_bytes / st_type_bytes(scale->type), rows = m->rows, cols = m->cols, per = n / m->n_mat;
+    m->form = DQ_SCALED;
+    m->scale = scale;
+    const uint64_t last = scale->n_dims ? scale->dim[scale->n_dims - 1] : 1;
+    if (!size[0] || !size[1]) size[0] = size[1] = 128;
+    if (per == 1) m->group_rows = rows, m->group = cols;
+    else if (per == rows && (last == 1 || scale->n_dims < 2)) m->group_rows = 1, m->group = cols;
+    else if (scale->n_dims >= 2 && scale->dim[scale->n_dims - 2] == rows && last && cols % last == 0) m->group_rows = 1,
+        m->group = cols / last;
+    else m->group_rows = size[0], m->group = size[1];
+    if (n % m->n_mat == 0 && m->group && m->group_rows) return dq_check(&j->made->files, m, j->e);
+    return st_bad(&j->made->files, scale, j->e, "has %llu scales, expected as many for each of %llu matrices", GGUF_U(n),
+                  GGUF_U(m->n_mat));
+}
+
+/* NAME.qweight, .qzeros, .scales: GPTQ or AWQ. */
+static bool import__int_codes(import_job *j, bytes base, const st_tensor *q, dq_mat *m) {
+    const st_folder *f = &j->made->files;
+    str              method = {0};
+    str_unquote(&method, family_get(&j->c, QUANT_AT("quant_method")), true);
+    const bool awq = bytes_is(str_bytes(&method), "awq");
+    bool       v2 = bytes_is(family_get(&j->c, QUANT_AT("checkpoint_format")), "\"gptq_v2\"");
+    str_drop(&method);
+    *m = (dq_mat){.form = awq ? DQ_AWQ : DQ_GPTQ, .w = q, .n_mat = 1, .group_rows = 1, .zero_add = v2 ? 0 : 1,
+                  .bits = import__config_int(j, QUANT_AT("bits") " " QUANT_AT("w_bit"), 4)};
+    m->zero = import__beside(j, base, ".qzeros");
+    m->scale = import__beside(j, base, ".scales");
+    if (!m->zero || !m->scale) return st_bad(f, q, j->e, "has no %s beside it", m->zero ? "scales" : "qzeros");
+    if (!awq) m->order = import__beside(j, base, ".g_idx");
+    if (q->n_dims != 2 || m->scale->n_dims != 2 || !m->scale->dim[0])
+        return st_bad(f, q, j->e, "has %d dimensions and scales of %d, expected 2", q->n_dims, m->scale->n_dims);
+    if (!(m->bits == 4 || (!awq && (m->bits == 2 || m->bits == 3 || m->bits == 8))))
+        return st_bad(f, q, j->e, "has codes of %d bits, expected %s", m->bits, awq ? "4" : "2, 3, 4 or 8");
+    m->cols = awq ? q->dim[0] : q->dim[0] * 32 / (uint64_t)m->bits;
+    m->rows = m->scale->dim[1];
+    const int group = import__config_int(j, QUANT_AT("group_size") " " QUANT_AT("q_group_size"), 0);
+    m->group = group > 0 ? (uint64_t)group : (m->cols + m->scale->dim[0] - 1) / m->scale->dim[0];
+    return m->group && dq_check(f, m, j->e);
+}
+
+/* NAME.weight_packed: compressed-tensors. */
+static bool import__packed(import_job *j, bytes base, const st_tensor *w, dq_mat *m) {
+    const st_folder *f = &j->made->files;
+    const st_tensor *scale = import__beside(j, base, ".weight_scale"), *shape = import__beside(j, base, ".weight_shape"),
+                    *global = import__beside(j, base, ".weight_global_scale");
+    bytes            groups = family_get(&j->c, QUANT_AT("config_groups")), key = {0}, group = {0};
+    import__beside(j, base, ".input_global_scale");
+    bytes_cut_member(&groups, &key, &group);
+    const bytes how = bytes_trim(bytes_member(group, "weights"));
+    *m = (dq_mat){.w = w, .scale = scale, .n_mat = 1, .group_rows = 1, .bits = 4};
+    if (!scale || w->n_dims != 2) return st_bad(f, w, j->e, "has %d dimensions and %s scales", w->n_dims, scale ? "its" : "no");
+    m->rows = w->dim[0];
+    if (w->type == ST_U8) {                           /* FP4 */
+        m->cols = 2 * w->dim[1];
+        m->form = global ? DQ_NVFP4 : DQ_MXFP4;
+        if (global && !(dq_floats(global, 0, 1, &m->factor), m->factor != 0))
+            return st_bad(f, global, j->e, "is 0, expected a factor");
+        m->divide = true;
+        return dq_check(f, m, j->e);
+    }
+    const bytes bits = bytes_trim(bytes_member(how, "num_bits"));
+    m->form = DQ_PACKED;
+    if (bits.n == 1 && isdigit(bits.p[0])) m->bits = bits.p[0] - '0';
+    if (m->bits != 4 && m->bits != 8 && m->bits != 2) return st_bad(f, w, j->e, "has codes of %d bits, expected 2, 4 or 8",
+                                                                    m->bits);
+    m->cols = w->dim[1] * 32 / (uint64_t)m->bits;
+    if (shape && shape->n_bytes == 16 && shape->type == ST_I64) memcpy(&m->cols, shape->data + 8, 8);
+    m->zero = import__beside(j, base, ".weight_zero_point");
+    m->order = import__beside(j, base, ".weight_g_idx");
+    if (scale->n_dims != 2 || !scale->dim[1] || !m->cols || m->cols > INT32_MAX)
+        return st_bad(f, w, j->e, "has scales of %d dimensions, expected 2", scale->n_dims);
+    m->group = (m->cols + scale->dim[1] - 1) / scale->dim[1];
+    return dq_check(f, m, j->e);
+}
+
+/* A number in the JSON of a quant_state. */
+static double import__state(bytes json, const char *name, double preset) {
+    const bytes v = bytes_trim(bytes_member(json, name));
+    char        text[64];
+    if (!v.n || v.n >= sizeof text || !(isdigit(v.p[0]) || v.p[0] == '-')) return preset;
+    memcpy(text, v.p, v.n);
+    text[v.n] = 0;
+    return strtod(text, NULL);
+}
+
+/* NAME.weight with NAME.weight.absmax: bitsandbytes. */
+static bool import__bnb(import_job *j, bytes name, const st_tensor *w, const st_tensor *absmax, dq_mat *m) {
+    const st_folder *f = &j->made->files;
+    const st_tensor *state = import__beside(j, name, ".quant_state.bitsandbytes__nf4");
+    if (!state) state = import__beside(j, name, ".quant_state.bitsandbytes__fp4");
+    const bytes json = state ? (bytes){state->data, (size_t)state->n_bytes} : (bytes){0};
+    bytes       shape, item;
+    *m = (dq_mat){.form = DQ_BNB4, .w = w, .scale = absmax, .n_mat = 1, .bits = 4};
+    m->map = import__beside(j, name, ".quant_map");
+    if (!m->map || !bytes_is_json(json)) return st_bad(f, w, j->e, "has no %s beside it", m->map ? "quant_state" : "quant_map");
+    shape = bytes_trim(bytes_member(json, "shape"));
+    if (bytes_cut_item(&shape, &item)) m->rows = strtoul((const char *)item.p, NULL, 10);
+    if (bytes_cut_item(&shape, &item)) m->cols = strtoul((const char *)item.p, NULL, 10);
+    m->group = (uint64_t)max_f64(import__state(json, "blocksize", 64), 1);
+    m->nested_group = (uint64_t)max_f64(import__state(json, "nested_blocksize", 256), 1);
+    m->nested_offset = (float)import__state(json, "nested_offset", 0);
+    m->nested = import__beside(j, name, ".nested_quant_map");
+    m->nested_scale = import__beside(j, name, ".nested_absmax");
+    if (!m->rows || !m->cols || m->rows > INT32_MAX || m->cols > INT32_MAX || !m->nested != !m->nested_scale)
+        return st_bad(f, w, j->e, "has a quant_state with the shape %llu x %llu", GGUF_U(m->rows), GGUF_U(m->cols));
+    return dq_check(f, m, j->e);
+}
+
+/* The matrix that the tensor belongs to. base: its name without .weight; `weight`: its name ends so. */
+static bool import__source(import_job *j, const st_tensor *t, bytes base, bool weight, dq_mat *m) {
+    const st_folder *f = &j->made->files;
+    const st_tensor *s;
+    *m = dq_plain(t);
+    if (!weight) {
+        if ((t->type == ST_E4M3 || t->type == ST_E5M2 || t->type == ST_I8) && (s = import__beside(j, t->name, "_scale_inv")))
+            return import__scaled(j, m, s);
+        if ((t->type == ST_E4M3 || t->type == ST_E5M2 || t->type == ST_I8) && (s = import__beside(j, t->name, "_scale")))
+            return import__scaled(j, m, s);
+        return dq_check(f, m, j->e);
+    }
+    if ((s = import__beside(j, t->name, ".absmax"))) return import__bnb(j, t->name, t, s, m);
+    if ((s = import__beside(j, base, ".SCB"))) {
+        import__beside(j, base, ".weight_format");
+        m->form = DQ_BNB8, m->scale = s;
+        return dq_check(f, m, j->e);
+    }
+    if ((s = import__beside(j, base, ".weight_scale_2"))) {
+        const st_tensor *scale = import__beside(j, base, ".weight_scale");
+        import__beside(j, base, ".input_scale");
+        if (!scale) return st_bad(f, t, j->e, "has no weight_scale beside it");
+        m->form = DQ_NVFP4, m->scale = scale, m->cols *= 2;
+        dq_floats(s, 0, 1, &m->factor);
+        return dq_check(f, m, j->e);
+    }
+    if ((s = import__beside(j, base, ".weight_scale_inv")) || (s = import__beside(j, base, ".weight_scale"))) {
+        import__beside(j, base, ".input_scale");
+        import__beside(j, base, ".activation_scale");
+        import__beside(j, base, ".input_scale_ub");
+        m->zero = import__beside(j, base, ".weight_zero_point");
+        return import__scaled(j, m, s);
+    }
+    return dq_check(f, m, j->e);
+}
+
+/* --- collecting tensors --- */
+
+static import_tensor *import__find(import_job *j, const char *name) {
+    for (size_t i = j->made->n; i-- > 0;)
+        if (!strcmp(j->made->t[i].name, name)) return &j->made->t[i];
+    return NULL;
+}
+
+/* Adds pieces to the tensor of this name, and makes it where there is none. expert: its number; -1: it has one piece, or
+ * stacks. */
+static import_tensor *import__add(import_job *j, const char *name, int layer, const import_piece *p, uint64_t rows, uint64_t cols,
+                                  int n_dims, const st_tensor *from) {
+    import_tensor *t = import__find(j, name);
+    if (t && (t->rows != rows || t->cols != cols)) {
+        st_bad(&j->made->files, from, j->e, "gives %s rows of %llu x %llu, expected %llu x %llu as others do", name,
+               GGUF_U(rows), GGUF_U(cols),
+               GGUF_U(t->rows), GGUF_U(t->cols));
+        return NULL;
+    }
+    if (!t) {
+        import_tensor fresh = {.layer = layer, .rows = rows, .cols = cols, .n_dims = n_dims, .times = 1, .from = from,
+                               .type = K_F32};
+        snprintf(fresh.name, sizeof fresh.name, "%s", name);
+        j->made->t = mem_reserve(j->made->t, j->made->n, UINT64_MAX, sizeof *j->made->t);
+        j->made->t[j->made->n++] = fresh;
+        t = &j->made->t[j->made->n - 1];
+    }
+    t->piece = mem_reserve(t->piece, t->n, UINT64_MAX, sizeof *t->piece);
+    t->piece[t->n++] = *p;
+    return t;
+}
+
+/* [n] numbers 0, 1, 2, ... */
+static uint32_t *import__identity(uint64_t n) {
+    uint32_t *v = mem_new(n, sizeof *v);
+    for (uint64_t i = 0; i < n; i++) v[i] = (uint32_t)i;
+    return v;
+}
+
+/* Two halves of each of n_head heads become pairs: row 2i of a head is its row i, row 2i + 1 its row i + half. */
+static void import__pair_rows(uint32_t *row, uint64_t n, uint64_t n_head) {
+    const uint64_t hd = n_head ? n / n_head : 0;
+    for (uint64_t r = 0; hd && r < hd * n_head; r++) row[r] = (uint32_t)(r / hd * hd + (r % hd) / 2 + (r % 2) * (hd / 2));
+}
+
+/* Row r of V heads, tiled, is row ... of those grouped by key head; heads have hd rows and begin at row `from`. */
+static void import__tile_heads(uint32_t *row, uint64_t from, uint64_t n_k, uint64_t per_k, uint64_t hd) {
+    for (uint64_t v = 0; v < per_k; v++)
+        for (uint64_t k = 0; k < n_k; k++)
+            for (uint64_t d = 0; d < hd; d++) row[from + (v * n_k + k) * hd + d] = (uint32_t)(from + (k * per_k + v) * hd + d);
+}
+
+static bool import__divides(import_job *j, const st_tensor *t, uint64_t rows, uint64_t by, const char *what) {
+    return (by && rows % by == 0) || st_bad(&j->made->files, t, j->e, "has %llu rows, expected a multiple of %llu %s",
+                                            GGUF_U(rows), GGUF_U(by), what);
+}
+
+/* What one tensor, or an expert of a stack, gives: several parts of names, each with its rows. */
+typedef struct {
+    import_job        *j;
+    const import_name *row;          /* of import_names                                                    */
+    const st_tensor   *t;
+    dq_mat             m;
+    int                layer;
+    int64_t            expert;       /* -1: none                                                           */
+    const char        *suffix;       /* .weight, .bias or nothing                                          */
+} import__one;
+
+/* Part `part` of the row's names, as a name of the file. */
+static void import__name(const import__one *o, int part, char name[GGUF_NAME_MAX + 1]) {
+    const char *to = o->row->to;
+    while (part-- && strchr(to, '|')) to = strchr(to, '|') + 1;
+    const int   n = (int)strcspn(to, "|");
+    const bool  whole = bytes_find((bytes){(const uint8_t *)to, (size_t)n}, 0, bytes_of(".weight")) != SIZE_MAX ||
+                       bytes_find((bytes){(const uint8_t *)to, (size_t)n}, 0, bytes_of(".bias")) != SIZE_MAX ||
+                       bytes_find((bytes){(const uint8_t *)to, (size_t)n}, 0, bytes_of(".scale")) != SIZE_MAX;
+    if (o->layer >= 0) snprintf(name, GGUF_NAME_MAX + 1, "blk.%d.%.*s%s", o->layer, n, to, whole ? "" : o->suffix);
+    else snprintf(name, GGUF_NAME_MAX + 1, "%.*s%s", n, to, whole ? "" : o->suffix);
+}
+
+/* Adds `rows` rows from row0 on, each `step` after the one before, of all matrices of the source. Returns the tensor; NULL: e is
+ * set. */
+static import_tensor *import__take(const import__one *o, int part, uint64_t row0, uint64_t step, uint64_t rows, bool transposed) {
+    const dq_mat  *m = &o->m;
+    import_tensor *t = NULL;
+    char           name[GGUF_NAME_MAX + 1];
+    const int      dims = o->expert >= 0 ? 3 : m->form == DQ_PLAIN ? min_int(max_int(o->t->n_dims, 1), 4) : m->n_mat > 1 ? 3 : 2;
+    import__name(o, part, name);
+    for (uint64_t i = 0; i < m->n_mat; i++) {
+        const import_piece p = {*m, i, row0, step, transposed, o->expert >= 0 ? (uint64_t)o->expert : i};
+        if (!(t = import__add(o->j, name, o->layer, &p, rows, transposed ? m->rows : m->cols, dims, o->t))) return NULL;
+    }
+    return t;
+}
+
+static bool import__pairs(const import_job *j) { return (j->c.row->flags & FAM_PAIRS) != 0; }
+
+/* Marks rows of queries or keys of n_head heads to be permuted. */
+static bool import__permute(const import__one *o, import_tensor *t, uint64_t n_head) {
+    if (!t) return false;
+    if (!import__pairs(o->j)) return true;
+    if (!import__divides(o->j, o->t, t->rows > 1 ? t->rows : t->cols, 2 * n_head, "values of heads")) return false;
+    if (!(o->j->flags & IMPORT_FILE)) {
+        o->j->halves = true;
+        return true;
+    }
+    if (t->rows > 1) import__pair_rows(t->row = import__identity(t->rows), t->rows, n_head);
+    else import__pair_rows(t->col = import__identity(t->cols), t->cols, n_head);
+    return true;
+}
+
+static uint64_t import__config_u(const import_job *j, const char *names) { return (uint64_t)family_int(&j->c, names, 0); }
+
+/* A bias of experts [E, 2 F]: even columns and odd ones. */
+static bool import__pairs_of_columns(const import__one *o) {
+    import__one two = *o;
+    if (!import__divides(o->j, o->t, o->m.cols, 2, "halves")) return false;
+    two.m.n_mat = o->m.rows, two.m.rows = o->m.cols / 2, two.m.cols = 2;
+    for (int part = 0; part < 2; part++) {
+        import_tensor *t = import__take(&two, part, (uint64_t)part, 1, 1, true);
+        if (!t) return false;
+        t->flat = true;
+    }
+    return true;
+}
+
+/* The tensors of a row with several names. */
+static bool import__split(const import__one *o) {
+    const import_job *j = o->j;
+    const uint64_t    n = o->m.rows, heads = (uint64_t)j->c.n_head, kv = (uint64_t)j->c.n_kv, hd = (uint64_t)j->c.head_dim;
+    switch (o->row->change) {
+    case IC_HALVES: {
+        const uint64_t half = n / 2;
+        return import__divides(o->j, o->t, n, 2, "halves") && import__take(o, 0, 0, 1, half, false) &&
+            import__take(o, 1, half, 1, half, false);
+    }
+    case IC_HALVES_T: {
+        const uint64_t half = o->m.cols / 2;
+        return import__divides(o->j, o->t, o->m.cols, 2, "halves") && import__take(o, 0, 0, 1, half, true) &&
+            import__take(o, 1, half, 1, half, true);
+    }
+    case IC_EVEN_ODD: return import__divides(o->j, o->t, n, 2, "halves") && import__take(o, 0, 0, 2, n / 2, false) &&
+        import__take(o, 1, 1, 2, n / 2, false);
+    case IC_EVEN_ODD_T: {
+        const uint64_t half = o->m.cols / 2;
+        if (o->t->n_dims == 2) return import__pairs_of_columns(o);
+        return import__divides(o->j, o->t, o->m.cols, 2, "halves") && import__take(o, 0, 0, 2, half, true) &&
+            import__take(o, 1, 1, 2, half, true);
+    }
+    case IC_KEY_VALUE: return n > hd ? import__take(o, 0, 0, 1, hd, false) && import__take(o, 1, hd, 1, n - hd, false)
+                                     : st_bad(&j->made->files, o->t, j->e, "has %llu rows, expected more than a head of %llu",
+                                              GGUF_U(n), GGUF_U(hd));
+    case IC_QKV_THIRDS: return import__divides(o->j, o->t, n, 3, "parts") &&
+        import__permute(o, import__take(o, 0, 0, 1, n / 3, false), heads) &&
+                               import__permute(o, import__take(o, 1, n / 3, 1, n / 3, false), heads) &&
+                                   import__take(o, 2, n / 3 * 2, 1, n / 3, false);
+    case IC_QKV_HEADS:
+        if (n != (heads + 2 * kv) * hd)
+            return st_bad(&j->made->files, o->t, j->e, "has %llu rows, expected %llu", GGUF_U(n), GGUF_U((heads + 2 * kv) * hd));
+        return import__permute(o, import__take(o, 0, 0, 1, heads * hd, false), heads) &&
+               import__permute(o, import__take(o, 1, heads * hd, 1, kv * hd, false), kv) &&
+                   import__take(o, 2, (heads + kv) * hd, 1, kv * hd, false);
+    default: break;
+    }
+    return false;
+}
+
+/* Groups of queries, a key and a value: rows of Q, K and V are gathered, and those of Q and K permuted. */
+static bool import__groups(const import__one *o) {
+    const import_job *j = o->j;
+    const uint64_t    heads = (uint64_t)j->c.n_head, kv = (uint64_t)j->c.n_kv, hd = (uint64_t)j->c.head_dim, per = kv
+        ? heads / kv : 0;
+    if (!per || o->m.rows != kv * (per + 2) * hd)
+        return st_bad(&j->made->files, o->t, j->e, "has %llu rows, expected %llu", GGUF_U(o->m.rows),
+                      GGUF_U(kv * (per + 2) * hd));
+    for (int part = 0; part < 3; part++) {
+        const uint64_t each = part ? 1 : per, n = kv * each * hd;
+        import_tensor *t = import__take(o, part, 0, 1, n, false);
+        if (!t || !import__permute(o, t, part ? kv : heads)) return false;
+        uint32_t *order = t->row ? t->row : import__identity(n);
+        if (part == 2) for (uint64_t r = 0; r < n; r++) order[r] = (uint32_t)r;
+        for (uint64_t r = 0; r < n; r++) {
+            const uint64_t from = order[r], head = from / hd;
+            order[r] = (uint32_t)((head / each * (per + 2) + (part ? per + (uint64_t)part - 1 : head % each)) * hd + from % hd);
+        }
+        t->row = order;
+    }
+    return true;
+}
+
+/* Rows of each head, query, key and value, become all queries, all keys, all values. */
+static bool import__bloom(const import__one *o) {
+    const uint64_t heads = (uint64_t)o->j->c.n_head, n = max_u64(o->m.rows, o->m.rows == 1 ? o->m.cols : 0), hd = n / (3 * heads);
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (!t || !import__divides(o->j, o->t, n, 3 * heads, "heads")) return false;
+    uint32_t *order = import__identity(n);
+    for (uint64_t r = 0; r < n; r++) {
+        const uint64_t part = r / (heads * hd), head = r / hd % heads;
+        order[r] = (uint32_t)((head * 3 + part) * hd + r % hd);
+    }
+    *(o->m.rows > 1 ? &t->row : &t->col) = order;
+    return true;
+}
+
+/* Pairs of a head become halves in the part that rotates. */
+static bool import__unpair(const import__one *o, uint64_t n_head) {
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (!t) return false;
+    if (!family_get(&o->j->c, "rope_parameters.mrope_section rope_scaling.mrope_section").n) return true;
+    double         part = 0.5;
+    family_rope(&o->j->c, "partial_rotary_factor", &part);
+    const uint64_t n = t->rows > 1 ? t->rows : t->cols, hd = n_head ? n / n_head : 0, rot = (uint64_t)((double)hd * part);
+    if (!import__divides(o->j, o->t, n, n_head, "heads")) return false;
+    uint32_t *order = import__identity(n);
+    for (uint64_t r = 0; r < n; r++)
+        if (r % hd < rot) order[r] = (uint32_t)(r / hd * hd + (r % hd < rot / 2 ? 2 * (r % hd) : 2 * (r % hd - rot / 2) + 1));
+    *(t->rows > 1 ? &t->row : &t->col) = order;
+    return true;
+}
+
+/* Gated delta nets of Qwen 3.5: value heads grouped by key head become tiled. */
+static bool import__value_heads(import__one *o) {
+    const import_job *j = o->j;
+    const uint64_t    n_k = import__config_u(j, "linear_num_key_heads"), n_v = import__config_u(j, "linear_num_value_heads"),
+                      d_k = import__config_u(j, "linear_key_head_dim"), d_v = import__config_u(j, "linear_value_head_dim"),
+                      per = n_k ? n_v / n_k : 0;
+    const bool        tiled = family_is(&j->c, "qwen35 qwen35moe") && n_k != n_v;
+    if (!per || n_v != per * n_k) return st_bad(&j->made->files, o->t, j->e,
+                                                "needs value heads in whole groups, found %llu of %llu", GGUF_U(n_v),
+                                                    GGUF_U(n_k));
+    if (o->t->n_dims == 3) o->m.rows = o->t->dim[0], o->m.n_mat = 1;       /* conv1d: [channels, 1, taps] */
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (!t) return false;
+    if (o->t->n_dims == 3) t->n_dims = 2;
+    if (o->row->change == IC_NEG_EXP) t->neg_exp = true;
+    if (!tiled) return true;
+    const bool     cols = o->row->change == IC_V_HEADS_IN || t->rows == 1;
+    const uint64_t from = o->row->change == IC_V_HEADS_QKV ? 2 * n_k * d_k : 0,
+                   hd = o->row->change == IC_V_HEAD_ONE || o->row->change == IC_NEG_EXP ? 1 : d_v, n = cols ? t->cols : t->rows;
+    if (n != from + n_v * hd) return st_bad(&j->made->files, o->t, j->e, "has %llu values to sort, expected %llu", GGUF_U(n),
+                                            GGUF_U(from + n_v * hd));
+    import__tile_heads(*(cols ? &t->col : &t->row) = import__identity(n), from, n_k, per, hd);
+    return true;
+}
+
+/* qwen3next: rows of each key head are query, key, values, gates; they become all queries, keys and values, and all gates. */
+static bool import__qkvz(const import__one *o) {
+    const import_job *j = o->j;
+    const uint64_t    n_k = import__config_u(j, "linear_num_key_heads"), n_v = import__config_u(j, "linear_num_value_heads"),
+                      d_k = import__config_u(j, "linear_key_head_dim"), d_v = import__config_u(j, "linear_value_head_dim"),
+                      v = n_k ? n_v / n_k * d_v : 0, each = 2 * d_k + 2 * v;
+    if (!n_k || o->m.rows != n_k * each) return st_bad(&j->made->files, o->t, j->e, "has %llu rows, expected %llu",
+                                                       GGUF_U(o->m.rows), GGUF_U(n_k * each));
+    import_tensor *qkv = import__take(o, 0, 0, 1, n_k * (2 * d_k + v), false), *z = qkv
+        ? import__take(o, 1, 0, 1, n_k * v, false) : NULL;
+    if (!z) return false;
+    qkv = import__find(o->j, qkv->name);
+    qkv->row = import__identity(qkv->rows);
+    z->row = import__identity(z->rows);
+    for (uint64_t r = 0; r < qkv->rows; r++) {
+        const uint64_t part = r < n_k * d_k ? 0 : r < 2 * n_k * d_k ? 1 : 2, at = r - part * n_k * d_k, d = part == 2 ? v : d_k;
+        qkv->row[r] = (uint32_t)(at / d * each + part * d_k + at % d);
+    }
+    for (uint64_t r = 0; r < z->rows; r++) z->row[r] = (uint32_t)(r / v * each + 2 * d_k + v + r % v);
+    return true;
+}
+
+/* Experts whose rows lie one after the other in one matrix. */
+static bool import__experts(import__one *o) {
+    const uint64_t n = (uint64_t)o->j->c.n_expert;
+    if (!import__divides(o->j, o->t, o->m.rows, n, "experts")) return false;
+    o->m.rows /= n;
+    o->m.n_mat = n;
+    import_tensor *t = o->row->change == IC_EXPERTS ? import__take(o, 0, 0, 1, o->m.rows, false)
+        : import__take(o, 0, 0, 1, o->m.cols, true);
+    if (t) t->n_dims = 3;
+    return t != NULL;
+}
+
+static bool import__positions(const import__one *o) {
+    const bool     offset = o->j->c.row->flags & FAM_OFFSET && family_get(&o->j->c, "pad_token_id").n;
+    const uint64_t skip = offset ? import__config_u(o->j, "pad_token_id") + 1 : 0;
+    if (o->m.rows <= skip) return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu rows, expected more than %llu",
+                                         GGUF_U(o->m.rows), GGUF_U(skip));
+    return import__take(o, 0, skip, 1, o->m.rows - skip, false) != NULL;
+}
+
+/* What a tensor of the folder becomes. */
+static bool import__convert(import__one *o) {
+    import_tensor *t = NULL;
+    const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
+    switch (o->row->change) {
+    case IC_SKIP: return true;
+    case IC_Q: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), heads);
+    case IC_K: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), family_is(&o->j->c, "baichuan xverse")
+                                      ? heads : kv);
+    case IC_GLM_Q: return import__unpair(o, heads);
+    case IC_GLM_K: return import__unpair(o, kv);
+    case IC_HALVES: case IC_HALVES_T: case IC_EVEN_ODD: case IC_EVEN_ODD_T: case IC_KEY_VALUE: case IC_QKV_THIRDS:
+    case IC_QKV_HEADS: return import__split(o);
+    case IC_QKV_GROUPS: return import__groups(o);
+    case IC_QKV_BLOOM: return import__bloom(o);
+    case IC_V_HEADS: case IC_V_HEADS_QKV: case IC_V_HEADS_IN: case IC_V_HEAD_ONE: case IC_NEG_EXP: return import__value_heads(o);
+    case IC_QKVZ: return import__qkvz(o);
+    case IC_EXPERTS: case IC_EXPERTS_T: return import__experts(o);
+    case IC_POSITIONS: return import__positions(o);
+    case IC_TRANSPOSE:
+        if (o->t->n_dims < 2 || o->m.form != DQ_PLAIN) return import__take(o, 0, 0, 1, o->m.rows, false) != NULL;
+        return import__take(o, 0, 0, 1, o->m.cols, true) != NULL;
+    case IC_SQUEEZE:
+        if (o->t->n_dims == 3) o->m.rows = o->t->dim[0], o->m.n_mat = 1;
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->n_dims = 2;
+        return t != NULL;
+    case IC_SCALE: {
+        double by = 1, alpha = 1;
+        if (!strcmp(o->row->name, "wte")) family_number(&o->j->c, "mup_embeddings_scale embeddings_scale", &by);
+        else if (family_number(&o->j->c, "mup_output_alpha", &alpha)) family_number(&o->j->c, "mup_width_scale", &by),
+            by *= alpha;
+        else family_number(&o->j->c, "width_scale", &by);
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->times = (float)by;
+        return t != NULL;
+    }
+    case IC_NONE: return import__take(o, 0, 0, 1, o->m.rows, false) != NULL;
+    }
+    return false;
+}
+
+/* --- names --- */
+
+/* Whether `name` is the pattern, where # stands for a number. */
+static bool import__matches(bytes name, const char *pattern, int64_t *number) {
+    size_t i = 0;
+    *number = -1;
+    for (; *pattern; pattern++) {
+        if (*pattern != '#') {
+            if (i >= name.n || name.p[i++] != (uint8_t)*pattern) return false;
+            continue;
+        }
+        const size_t from = i;
+        for (*number = 0; i < name.n && isdigit(name.p[i]) && i < from + 6; i++) *number = 10 * *number + (name.p[i] - '0');
+        if (i == from) return false;
+    }
+    return i == name.n;
+}
+
+static bool import__is_for(const import_job *j, const char *archs) {
+    return !archs || (*archs == '!' ? !family_is(&j->c, archs + 1) : family_is(&j->c, archs));
+}
+
+/* The row of a name without its front. The suffix .weight or .bias may be part of a row's name or not. */
+static const import_name *import__row_of(const import_job *j, bytes name, bool layer, int64_t *expert, const char **suffix) {
+    const import_name *rows = layer ? import_layer_names : import_model_names;
+    const size_t       n = layer ? sizeof import_layer_names / sizeof *import_layer_names
+        : sizeof import_model_names / sizeof *import_model_names;
+    bytes              stem = name;
+    *suffix = "";
+    if (bytes_ends(name, bytes_of(".weight"))) stem.n -= 7, *suffix = ".weight";
+    else if (bytes_ends(name, bytes_of(".bias"))) stem.n -= 5, *suffix = ".bias";
+    else if (bytes_ends(name, bytes_of(".gamma"))) stem.n -= 6, *suffix = ".weight";     /* older BERT */
+    else if (bytes_ends(name, bytes_of(".beta"))) stem.n -= 5, *suffix = ".bias";
+    for (size_t i = 0; i < n; i++) {
+        if (!import__is_for(j, rows[i].archs)) continue;
+        if (import__matches(stem, rows[i].name, expert)) return &rows[i];
+        if (**suffix && import__matches(name, rows[i].name, expert)) return *suffix = "", &rows[i];
+    }
+    return NULL;
+}
+
+static bool import__is_foreign(bytes name) {
+    for (size_t i = 0; i < sizeof import_foreign / sizeof *import_foreign; i++) {
+        const char *part = import_foreign[i];
+        if (*part == '=' ? bytes_begins(name, bytes_of(part + 1)) : bytes_find(name, 0, bytes_of(part)) != SIZE_MAX) return true;
+    }
+    return false;
+}
+
+/* The name without what says nothing. *layer: the number of its layer, -1: none. */
+static bytes import__stem(bytes name, int *layer) {
+    *layer = -1;
+    for (size_t i = 0; i < sizeof import_fronts / sizeof *import_fronts; i++)
+        if (bytes_begins(name, bytes_of(import_fronts[i]))) {
+            name = bytes_slice(name, strlen(import_fronts[i]), name.n);
+            i = (size_t)-1;
+        }
+    for (size_t i = 0; i < sizeof import_layer_fronts / sizeof *import_layer_fronts; i++) {
+        size_t at = strlen(import_layer_fronts[i]), from = at;
+        int    n = 0;
+        if (!bytes_begins(name, bytes_of(import_layer_fronts[i]))) continue;
+        for (; at < name.n && at < from + 5 && isdigit(name.p[at]); at++) n = 10 * n + (name.p[at] - '0');
+        if (at == from || at >= name.n || name.p[at] != '.') continue;
+        *layer = n;
+        return bytes_slice(name, at + 1, name.n);
+    }
+    return name;
+}
+
+/* mtp.* of Qwen: the layers of draft heads follow the last. Returns false for a tensor that is left out. */
+static bool import__draft(const import_job *j, bytes *name, int *layer, str *text) {
+    static const char *const from[] = {"fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"},
+        *const to[] = {"eh_proj", "enorm", "hnorm", "shared_head.norm"};
+    bytes rest = bytes_slice(*name, 4, name->n);
+    if (!family_is(&j->c, LINEAR) || !j->c.n_ahead) return false;
+    if (bytes_begins(rest, bytes_of("layers."))) {
+        *name = import__stem(rest, layer);
+        *layer += *layer >= 0 ? j->c.n_layer : 0;
+        return true;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        str_clear(text);
+        str_fmt(text, "%s.weight", from[i]);
+        if (!bytes_eq(rest, str_bytes(text))) continue;
+        str_clear(text);
+        str_fmt(text, "%s.weight", to[i]);
+        *name = str_bytes(text);
+        *layer = j->c.n_layer;
+        return true;
+    }
+    return true;
+}
+
+/* Ends of names of quantised matrices; the rest of the name is that of NAME.weight. */
+static bool import__quantised(import_job *j, const st_tensor *t, bytes *base, dq_mat *m, bool *done) {
+    static const char *const aside[] = {".qzeros", ".scales", ".g_idx", ".SCB", ".weight_format", ".weight_scale",
+                                        ".weight_scale_inv", ".weight_scale_2",
+                                        ".weight_shape", ".weight_zero_point", ".weight_g_idx", ".weight_global_scale",
+                                            ".input_global_scale", ".input_scale",
+                                        ".activation_scale", ".input_scale_ub", ".k_scale", ".v_scale", ".absmax",
+                                            ".quant_map", ".nested_absmax",
+                                        ".nested_quant_map", ".quant_state.bitsandbytes__nf4",
+                                            ".quant_state.bitsandbytes__fp4", "_scale_inv", "_scales",
+                                        "_activation_scale"};
+    *done = true;
+    if (bytes_ends(t->name, bytes_of(".qweight"))) {
+        *base = bytes_slice(t->name, 0, t->name.n - 8);
+        return import__int_codes(j, *base, t, m);
+    }
+    if (bytes_ends(t->name, bytes_of(".weight_packed"))) {
+        *base = bytes_slice(t->name, 0, t->name.n - 14);
+        return import__packed(j, *base, t, m);
+    }
+    if (bytes_ends(t->name, bytes_of("_blocks"))) {
+        const st_tensor *s = import__beside(j, bytes_slice(t->name, 0, t->name.n - 7), "_scales");
+        *base = t->name;
+        *m = dq_plain(t);
+        if (!s || t->n_dims != 4 || t->dim[3] != 16) return st_bad(&j->made->files, t, j->e, "has %d dimensions%s", t->n_dims,
+                                                                   s ? "" : " and no scales");
+        *m = (dq_mat){.form = DQ_MXFP4, .w = t, .scale = s, .n_mat = t->dim[0], .rows = t->dim[1], .cols = 32 * t->dim[2],
+        .bits = 4};
+        return dq_check(&j->made->files, m, j->e);
+    }
+    for (size_t i = 0; i < sizeof aside / sizeof *aside; i++)
+        if (bytes_ends(t->name, bytes_of(aside[i])) && !bytes_ends(t->name, bytes_of("per_expert_scale"))) {
+            *base = (bytes){0};
+            return true;
+        }
+    *done = false;
+    return true;
+}
+
+/* What of the folder is no tensor of the model, by its name. */
+static bool import__left_out(const import_job *j, bytes stem, int layer) {
+    if (layer >= j->c.n_layer + j->c.n_ahead) return true;             /* draft heads that are not taken */
+    if (layer >= 0) return false;
+    const bool head = bytes_is(stem, "lm_head.weight"), tied = family_true(&j->c, "tie_word_embeddings");
+    if (head && (j->c.row->flags & FAM_NO_HEAD || (j->c.row->flags & FAM_TIED && tied))) return true;
+    if (!(j->c.row->flags & FAM_ENCODER)) return false;
+    static const char *const heads[] = {"lm_head.", "vocab_", "head.dense", "head.norm", "decoder.", "classifier", "dropout",
+                                        "pooler."};
+    const bool labels = family_is(&j->c, "bert modern-bert") && family_get(&j->c, "id2label").n;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (bytes_begins(stem, bytes_of(heads[i])) && !(labels && (i == 2 || i == 3 || i == 5))) return true;
+    return false;
+}
+
+/* Takes one tensor of the folder. */
+static bool import__tensor(import_job *j, const st_tensor *t) {
+    import__one o = {.j = j, .t = t, .layer = -1, .expert = -1};
+    bytes       base = {0}, stem;
+    str         text = {0};
+    bool        done, ok = import__quantised(j, t, &base, &o.m, &done), weight = bytes_ends(t->name, bytes_of(".weight"));
+    if (!ok || (done && !base.n)) return ok;
+    bytes name = done && !bytes_eq(base, t->name) ? base : t->name;
+    str   whole = {0};
+    if (done && !bytes_eq(base, t->name)) str_cat(&whole, base), str_put(&whole, ".weight"), name = str_bytes(&whole);
+    j->used[t - j->made->files.tensor] = true;
+    stem = import__stem(name, &o.layer);
+    if (o.layer < 0 && bytes_begins(stem, bytes_of("mtp."))) ok = import__draft(j, &stem, &o.layer, &text) || (stem.n = 0, true);
+    const bool skip = !stem.n || import__is_foreign(o.layer < 0 ? stem : name) || import__left_out(j, stem, o.layer);
+    if (!skip) {
+        o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
+        if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
+        else if (o.row->change != IC_SKIP) {
+            const size_t cut = weight ? 7 : 0;
+            ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) && import__convert(&o);
+        }
+    }
+    str_drop_all(&text, &whole);
+    return ok;
+}
+
+/* --- after all are collected --- */
+
+static int import__by_order(const void *a, const void *b) {
+    const import_piece *x = a, *y = b;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Experts of a stack in their order, and whether all are there. */
+static bool import__check_stack(import_job *j, import_tensor *t) {
+    if (t->n > 1) qsort(t->piece, t->n, sizeof *t->piece, import__by_order);
+    for (size_t i = 0; i < t->n; i++)
+        if (t->piece[i].order != i && t->n > 1)
+            return st_bad(&j->made->files, t->from, j->e, "is one of %zu for %s, expected number %zu among them", t->n,
+                          t->name, i);
+    if (t->n > 1 && t->n_dims < 3 && !t->flat)
+        return st_bad(&j->made->files, t->from, j->e, "is one of %zu for %s, expected one", t->n, t->name);
+    return true;
+}
+
+/* The type of a tensor in the file. */
+static uint32_t import__type(const import_job *j, const import_tensor *t) {
+    const size_t n = strlen(t->name);
+    const bool   weight = n > 7 && !strcmp(t->name + n - 7, ".weight"), norm = n > 12 &&
+        !strcmp(t->name + n - 12, "_norm.weight");
+    if (t->own || t->n_dims <= 1 || !weight || norm) return K_F32;
+    for (size_t i = 0; i < sizeof import_f32 / sizeof *import_f32; i++)
+        if (bytes_ends(bytes_of(t->name), bytes_of(import_f32[i]))) return K_F32;
+    uint32_t type = K_F32;
+    for (size_t i = 0; i < t->n; i++) {               /* a stack has one type */
+        uint32_t own = dq_exact(&t->piece[i].m);
+        if (t->piece[i].m.form != DQ_PLAIN && j->flags & IMPORT_EXACT) own = K_F32;
+        if (!import__is_float(own) && (t->col || t->piece[i].transposed || t->cols % k_types[own].block)) own = K_BF16;
+        if (i && own != type) own = import__is_float(own) && import__is_float(type) ? K_F32 : K_F16;
+        type = own;
+    }
+    return type;
+}
+
+/* Tensors by layer, and by name within one: the order in which llama.cpp quantises. */
+static int import__by_name(const void *a, const void *b) {
+    const import_tensor *x = a, *y = b;
+    return x->layer != y->layer ? (x->layer < y->layer ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* Whether the name of a norm's gain in the folder means that 1 is to be added. */
+static bool import__shifted(const import_job *j, const import_tensor *t) {
+    const bytes name = t->from->name;
+    if (!(j->c.row->flags & FAM_NORM_1) || !bytes_ends(name, bytes_of("norm.weight"))) return false;
+    return !bytes_ends(name, bytes_of("linear_attn.norm.weight"));
+}
+
+/* Adds a tensor of numbers that no file has. */
+static void import__own(import_job *j, const char *name, const double *v, uint64_t n) {
+    import_tensor t = {.layer = -1, .rows = 1, .cols = n, .n_dims = 1, .times = 1, .type = K_F32,
+                       .from = &j->made->files.tensor[0]};
+    snprintf(t.name, sizeof t.name, "%s", name);
+    t.own = mem_new(n, sizeof *t.own);
+    for (uint64_t i = 0; i < n; i++) t.own[i] = (float)v[i];
+    j->made->t = mem_reserve(j->made->t, j->made->n, UINT64_MAX, sizeof *j->made->t);
+    j->made->t[j->made->n++] = t;
+}
+
+/* Factors on frequencies of Llama 3, in single precision as the framework has them. */
+static void import__llama3(import_job *j) {
+    double base = 10000, factor = 8, low = 1, high = 4, ctx = 8192, f[512];
+    const int dim = min_int(j->c.head_dim, 1024);
+    family_number(&j->c, ROPE_IN("rope_theta") " rope_theta", &base);
+    family_rope(&j->c, "factor", &factor);
+    family_rope(&j->c, "low_freq_factor", &low);
+    family_rope(&j->c, "high_freq_factor", &high);
+    family_rope(&j->c, "original_max_position_embeddings", &ctx);
+    for (int i = 0; i < dim / 2; i++) {
+        const float freq = 1.0f / powf((float)base, (float)(2 * i) / (float)dim),
+            wave = (float)(2 * 3.14159265358979323846) / freq;
+        const float smooth = ((float)ctx / wave - (float)low) / (float)(high - low);
+        f[i] = wave < (float)(ctx / high) ? 1 : wave > (float)(ctx / low) ? factor
+            : (double)(1.0f / ((1.0f - smooth) / (float)factor + smooth));
+    }
+    import__own(j, "rope_freqs.weight", f, (uint64_t)dim / 2);
+}
+
+/* Factors that a config lists. */
+static bool import__listed(import_job *j, const char *from, const char *name) {
+    bytes  list = family_get(&j->c, from), item;
+    double f[1024];
+    int    n = 0;
+    for (; n < 1024 && bytes_cut_item(&list, &item); n++) f[n] = strtod((const char *)item.p, NULL);
+    if (n) import__own(j, name, f, (uint64_t)n);
+    return n > 0;
+}
+
+/* Tensors that the config gives. */
+static void import__extra(import_job *j) {
+    static const char type[] = ROPE_IN("rope_type") " rope_scaling.type";
+    const bytes       kind = family_get(&j->c, type);
+    if (family_is(&j->c, "llama mistral3 granite granitemoe smollm3 arcee llama-embed exaone") && bytes_is(kind, "\"llama3\""))
+        import__llama3(j);
+    if (family_is(&j->c, "phi3 minicpm")) {
+        import__listed(j, ROPE_IN("long_factor"), "rope_factors_long.weight");
+        import__listed(j, ROPE_IN("short_factor"), "rope_factors_short.weight");
+    }
+    if (family_is(&j->c, "gemma4")) {
+        double    f[1024], part = 0.25;
+        const int hd = min_int(family_int(&j->c, "global_head_dim", 512), 2048);
+        family_rope(&j->c, "partial_rotary_factor", &part);
+        for (int i = 0; i < hd / 2; i++) f[i] = i < (int)(hd * part / 2) ? 1 : 1e30;
+        import__own(j, "rope_freqs.weight", f, (uint64_t)hd / 2);
+    }
+}
+
+/* The factor of NVFP4 stands beside its matrix, unless it is 1. */
+static void import__factors(import_job *j, const import_tensor *t) {
+    double *f = mem_new(t->n, sizeof *f);
+    bool    plain = t->type != K_NVFP4;
+    char    name[GGUF_NAME_MAX + 8];
+    for (size_t i = 0; i < t->n && !plain; i++) {
+        const dq_mat *m = &t->piece[i].m;
+        f[i] = (double)(m->divide ? 1.0f / m->factor : m->factor);
+    }
+    snprintf(name, sizeof name, "%.*s.scale", (int)(strlen(t->name) - 7), t->name);
+    if (!plain) {
+        import__own(j, name, f, t->n);
+        j->made->t[j->made->n - 1].layer = t->layer;
+    }
+    mem_free(f);
+}
+
+/* --- the file in memory --- */
+
+/* Whether a tensor is a view of a mapped file: its rows follow each other there, and nothing changes. */
+static const uint8_t *import__view(const import_tensor *t) {
+    const size_t row_bytes = k_row_bytes(t->type, (int64_t)t->cols), align = t->type == K_F32 ? 4 : 2;
+    if (t->own || t->row) return NULL;
+    const uint8_t *first = dq_row_view(&t->piece[0].m, t->piece[0].mat, t->piece[0].row0);
+    for (size_t i = 0; i < t->n; i++) {
+        const import_piece *p = &t->piece[i];
+        if (!import__keeps(t, p) || p->step != 1) return NULL;
+        if (dq_row_view(&p->m, p->mat, p->row0) != first + i * row_bytes * t->rows) return NULL;
+    }
+    return (uintptr_t)first % align ? NULL : first;
+}
+
+/* Dimensions, the row first. */
+static bool import__dims(import_job *j, const import_tensor *t, gguf_tensor *g) {
+    uint64_t all;
+    *g = (gguf_tensor){.name = bytes_of(t->name), .type = t->type, .n_dims = (uint32_t)t->n_dims, .part = 1 + t->from->part,
+                       .at = t->from->at, .dim = {t->cols, t->rows, max_size(t->n, 1), 1}};
+    if (t->n_dims == 1) g->dim[1] = g->dim[2] = 1;
+    if (t->flat) g->dim[1] *= g->dim[2], g->dim[2] = 1;
+    if (!t->cols || !t->rows || t->cols > INT32_MAX || t->rows > INT32_MAX ||
+        __builtin_mul_overflow(g->dim[1] * g->dim[2], k_row_bytes(t->type, (int64_t)t->cols), &all))
+        return st_bad(&j->made->files, t->from, j->e, "is %llu x %llu x %zu, expected sizes of at least 1", GGUF_U(t->cols),
+                      GGUF_U(t->rows), t->n);
+    g->n_bytes = all;
+    return true;
+}
+
+enum { IMPORT_SMALL = 1 << 20 };                      /* bytes up to which a tensor is made at once */
+
+/* Fills the directory of g and reserves the room for what is made. */
+static bool import__directory(import_job *j, gguf_file *g) {
+    import_made *made = j->made;
+    gguf_tensor *t = mem_new(made->n, sizeof *t);
+    size_t       room = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t      *at = mem_new(made->n, sizeof *at);
+    bool         ok = true;
+    for (size_t i = 0; i < made->n && ok; i++) {
+        ok = import__dims(j, &made->t[i], &t[i]);
+        if (!ok || (t[i].data = import__view(&made->t[i]))) continue;
+        t[i].made = true;
+        at[i] = room;
+        const size_t align = t[i].n_bytes > IMPORT_SMALL ? page : 64;       /* pages of large ones are given back alone */
+        at[i] = room = (room + align - 1) & ~(align - 1);
+        ok = !__builtin_add_overflow(room, (size_t)t[i].n_bytes + page, &room) ||
+            err_set(j->e, EXIT_RESOURCE, "%s: too large", j->c.dir);
+    }
+    if (ok && room) {
+        made->maker.room_bytes = room;
+        void *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED) ok = err_set(j->e, EXIT_RESOURCE, "%s: out of memory: %zu bytes", j->c.dir, room);
+        else made->maker.room = p;
+    }
+    for (size_t i = 0; i < made->n; i++)
+        if (ok && t[i].made) t[i].data = made->maker.room + at[i];
+    mem_free(at);
+    if (ok) return gguf_set_tensors(g, t, made->n, j->e);
+    mem_free(t);
+    return false;
+}
+
+/* Makes what is wanted from the beginning: all of it, or what is small. */
+static void import__first(const gguf_file *g, bool lazy) {
+    pool *team = lazy ? NULL : pool_new(pool_default_threads());
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        if (lazy && t->n_bytes > IMPORT_SMALL) continue;
+        gguf_fill(g, t, 0, t->dim[1] * t->dim[2] * t->dim[3], t->n_bytes > IMPORT_SMALL ? team : NULL);
+    }
+    if (team) pool_free(team);
+}
+
+/* --- keys that are of the whole --- */
+
+/* A line NAME: value at the beginning of README.md, between lines of ---. */
+static bool import__card(bytes card, const char *name, str *out) {
+    bytes line;
+    str_clear(out);
+    if (!bytes_cut_line(&card, &line) || !bytes_is(bytes_trim(line), "---")) return false;
+    while (bytes_cut_line(&card, &line) && !bytes_is(bytes_trim(line), "---")) {
+        const size_t n = strlen(name);
+        if (line.n <= n || memcmp(line.p, name, n) || line.p[n] != ':') continue;
+        bytes value = bytes_trim(bytes_slice(line, n + 1, line.n));
+        if (!value.n && bytes_cut_line(&card, &line) && bytes_begins(bytes_trim(line), bytes_of("- ")))
+            value = bytes_trim(bytes_slice(bytes_trim(line), 2, bytes_trim(line).n));
+        if (value.n > 1 && (value.p[0] == '"' || value.p[0] == '\'') && value.p[value.n - 1] == value.p[0])
+            value = bytes_slice(value, 1, value.n - 1);
+        if (!value.n || !utf8_whole(value)) return false;
+        str_cat(out, value);
+        return true;
+    }
+    return false;
+}
+
+static bool import__general(import_job *j, gguf_writer *w) {
+    static const struct { const char *from, *key; bool whole; } sampling[] = {
+        {"top_k", "general.sampling.top_k", true}, {"top_p", "general.sampling.top_p", false},
+            {"min_p", "general.sampling.min_p", false},
+        {"temperature", "general.sampling.temp", false}, {"repetition_penalty", "general.sampling.penalty_repeat", false}};
+    str         text = {0}, card = {0}, path = {0};
+    struct stat its;
+    char       *real = realpath(j->c.dir, NULL);
+    gguf_write_str(w, "general.architecture", bytes_of(j->c.row->arch));
+    gguf_write_str(w, "general.type", bytes_of("model"));
+    gguf_write_str(w, "general.name", bytes_of(str_base_name(real ? real : j->c.dir)));
+    mem_free(real);
+    str_fmt(&path, "%s/README.md", j->c.dir);
+    const bool has = stat(path.p, &its) == 0 && S_ISREG(its.st_mode) &&
+        str_read_file(&card, path.p, O_NONBLOCK, ST_JSON_MAX, "a smaller file", &(err_t){0});
+    if (has && import__card(str_bytes(&card), "license", &text)) gguf_write_str(w, "general.license", str_bytes(&text));
+    if (has && import__card(str_bytes(&card), "base_model", &text)) {
+        const uint8_t *slash = memchr(text.p, '/', text.n);
+        gguf_write_u32(w, "general.base_model.count", 1);
+        gguf_write_str(w, "general.base_model.0.name", slash ? bytes_of((const char *)slash + 1) : str_bytes(&text));
+    }
+    const int got = st_read_json(j->c.dir, "generation_config.json", &text, j->e);
+    family_config gen = {.root = str_bytes(&text)};
+    for (size_t i = 0; got == 1 && i < sizeof sampling / sizeof *sampling; i++) {
+        double v;
+        if (!family_number(&gen, sampling[i].from, &v)) continue;
+        if (!sampling[i].whole) gguf_write_f32(w, sampling[i].key, (float)v);
+        else if (v >= 0 && v <= INT32_MAX && v == floor(v))
+            gguf_write_array(w, sampling[i].key, GGUF_I32, &(int32_t){(int32_t)v}, 1);
+    }
+    str_drop_all(&text, &card, &path);
+    return got >= 0;
+}
+
+/* general.file_type: that of most weights. */
+static uint32_t import__file_type(const import_job *j) {
+    static const struct { uint8_t type, file; } types[] = {{K_F32, 0}, {K_F16, 1}, {K_BF16, 32}, {K_Q4_0, 2}, {K_Q4_1, 3},
+                                                           {K_Q8_0, 7}, {K_MXFP4, 38}, {K_NVFP4, 39}};
+    uint64_t n[sizeof types / sizeof *types] = {0};
+    size_t   best = 0;
+    for (size_t i = 0; i < j->made->n; i++)
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+            if (types[k].type == j->made->t[i].type)
+                n[k] += j->made->t[i].rows * j->made->t[i].cols * max_size(j->made->t[i].n, 1);
+    for (size_t k = 1; k < sizeof types / sizeof *types; k++)
+        if (n[k] > n[best]) best = k;
+    return types[best].file;
+}
+
+static bool import__keys(import_job *j, gguf_writer *w) {
+    if (!import__general(j, w) || !family_write_keys(&j->c, w, j->e) || !vocab_write(&j->c, w, &j->n_vocab, j->e)) return false;
+    gguf_write_u32(w, "general.quantization_version", 2);
+    gguf_write_u32(w, "general.file_type", import__file_type(j));
+    str key = {0};
+    str_fmt(&key, "%s.rope.halves", j->c.row->arch);
+    if (j->halves) gguf_write_bool(w, key.p, true);
+    str_drop(&key);
+    return true;
+}
+
+/* --- the whole --- */
+
+/* Reads all tensors of the folder into j->made->t. */
+static bool import__collect(import_job *j) {
+    const st_folder *f = &j->made->files;
+    j->used = mem_new(f->n, sizeof *j->used);
+    for (size_t i = 0; i < f->n; i++)
+        if (!import__tensor(j, &f->tensor[i])) return false;
+    for (size_t i = 0; i < f->n; i++)
+        if (!j->used[i] && !import__is_foreign(f->tensor[i].name) && !bytes_ends(f->tensor[i].name, bytes_of(".k_scale")) &&
+            !bytes_ends(f->tensor[i].name, bytes_of(".v_scale")))
+            return st_bad(f, &f->tensor[i], j->e, "belongs to no matrix, expected one beside it");
+    import__extra(j);
+    for (size_t i = 0, n = j->made->n; i < n; i++) {
+        import_tensor *t = &j->made->t[i];
+        if (!import__check_stack(j, t)) return false;
+        t->type = import__type(j, t);
+        if (!t->own && import__shifted(j, t)) t->add = 1;
+        import__factors(j, &j->made->t[i]);
+    }
+    qsort(j->made->t, j->made->n, sizeof *j->made->t, import__by_name);
+    return j->made->n > 0 || err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);
+}
+
+/* Rows of embeddings beyond the tokens: gemma3 leaves them out. */
+static void import__trim(import_job *j) {
+    import_tensor *t = import__find(j, "token_embd.weight");
+    if (t && family_is(&j->c, "gemma3 gemma-embedding") && t->rows > j->n_vocab && j->n_vocab) t->rows = j->n_vocab;
+}
+
+/* Moves the mapped files of the folder behind the keys of g. */
+static void import__adopt(import_job *j, gguf_file *g) {
+    gguf_file *from = &j->made->files.files;
+    g->part = mem_grow(g->part, (size_t)(g->n_parts + from->n_parts), sizeof *g->part);
+    for (int i = 0; i < from->n_parts; i++) g->part[g->n_parts + i] = from->part[i];
+    g->n_parts += from->n_parts;
+    g->n_bytes += from->n_bytes;
+    g->path = g->part[0].path;
+}
+
+static bool import__build(import_job *j, gguf_file *g, const char *dir) {
+    gguf_writer w = {.fd = -1};
+    str         head = {0};
+    bool        ok = family_open(&j->c, dir, j->e) && st_open(&j->made->files, dir, j->e) && import__collect(j) &&
+        import__keys(j, &w);
+    if (ok) {
+        import__trim(j);
+        gguf_write_head(&w, &head);
+        ok = gguf_parse(g, (const uint8_t *)head.p, head.n, dir, j->e);
+    }
+    if (ok) {
+        g->part[0].own_memory = head.p;
+        head = (str){0};
+        import__adopt(j, g);
+        ok = import__directory(j, g);
+    }
+    gguf_write_drop(&w);
+    str_drop(&head);
+    return ok;
+}
+
+/* Whether the path names a folder. */
+static bool import_is_folder(const char *path) {
+    struct stat its;
+    return stat(path, &its) == 0 && S_ISDIR(its.st_mode);
+}
+
+/* Opens a model: a folder as the banner says, anything else by gguf_open(). On failure e is set and nothing stays open. */
+static bool import_open(gguf_file *g, const char *path, unsigned flags, err_t *e) {
+    if (!import_is_folder(path)) return gguf_open(g, path, e);
+    import_job j = {.flags = flags, .e = e, .made = mem_new(1, sizeof *j.made)};
+    *g = (gguf_file){0};
+    j.made->maker = (gguf_maker){.fill = import__fill, .drop = import__drop, .again = (flags & IMPORT_LAZY) != 0};
+    const bool ok = import__build(&j, g, path);
+    if (g->n_parts > 1) {                             /* g has the mappings now */
+        mem_free(j.made->files.files.part);
+        j.made->files.files = (gguf_file){0};
+    }
+    mem_free(j.used);
+    family_drop(&j.c);
+    if (g->part) g->maker = &j.made->maker;
+    else import__drop(&j.made->maker);
+    if (ok) import__first(g, flags & IMPORT_LAZY);
+    else if (g->part) gguf_close(g);
+    return ok;
+}
+
+/* Lists what folders may hold: for each architecture the classes of transformers. */
+static void import_list(str *out) {
+    for (size_t i = 0; i < sizeof family_table / sizeof *family_table; i++)
+        str_fmt(out, "%-15s %s\n", family_table[i].arch, family_table[i].classes);
+}
