@@ -112,8 +112,7 @@ static void tkl_widen(gguf_file *g, const char *arch, int how) {
     if (tkl_get(g, arch, "ssm.time_step_rank")) tkl_set_float(g, arch, "attention.layer_norm_rms_epsilon", TKL_EPS);
     tkl_set_float(g, arch, "final_logit_softcapping", TKL_CAP);
     const uint32_t experts = tkl_get(g, arch, "expert_count"), groups = tkl_get(g, arch, "expert_group_count");
-    if (experts && !strcmp(arch, "phimoe")) tkl_set(g, arch, "expert_count", tkl_get(g, arch, "expert_used_count"));
-    else if (experts) tkl_set(g, arch, "expert_used_count", experts);
+    if (experts) tkl_set(g, arch, "expert_used_count", experts);
     if (groups) tkl_set(g, arch, "expert_group_used_count", groups);
 }
 
@@ -332,7 +331,8 @@ static void tkl_measure(tkl_model *t, const char *name, const char *mixture) {
     mem_free_all(got, want);
 }
 
-/* The first file of a row of the table of architectures. */
+/* The first file of a row of the table of architectures. Routers that take two experts by a threshold (SparseMixer) are left out:
+ * an expert that comes or goes near it says nothing of arithmetic, and all experts cannot be taken. */
 static void tkl_file(const char *path, bool *met) {
     arch_hparams hp = {0};
     gguf_file    g;
@@ -341,7 +341,8 @@ static void tkl_file(const char *path, bool *met) {
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
     const bool is = arch_load(&hp, &g, &e);
     const long row = is ? hp.desc - arch_table : 0;
-    const bool go = is && !met[row] && hp.n_layer <= TKL_LAYERS;
+    const bool two = is && hp.desc->quirks & Q_MIXER, go = is && !met[row] && hp.n_layer <= TKL_LAYERS && !two;
+    if (two) met[row] = true;
     arch_drop(&hp);
     gguf_close(&g);
     if (!go) return;
