@@ -131,6 +131,11 @@ enum {                                /* quirks: traits of one architecture or o
     Q_NO_HEADS = 1 << 20,             /* layers may lack attention, or have a product in place of it */
     Q_LOOPS = 1 << 21,                /* the layers may run several times */
     Q_ADJUGATE = 1 << 22,             /* experts of a group share a small one, which runs beside each of them */
+    Q_ONE_NORM = 1 << 23,             /* attention and feed-forward read the stream side by side, after one norm */
+    Q_TWO_NORMS = 1 << 24,            /* the same after a norm of each: attn_norm_2 of attention, attn_norm of the feed-forward */
+    Q_MAY_PARALLEL = 1 << 25,         /* a key says whether they read it side by side, after a norm of each */
+    Q_CHUNKED = 1 << 26,              /* windows are chunks of a text; queries without RoPE have a temperature (Llama 4) */
+    Q_HEAD_GAINS = 1 << 27,           /* files may have norms of query and key heads, with gains of each head */
 };
 
 /* What is not said here is 0: none. */
@@ -155,6 +160,10 @@ typedef struct {
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* so many layers: scores as for heads of n_embd / n_head values */
     float       attn_scale;                           /* factor on scores; 0: 1 / sqrt(values of a head) */
+    bool        local_turn;                           /* of layers with experts, those without a window have no RoPE */
+    bool        weigh_first;                          /* experts get their inputs times their weights */
+    bool        average;                              /* a feed-forward is the mean of the chosen experts and the shared one */
+    bool        aside;                                /* experts read what attention reads, beside it and a dense feed-forward */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -204,7 +213,8 @@ static const arch_desc arch_table[] = {
     /* Jina for code: "qk-post-norm" */
     {"jina-bert-v2",    NULL,                                     ROPE_HALVES,
      .traits = A_BERT | A_DENSE | A_EITHER_UP | A_ALIBI | A_QK_LAYER_NORM | A_SUM_TWICE | A_UP_FIRST,
-     .tensor = "blk.0.attn_norm_2.weight", .act = ACT_GELU_ERF},
+     .tensor = "blk.0.attn_norm_2.weight",
+     .act = ACT_GELU_ERF},
     {"modern-bert",     "ModernBERT: GTE, Granite Embedding R2",  ROPE_HALVES,
      .traits = A_ENCODER | A_LAYER_NORM | A_PRE_NORM | A_EMBD_NORM | A_FIRST_BARE | A_DENSE | A_GATE_UP | A_LOCAL_ROPE,
      .act = ACT_GELU_ERF, .window_every = 3, .window_first = true},
@@ -309,6 +319,40 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_ALIBI | A_SQUARE_SCALE},
     {"jais2",           "Jais 2",                                 ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_RELU2},
+    {"llama4",          "Llama 4 Scout and Maverick, MobileLLM R1", ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_SIGMOID | A_SHARED_PLAIN, .quirks = Q_CHUNKED, .window = 8192, .window_every = 4,
+     .local_turn = true, .weigh_first = true},
+    {"command-r",       "Command R and R+, Aya 23, Aya Expanse",  ROPE_PAIRS,
+     .traits = A_DENSE | A_LAYER_NORM, .quirks = Q_ONE_NORM | Q_HEAD_GAINS},
+    {"cohere2",         "Command R7B, Command A, Tiny Aya",       ROPE_PAIRS,
+     .traits = A_DENSE | A_LAYER_NORM, .quirks = Q_ONE_NORM, .window_every = 4, .local_turn = true},
+    {"cohere2moe",      "North Mini Code",                        ROPE_PAIRS,
+     .traits = A_MOE | A_LAYER_NORM | A_SIGMOID | A_SHARED_PLAIN | A_NEXTN, .quirks = Q_ONE_NORM, .window_every = 4,
+     .window_first = true, .local_turn = true, .average = true},
+    /* with RMS norms */
+    {"cohere2moe",      NULL,                                     ROPE_PAIRS,
+     .traits = A_MOE | A_SIGMOID | A_SHARED_PLAIN | A_NEXTN, .quirks = Q_ONE_NORM, .key = "attention.layer_norm_rms_epsilon",
+     .window_every = 4, .window_first = true, .local_turn = true, .average = true},
+    {"falcon",          "Falcon 7B and 40B",                      ROPE_HALVES,
+     .traits = A_DENSE | A_LAYER_NORM | A_UNGATED, .quirks = Q_ONE_NORM, .act = ACT_GELU_ERF},
+    /* Falcon 40B */
+    {"falcon",          NULL,                                     ROPE_HALVES,
+     .traits = A_DENSE | A_LAYER_NORM | A_UNGATED, .quirks = Q_TWO_NORMS, .tensor = "blk.0.attn_norm_2.weight",
+     .act = ACT_GELU_ERF},
+    {"gptneox",         "GPT-NeoX, Pythia, Dolly 2, RedPajama",   ROPE_HALVES,
+     .traits = A_PRE_NORM  | A_DENSE | A_LAYER_NORM | A_UNGATED, .quirks = Q_MAY_PARALLEL, .act = ACT_GELU_ERF},
+    {"phi2",            "Phi 1, 1.5 and 2",                       ROPE_HALVES,
+     .traits = A_DENSE | A_LAYER_NORM | A_UNGATED, .quirks = Q_ONE_NORM, .act = ACT_GELU},
+    {"plamo",           "PLaMo 13B",                              ROPE_HALVES, .traits = A_DENSE, .quirks = Q_ONE_NORM},
+    {"stablelm",        "StableLM 1 to 2",                        ROPE_HALVES,
+     .traits = A_DENSE | A_LAYER_NORM, .quirks = Q_ONE_NORM | Q_HEAD_GAINS},
+    /* all but StableLM 2 12B */
+    {"stablelm",        NULL,                                     ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM, .quirks = Q_HEAD_GAINS, .tensor = "blk.0.ffn_norm.weight"},
+    {"gptj",            "GPT-J 6B",                               ROPE_PAIRS,
+     .traits = A_DENSE | A_LAYER_NORM | A_UNGATED, .quirks = Q_ONE_NORM, .act = ACT_GELU},
+    {"arctic",          "Snowflake Arctic",                       ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM, .aside = true},
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
@@ -407,8 +451,9 @@ typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RA
  * product of the position alone; MIX_NONE: nothing in its place. */
 typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE } arch_mixer;
 
-/* FFN_BESIDE: a dense one and experts, with norms of their own; FFN_BOTH: the same of one input, halved in power. */
-typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_BOTH } arch_ffn;
+/* FFN_BESIDE: a dense one and experts, with norms of their own; FFN_BOTH: the same of one input, halved in power; FFN_ASIDE: the
+ * same, and the experts read what attention reads. */
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_BOTH, FFN_ASIDE } arch_ffn;
 
 /* Sizes of a recurrent mixer. */
 typedef struct {
@@ -439,6 +484,8 @@ typedef struct {
     int   q_rank;                                     /* values between the two matrices of queries; 0: there is one matrix */
     int   hd_q;                                       /* values of a query before it takes in the keys' matrix */
     int   hd_o;                                       /* values of a head of its output */
+    bool  unit;                                       /* queries and keys have a norm without gain after RoPE */
+    bool  tempered;                                   /* queries grow with the position */
     float attn_scale;                                 /* factor on q . k */
     float cap;                                        /* scores become cap * tanh(score / cap); 0: they stay */
     bool  gated;                                      /* the query projection holds a gate after each head */
@@ -509,7 +556,8 @@ typedef struct arch_hparams {
     int    n_class;                                   /* values of a classifier */
     int    n_pooled;                                  /* width between the two matrices after pooling; 0: there are none */
     dev_act act;                                      /* of the feed-forward */
-    int    moe_every;                                 /* of so many layers the second has experts; 0: every layer may have them */
+    int    moe_every;                                 /* of so many layers one has experts; 0: every layer may have them */
+    bool   parallel;                                  /* attention and feed-forward read the stream side by side */
     bool   causal;                                    /* positions see those before them alone; else a text is computed whole */
     float  eps;                                       /* of norms */
     float  embd_scale;                                /* factor on embeddings; 0: 1 */
@@ -519,6 +567,7 @@ typedef struct arch_hparams {
     float  value_scale;                               /* factor on the output of attention; 0: 1 */
     float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them) */
     int    temper_length;                             /* positions */
+    int    temper_ahead;                              /* it grows so many positions before the end of each length */
     float  base_local;                                /* base of RoPE in layers with a window */
     int    hd_rot;                                    /* hd_k where no key says it; 0: n_embd / n_head */
     int    hd_k_local;                                /* hd_k in layers with a window; 0: as in the others */
@@ -674,6 +723,7 @@ static double arch__embd_scale(arch_at a) {
 }
 
 static double arch__residual_scale(arch_at a) { return a.hp->desc->traits & A_MUP ? 1.4 / sqrt(a.hp->n_layer) : 0; }
+static double arch__n_shexp(arch_at a) { return (a.hp->desc->quirks & Q_CHUNKED) != 0; }
 static double arch__logit_scale(arch_at a) {
     return a.hp->desc->traits & A_MUP ? a.hp->n_embd / 256.0 : a.hp->desc->quirks & Q_GROK ? 0.5773502691896257 : 0;
 }
@@ -689,7 +739,7 @@ static double arch__attn_scale(arch_at a) {
 }
 
 static double arch__n_ff_exp(arch_at a) {
-    return (a.hp->desc->traits & A_MOE) && a.l->n_expert_used ? a.l->n_ff / a.l->n_expert_used : a.l->n_ff;
+    return (a.hp->desc->traits & A_MOE) && a.l->n_expert_used && !a.hp->desc->aside ? a.l->n_ff / a.l->n_expert_used : a.l->n_ff;
 }
 
 /* Whether layer il has the window where the last of every `period` layers, or the first, sees all positions. */
@@ -714,6 +764,7 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 static const arch_key arch_keys[] = {
     /* name                                 field                  type      flags   from, to             the rest by name */
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
+    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
     {"embedding_length_out",                MODEL(n_state),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_ASSIST},
@@ -777,9 +828,12 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.finetuned",              ONLY(0, 1), .traits = A_MUP},
     {"rope.scaling.finetuned",              ONLY(1, 1), .traits = A_MULTIPLIERS},
     {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3,              .traits = A_TEMPER},
+    {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3, .preset = 0.1, .quirks = Q_CHUNKED},
     {"attention.temperature_scale",         ONLY(0, 0)},
     {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      1, ARCH_MAX_CTX,
      .from = arch__orig_ctx, .traits = A_TEMPER},
+    {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      1, ARCH_MAX_CTX,
+     .preset = 8192, .quirks = Q_CHUNKED},
     {"attention.temperature_length",        MODEL(temper_length),  H_INT,    0,      0, ARCH_MAX_CTX,     .quirks = Q_GROK},
     {"attention.temperature_length",        ONLY(0, 0)},
     {"rope.scaling.yarn_ext_factor",        ROPE(yarn_ext),        H_FLT,    0,      0, 1e3,              .preset = 1},
@@ -802,7 +856,7 @@ static const arch_key arch_keys[] = {
     {"swiglu_clamp_shexp",                  LAYER(cut_always),     H_FLT,    H_ZERO, 1, 1e6,              .traits = A_CUT_GLU},
     {"swiglu_clamp_shexp",                  ONLY(0, 0)},
     {"expert_shared_count",                 MODEL(n_shexp),        H_INT,    0,      0, ARCH_MAX_SHARED,
-     .traits = A_SHARED_PLAIN},
+     .from = arch__n_shexp, .traits = A_SHARED_PLAIN},
     {"expert_shared_feed_forward_length",   LAYER(n_ff_shexp),     H_INT,    0,      0, ARCH_MAX_WIDTH,
      .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
     {"expert_group_count",                  MODEL(n_group),        H_INT,    0,      0, ARCH_MAX_EXPERTS},
@@ -823,7 +877,6 @@ static const arch_key arch_keys[] = {
     {"xielu.beta",                          LAYER(xielu_beta),     H_FLT,    H_NEED, -1e3, 1e3,           .quirks = Q_XIELU},
     {"xielu.eps",                           LAYER(xielu_eps),      H_FLT,    H_NEED, -1, 1,               .quirks = Q_XIELU},
     {"leading_dense_block_count",           MODEL(n_dense),        H_INT,    0,      0, ARCH_MAX_LAYERS},
-    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
     {"full_attention_interval",             LAYER(recurrent),      H_PATTERN, 0,     1, ARCH_MAX_LAYERS,
      .from = arch__recurs, .traits = A_DELTA},
     {"full_attention_interval",             ONLY(0, 1)},
@@ -848,7 +901,11 @@ static const arch_key arch_keys[] = {
     /* not supported: only values that change nothing are accepted */
     {"attention.clamp_kqv",                 MODEL(clamp),          H_FLT,    0,      0, 1e6,              .traits = A_CLAMP},
     {"attention.clamp_kqv",                 ONLY(0, 0)},
+    {"use_parallel_residual",               MODEL(parallel),       H_BOOL,   H_NEED, 0, 1, .quirks = Q_MAY_PARALLEL},
+    {"use_parallel_residual",               ONLY(0, 1), .quirks = Q_HEAD_GAINS},     /* tensors of StableLM say it, not the key */
+    {"use_parallel_residual",               ONLY(1, 1), .quirks = Q_ONE_NORM | Q_TWO_NORMS},
     {"use_parallel_residual",               ONLY(0, 0)},
+    {"interleave_moe_layer_step",           MODEL(moe_every),      H_INT,    H_NEED, 1, ARCH_MAX_LAYERS,  .quirks = Q_CHUNKED},
     {"interleave_moe_layer_step",           ONLY(0, 1)},
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
@@ -859,19 +916,19 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
     {"attention.sliding_window",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
-     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer deepseek2-ocr"},      /* the last: A_WHOLE */
+     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek2-ocr"}, /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
-     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer"},
+     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4"},
     {"attention.value_scale",               "mimo2"},
     {"attn_logit_softcapping",              "gemma2 grok"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4 grok muse-glimmer"},
     {"embedding_scale",                     "granite granitemoe minicpm grok"},
     {"residual_scale",                      "granite granitemoe minicpm"},
-    {"logit_scale",                         "granite granitemoe minicpm grok talkie muse-glimmer"},
+    {"logit_scale",                         "granite granitemoe minicpm grok talkie muse-glimmer command-r cohere2 cohere2moe"},
     {"rope.freq_base_swa",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 afmoe laguna "
-     "smallthinker plamo3 muse-glimmer"},
+     "smallthinker plamo3 muse-glimmer llama4"},
     {"rope.scaling.yarn_attn_factor",       "grok"},
     {"rope.scaling.yarn_log_multiplier",    "mistral3 deepseek2 mistral4"},
     {"rope.scaling.yarn_ext_factor",        "grok"},
@@ -880,19 +937,21 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.temperature_length",        "grok deepseek2 mistral4"},
     {"expert_gating_func",
      "lfm2moe glm4moe minimax-m2 dots1 hy_v3 step35 deepseek2-ocr exaone-moe afmoe laguna smallthinker deepseek2 "
-     "mistral4 bailingmoe2"},
+     "mistral4 bailingmoe2 cohere2moe"},
     {"expert_weights_norm",
-     "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2"},
+     "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
+     "cohere2moe"},
     {"expert_weights_scale",
-     "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2"},
+     "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
+     "cohere2moe"},
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
-     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2"},
+     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
-/* Whether row i is the one that reads its key: the first with its name whose traits match. */
+/* Whether row i is the one that reads its key: the first of those with its name whose traits match. */
 static bool arch__reads(const arch_desc *desc, int i) {
     const arch_key *k = &arch_keys[i];
     if (!arch__is_for(desc, k->traits, k->quirks)) return false;
@@ -1038,6 +1097,7 @@ static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     const double hi = k->type == H_PATTERN ? 1 : k->hi;
     if (kv->count != (uint64_t)hp->n_layer && kv->count != (uint64_t)arch__trunk(hp, g))
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", GGUF_U(kv->count), hp->n_layer);
+    for (int il = (int)kv->count; il < hp->n_layer && hp->desc->local_turn; il++) arch__set(arch__field(hp, k, il), k->type, 0);
     for (int il = 0; il < (int)kv->count; il++) {
         uint64_t     u = 0;
         float        f = 0;
@@ -1161,6 +1221,7 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
     l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
     if (l->n_expert && l->n_ff && (hp->desc->traits & A_BESIDE)) l->ffn = FFN_BESIDE;
     if (l->n_expert && l->n_ff && hp->desc->quirks & Q_GROK && arch__has_dense(hp, g, l)) l->ffn = FFN_BOTH;
+    if (l->n_expert && hp->desc->aside) l->ffn = FFN_ASIDE, l->n_ff = hp->n_embd;
     if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
     else if (l->ffn < FFN_BESIDE) l->n_ff_exp = l->n_ff_shexp = l->n_ff_adj = 0;
     return true;
@@ -1255,16 +1316,17 @@ static bool arch__has(const gguf_file *g, int il, const char *tensor) {
     snprintf(name, sizeof name, "blk.%d.%s.weight", il, tensor);
     return gguf_tensor_find(g, name) != NULL;
 }
+enum { ARCH_PLAIN_EXPERTS = 128 };                    /* Llama 4 with so many (Maverick) has no norm of queries and keys */
 
 /* What patterns of layers make of a layer. */
 static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
     const bool       seen = desc->traits & A_DENSE_SEEN && !arch__has(g, il, "ffn_gate_inp");
-    const bool       bare = desc->quirks & Q_DENSE_HEAD && il >= hp->n_layer;
-    if (il < hp->n_dense || seen || bare) l->n_expert = l->n_expert_used = 0;
+    const bool       no_moe = desc->quirks & Q_DENSE_HEAD && il >= hp->n_layer;
+    const bool       chunked = desc->quirks & Q_CHUNKED, open = chunked && !l->window, many = l->n_expert == ARCH_PLAIN_EXPERTS;
+    if (il < hp->n_dense || seen || no_moe) l->n_expert = l->n_expert_used = 0;
     if (desc->quirks & Q_ALPHA) l->n_expert_used = 0;
-    l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (desc->traits & A_HALF_FF) l->n_ff /= 2;
     if (!l->windowed) l->window = 0;
@@ -1273,10 +1335,15 @@ static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
     if (desc->full_rot && !l->window) l->n_rot /= desc->full_rot;
-    if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
+    if (hp->moe_every && il % hp->moe_every != (chunked ? hp->moe_every - 1 : 1)) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
-    const bool still = desc->quirks & Q_STILL && !l->windowed;
-    if (plain || still || desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & Q_MAY_ALIBI) l->n_rot = 0;
+    const bool turns = desc->local_turn && (open || il < hp->n_dense || il >= hp->n_layer);
+    const bool still = (desc->local_turn || desc->quirks & Q_STILL) && !l->windowed && !turns;
+    const bool bare = desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & Q_MAY_ALIBI;
+    if (plain || still || bare) l->n_rot = 0;
+    l->view = !hp->causal ? VIEW_ALL : chunked && l->window ? VIEW_CHUNK : VIEW_PAST;
+    l->unit = chunked && l->n_rot && !many;
+    l->tempered = hp->temper != 0 && !(chunked && l->n_rot);
 }
 
 /* The last layers read the keys and values of the last one before them that has the same window. */
@@ -1326,6 +1393,8 @@ static void arch__defaults(arch_hparams *hp) {
     if (hp->expert_scale == 0) hp->expert_scale = 1;
     if (hp->expert_gate == GATE_SOFTMAX_OF_CHOSEN) hp->topk_norm = true;
     if (hp->expert_gate == GATE_NONE && hp->desc->traits & A_SIGMOID) hp->expert_gate = GATE_SIGMOID;
+    if (hp->desc->quirks & (Q_ONE_NORM | Q_TWO_NORMS)) hp->parallel = true;
+    hp->temper_ahead = (hp->desc->quirks & Q_CHUNKED) != 0;
     if (hp->desc->traits & A_ALIBI) hp->alibi = 8;
     if (hp->alpha > 0 && hp->layer[0].hd_k > 2) {
         const double n = hp->layer[0].hd_k;
@@ -1421,9 +1490,9 @@ static bool arch_is_head(const gguf_file *g) {
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
-    D_1, D_EMBD, D_EMBD_PAIR, D_STATE, D_STATE_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K,
-    D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_ADJUGATES, D_ROT, D_ROT_MOST,
-    D_RANK, D_KEY, D_Q_RANK, D_Q_HEADS, D_Q_WHOLE, D_NOPE, D_HEAD_O, D_KV_B,
+    D_1, D_EMBD, D_EMBD_PAIR, D_STATE, D_STATE_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD,
+    D_HEAD_K, D_HEAD_KV, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_ADJUGATES, D_ROT,
+    D_ROT_MOST, D_RANK, D_KEY, D_Q_RANK, D_Q_HEADS, D_Q_WHOLE, D_NOPE, D_HEAD_O, D_KV_B,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1462,6 +1531,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_O: return (int64_t)l->n_head * (l->rank ? l->hd_o : l->hd_v);
     case D_HEAD: return l->n_head;
     case D_HEAD_K: return l->hd_k;
+    case D_HEAD_KV: return l->n_head_kv;
     case D_FF: return l->n_ff;
     case D_GATE_UP: return 2 * (int64_t)l->n_ff;
     case D_FF_EXP: return l->n_ff_exp;
@@ -1542,7 +1612,7 @@ enum {                                                /* who has the tensor: the
     ON_LATENT = ON_MIXER << MIX_LATENT, ON_LINEAR = ON_MIXER << MIX_LINEAR,
     ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LATENT | ON_LINEAR,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
-    ON_FFNS = ON_DENSE | ON_EXPERTS,
+    ON_ASIDE = ON_FFN << FFN_ASIDE, ON_FFNS = ON_DENSE | ON_EXPERTS,
     ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
 };
 
@@ -1590,7 +1660,10 @@ static const arch_slot arch_slots[] = {
     {W_ROPE_LONG,      "rope_factors_long.weight",         D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",        D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ATTN_NORM,      NULL,                               D_1,         D_1,         S_FIRST,   ON_ATTN,    D_1, A_FIRST_BARE},
-    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_PRE_NORM},
+    {W_ATTN_NORM,      "blk.%d.attn_norm_2.weight",        D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, 0, Q_TWO_NORMS},
+    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1,
+     A_PRE_NORM, Q_ONE_NORM},
+    {B_ATTN_NORM,      "blk.%d.attn_norm_2.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_MIXERS,  D_1, 0, Q_TWO_NORMS},
     {B_ATTN_NORM,      "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_MIXERS,  D_1, A_LAYER_NORM},
     {W_QKV_HEADS,      "blk.%d.attn_qkv.weight",           D_QKV,       D_EMBD,      0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
@@ -1609,6 +1682,7 @@ static const arch_slot arch_slots[] = {
     {B_V,              "blk.%d.attn_v.bias",               D_1,         D_V,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, A_QK_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_HEAD,      D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, 0, Q_HEAD_GAINS},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_VEC,     ON_ATTN,    D_1, A_QK_WHOLE},
     {B_Q_NORM,         "blk.%d.attn_q_norm.bias",          D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
@@ -1617,6 +1691,7 @@ static const arch_slot arch_slots[] = {
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_VEC | S_OWN, ON_ATTN, D_1, A_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_HEAD_KV,   D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, 0, Q_HEAD_GAINS},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_Q_A,            "blk.%d.attn_q_a.weight",           D_Q_RANK,    D_EMBD,      0,         ON_LATENT,  D_1, 0},
@@ -1648,8 +1723,11 @@ static const arch_slot arch_slots[] = {
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
+    {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_TWO_NORMS},
     {W_FFN_NORM,       "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_SUM_NAME},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_PRE_NORM},
+    {B_FFN_NORM,       "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, 0, Q_TWO_NORMS},
+    {B_FFN_NORM,       NULL,                               D_1,         D_1,         0,         ON_FFNS,    D_1, 0, Q_ONE_NORM},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",             D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_LAYER_NORM},
     {W_FFN_POST_NORM,  "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_OUT_NAME},
     {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm",             D_1,         D_EMBD,      S_VEC, ON_FFNS,    D_1, 0, Q_SHORT_NAMES},
@@ -1715,6 +1793,7 @@ static const arch_slot arch_slots[] = {
     {W_BY_POST_NORM,   "blk.%d.post_norm.weight",          D_1,         D_LAYER_EMBD, S_VEC,    ON_MIXERS,  D_1, A_BY_LAYER},
     {W_LAYER_SCALE,    "blk.%d.layer_output_scale.weight", D_1,         D_1,         S_OPT_VEC, ON_MIXERS,  D_1, A_BY_LAYER},
     {W_ROUTER_NORM,    "blk.%d.ffn_gate_inp.scale",        D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
+    {W_EXPS_NORM,      "blk.%d.ffn_norm_exps.weight",      D_1,         D_EMBD,      S_VEC,     ON_ASIDE,   D_1, 0},
     {W_EXPS_NORM,      "blk.%d.pre_ffw_norm_2.weight",     D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
     {W_EXPS_POST_NORM, "blk.%d.post_ffw_norm_2.weight",    D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},
     {W_DENSE_POST_NORM, "blk.%d.post_ffw_norm_1.weight",   D_1,         D_EMBD,      S_VEC,     ON_BESIDE,  D_1, 0},

@@ -449,7 +449,9 @@ typedef enum {
 
 /* The score of an expert from its logit. ROUTE_MIXER: of two experts, each of its own choice (SparseMixer: Liu et al. 2024). */
 typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER } dev_router;
-typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* positions that a row sees: up to its own; all of the step */
+/* Positions that a row sees: up to its own; all of the step; up to its own in its chunk, where a text is cut into chunks as long
+ * as the window. */
+typedef enum { VIEW_PAST, VIEW_ALL, VIEW_CHUNK } dev_view;
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 enum { DEV_EXPERTS = 1024 };                          /* most experts of a layer */
@@ -489,7 +491,10 @@ typedef struct {
             k_norm_kind  kind;
             const float *bias;                        /* [n], NULL: none */
         } norm;
-        float length;                                 /* OPS_TEMPER: positions after which the temperature rises */
+        struct {
+            float length;                             /* positions after which the temperature rises */
+            int   ahead;                              /* so many positions before the end of each length */
+        } temper;
         int   to;                                     /* OPS_LEVEL: where its output begins */
         int   share;                                  /* OPS_FAMILY: experts of a group */
         struct {

@@ -247,7 +247,8 @@ static void fwd__embed(fwd_draft *d) {
     if (hp->desc->quirks & Q_SKIP) fwd__pick(d, d->x, d->skip, 1, w->n_in, w->n_in, 0, 0);
     fwd__angles(d, 0);
     if (hp->temper != 0)
-        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
+        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper,
+                            .temper = {(float)hp->temper_length, hp->temper_ahead}});
 }
 
 /* Bias of queries, keys or values, which may be cut to a range. */
@@ -257,19 +258,32 @@ static void fwd__offset(fwd_draft *d, dev_buf b, const float *bias, int n) {
     if (clamp != 0) fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {b}, .n = n, .scale = clamp});
 }
 
-/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together; it may come last. */
+/* The norm of queries or keys: of each head, or of all together. The gains are those of all heads, or each head has its own. */
+static void fwd__head_norm(fwd_draft *d, dev_buf b, const float *const *norm, int n_head) {
+    const int        n = d->lh->hd_k;
+    const arch_desc *desc = d->m->hp.desc;
+    const bool       wide = desc->traits & A_QK_WHOLE || desc->quirks & Q_MAY_ALIBI;
+    if (!norm[0] || !(desc->quirks & Q_HEAD_GAINS)) {
+        fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * n : n);
+        return;
+    }
+    fwd__any_norm(d, b, b, fwd_no_norm, n_head, n);
+    fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .vec = norm[0], .n = n_head * n});
+}
+
+/* Bias, norm and RoPE of queries or keys. The norm may come last, and one without gain may follow. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
     const arch_desc     *desc = d->m->hp.desc;
-    const bool           wide = desc->traits & A_QK_WHOLE || desc->quirks & Q_MAY_ALIBI, late = desc->quirks & Q_LATE_QK_NORM;
+    const bool           late = desc->quirks & Q_LATE_QK_NORM;
     fwd__offset(d, b, bias, n_head * lh->hd_k);
-    if (!late) fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
+    if (!late) fwd__head_norm(d, b, norm, n_head);
     const int form = desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
     if (lh->n_rot || form == K_ROPE_TO_PAIRS)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
                             .rope = {.n_rot = lh->n_rot, .at = lh->n_rot ? d->m->rope[lh->rope].at : 0, .form = form}});
     if (late) fwd__norm(d, b, b, norm, n_head, lh->hd_k);
-    if (desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
+    if (lh->unit || desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }
 
 /* Queries (0), keys (1) or values (2) of a product that has those of one head after the other. */
@@ -371,7 +385,7 @@ static void fwd__attend(fwd_draft *d, const dev_kv *kv, dev_buf q, dev_buf out) 
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
     const arch_hparams  *hp = &d->m->hp;
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {q}, .n = lh->n_head * lh->hd_k});
+    if (lh->tempered) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {q}, .out = {out}, .n = lh->hd_v, .n_head = lh->n_head,
@@ -584,6 +598,13 @@ static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n, i
         fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = d->lh->n_expert_used, .experts = {.n = E}});
 }
 
+/* The slots of E experts by their weights: as if the inputs had been multiplied, since products are linear. */
+static void fwd__weigh(fwd_draft *d, dev_buf b, int n, int E) {
+    const int K = d->lh->n_expert_used;
+    fwd__op(d, (dev_op){.kind = OPS_WEIGH, .in = {d->weight, d->slot_of, d->slot_row}, .out = {b}, .n = n, .each = K,
+                        .experts = {.n = E, .used = K}});
+}
+
 /* The products of those of E experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
 static void fwd__expert_matmul(fwd_draft *d, int E, int at) {
     const int K = d->lh->n_expert_used;
@@ -610,13 +631,14 @@ static void fwd__route(fwd_draft *d) {
                                     .alone = (hp->desc->traits & A_GROUP_BEST) && !d->l->vec[B_ROUTER_CHOICE]}});
 }
 
-/* The expert that runs for every row is added to y, after its gate if it has one. */
+/* The expert that runs for every row is added to y, after its gate if it has one; or y becomes the mean of both. */
 static void fwd__shared(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
     fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
     if (gated) fwd__op(d, (dev_op){.kind = OPS_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
     else fwd__sum(d, d->y, d->moe, d->y, d->m->hp.n_embd);
+    if (d->m->hp.desc->average) fwd__scale(d, d->y, d->m->hp.n_embd, 0.5f);
 }
 
 /* Experts of a layer: their matrices, and biases, NULL: none. */
@@ -628,7 +650,7 @@ typedef struct {
 /* out = the sum of the chosen ones of E experts of width F, of `in`, by their weights. pick: [B, K] their numbers. */
 static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, int F, dev_buf out) {
     const int     K = d->lh->n_expert_used;
-    const bool    gated = of->gate->data != NULL;
+    const bool    gated = of->gate->data != NULL, first = d->m->hp.desc->weigh_first;
     const dev_buf wide = gated ? d->up : d->ff;
     fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {pick}, .out = {d->slot_row, d->slot_of},
                         .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
@@ -637,11 +659,13 @@ static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, i
     dev_plan_product(d->to, of->up, d->rows, d->in, wide);
     fwd__expert_bias(d, d->ff, of->b_gate, F, E);
     fwd__expert_bias(d, wide, of->b_up, F, E);
+    if (first) fwd__weigh(d, wide, F, E);
+    if (first && gated) fwd__weigh(d, d->ff, F, E);
     fwd__activate(d, gated ? d->up : 0, F, K, d->lh->cut);
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, E, gated ? 2 * E : E);
     dev_plan_product(d->to, of->down, d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {out}, .vec = of->b_down,
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, first ? 0 : d->weight, d->slot_of}, .out = {out}, .vec = of->b_down,
                         .n = d->m->hp.n_embd, .experts = {.n = E, .used = K}});
 }
 
@@ -695,6 +719,18 @@ static void fwd__beside(fwd_draft *d) {
     fwd__sum(d, d->y, d->side, d->y, n);
 }
 
+/* A dense feed-forward, and experts that read the stream as attention found it, which fwd__turn() has left. */
+static void fwd__aside(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    const dev_buf  x = d->x;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], NULL, NULL, d->side);
+    d->x = d->next;
+    fwd__enter(d, &d->l->vec[W_EXPS_NORM]);
+    d->x = x;
+    fwd__experts(d);
+    fwd__sum(d, d->y, d->side, d->y, d->m->hp.n_embd);
+}
+
 /* A dense feed-forward and experts of one input; their sum keeps the power of one. */
 static void fwd__both(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
@@ -710,7 +746,7 @@ typedef void fwd_block(fwd_draft *d);
 static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv,
                                         [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
-                                      [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both};
+                                      [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both, [FFN_ASIDE] = fwd__aside};
 
 /* --- embeddings for each layer --- */
 
@@ -828,6 +864,27 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
 }
 
+/* Attention and feed-forward side by side: both read the stream as it is, with one norm or with one of each. A norm is taken anew
+ * where experts follow for some of the rows alone: they do not look for rows among all. */
+static void fwd__side_by_side(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    const dev_row_set   before = d->rows;
+    const dev_buf       attn = d->y;
+    fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd_mixers[d->lh->mixer](d);
+    d->part = FWD_NORM;
+    fwd__bias(d, attn, vec[B_O], d->m->hp.n_embd);
+    d->y = d->side;
+    if (vec[W_FFN_NORM]) fwd__enter(d, &vec[W_FFN_NORM]);
+    else if (d->lh->n_expert && d->rows != before) fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd_ffns[d->lh->ffn](d);
+    d->part = FWD_NORM;
+    fwd__sum(d, d->y, attn, d->y, d->m->hp.n_embd);
+    fwd__residual(d, vec[B_DOWN], fwd_no_norm, fwd_no_norm);
+    d->side = d->y;
+    d->y = attn;
+}
+
 /* The logits of experts, from the stream that attention reads. */
 static void fwd__route_first(fwd_draft *d) {
     fwd__forms(d, d->x, d->m->hp.n_embd, 0);
@@ -857,6 +914,10 @@ static void fwd__skip(fwd_draft *d) {
 
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
+    if (d->m->hp.parallel) {
+        fwd__side_by_side(d);
+        return;
+    }
     if (d->m->hp.desc->quirks & Q_ROUTE_FIRST) fwd__route_first(d);
     fwd__mixer(d);
     if (!fwd_ffns[d->lh->ffn]) return;

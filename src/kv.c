@@ -80,6 +80,7 @@ typedef struct {
 typedef struct {
     kv_rule    rule;                                  /* what its rows see */
     int        window;                                /* positions that a row sees, with KV_WINDOW */
+    bool       chunked;                               /* those of its chunk of so many alone */
     dev_blocks mem;                                   /* the bytes of the blocks */
     size_t     end[1 + DEV_GPUS];                     /* byte of a block where the layers of the host end, of each GPU; 0: none */
     kv_block  *block;                                 /* [blocks mapped] */
@@ -175,11 +176,16 @@ static size_t kv__aligned(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* The group that layer il belongs to; a new one for a rule that no layer had yet. */
 static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
-    const int     window = lh->view == VIEW_PAST ? lh->window : 0;     /* a text that sees both ways is one step: all is needed */
+    const int     window = lh->view != VIEW_ALL ? lh->window : 0;      /* a text that sees both ways is one step: all is needed */
+    const bool    chunked = lh->view == VIEW_CHUNK;
     const kv_rule rule = lh->rec.width ? KV_STATE : window ? KV_WINDOW : KV_ALL;
     int           i = 0;
-    while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != window)) i++;
-    if (i == kv->n_group) kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = window, .oldest = -1, .newest = -1};
+    for (; i < kv->n_group; i++) {
+        const kv_group *gr = &kv->group[i];
+        if (gr->rule == rule && gr->window == window && gr->chunked == chunked) break;
+    }
+    if (i == kv->n_group)
+        kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = window, .chunked = chunked, .oldest = -1, .newest = -1};
     return i;
 }
 
@@ -348,7 +354,9 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
 static int kv__seen(const kv_cache *kv, int i, int n) {
     const kv_group *gr = &kv->group[i];
     switch (gr->rule) {
-    case KV_WINDOW: return n > gr->window ? (n - gr->window) / kv->opts.block : 0;
+    case KV_WINDOW:
+        if (gr->chunked) return n ? (n - 1) / gr->window * gr->window / kv->opts.block : 0;
+        return n > gr->window ? (n - gr->window) / kv->opts.block : 0;
     case KV_STATE: return n ? (n - 1) / kv->opts.block : 0;
     default: return 0;
     }

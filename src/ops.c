@@ -247,7 +247,8 @@ static void ops__clamp(const dev *dv, const dev_op *op, int r) {
 
 /* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
 static void ops__temper(const dev *dv, const dev_op *op, int r) {
-    const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->length);
+    const double at = dv->run->batch->pos[ops__which(dv, op, r)] + op->temper.ahead;
+    const double turns = floor(at / (double)op->temper.length);
     *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
 
@@ -277,6 +278,16 @@ static void ops__xielu(const dev *dv, const dev_op *op, int r) {
         const float x = y[i], low = x < op->xielu.eps ? x : op->xielu.eps, bent = ops__past_line(low) + (low - x);
         y[i] = (x > 0 ? op->xielu.p * x * x : op->xielu.n * bent) + op->xielu.beta * x;
     }
+}
+
+/* out, a slot of an expert, *= the weight of that expert for the slot's row. in[0]: weights of rows, in[1]: their slots, in[2]:
+ * rows of slots. */
+static void ops__weigh(const dev *dv, const dev_op *op, int r) {
+    const int      row = dev_ints(ops__row(dv, op->in[2], 0))[r];
+    const int32_t *slot = dev_ints(ops__row(dv, op->in[1], row));
+    int            i = 0;
+    while (i + 1 < op->experts.used && slot[i] != r) i++;
+    k_scale(ops__out(dv, op, 0, r), ops__row(dv, op->in[0], row)[i], op->n);
 }
 
 /* Values between two heads in what OPS_PICK writes. */
@@ -481,9 +492,10 @@ static int ops__rows_to(const dev_batch *b, int r) {
 /* The positions that row r of the batch sees: from *begin on, before *end. */
 static void ops__sees(const dev_batch *b, const dev_op *op, int r, int64_t *begin, int64_t *end) {
     const int64_t pos = b->pos[r], window = op->cache.window, half = window / 2;
-    if (op->cache.view == VIEW_PAST) {
+    if (op->cache.view != VIEW_ALL) {
         *end = pos + 1;
         *begin = window && *end > window ? *end - window : 0;
+        if (op->cache.view == VIEW_CHUNK) *begin = pos / window * window;
         return;
     }
     *end = b->pos[ops__rows_to(b, r) - 1] + 1;
@@ -997,16 +1009,17 @@ static void ops__group(const dev *dv, const dev_op *op, int only) {
 }
 
 /* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are
- * any. Its order is that of the ranks, whatever other rows there are. */
+ * any. Without in[1] all weights are 1. Its order is that of the ranks, whatever other rows there are. */
 static void ops__mix(const dev *dv, const dev_op *op, int r) {
     const int32_t *slot = dev_ints(ops__in(dv, op, 2, r));
-    const float   *w = ops__in(dv, op, 1, r);
+    const float   *w = op->in[1] ? ops__in(dv, op, 1, r) : NULL;
     float         *y = ops__out(dv, op, 0, r);
     memset(y, 0, (size_t)op->n * sizeof *y);
     for (int i = 0; i < op->experts.used; i++) {
-        k_axpy(y, ops__row(dv, op->in[0], slot[i]), w[i], op->n);
+        const float by = w ? w[i] : 1;
+        k_axpy(y, ops__row(dv, op->in[0], slot[i]), by, op->n);
         if (op->vec)
-            k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
+            k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, by, op->n);
     }
 }
 
@@ -1303,7 +1316,8 @@ static k_cuda_attend_args ops__attention_args(dev_gpu_share *sh, const dev_op *o
     return (k_cuda_attend_args){.step = dev_gpu_sent(sh), .set = (int)op->rows, .gathers = op->gathers & 1,
                                 .q = dev_gpu_rows(sh, op->in[0]), .o = dev_gpu_rows(sh, op->out[0]),
                                 .kv = dev_gpu_kv(sh, op->cache.kv), .group = op->cache.group, .window = op->cache.window,
-                                .all = op->cache.view == VIEW_ALL, .scale = op->scale, .cap = op->cache.cap,
+                                .all = op->cache.view == VIEW_ALL, .chunks = op->cache.view == VIEW_CHUNK,
+                                .scale = op->scale, .cap = op->cache.cap,
                                 .sinks = op->cache.sinks, .slopes = op->cache.slope, .parts = (float *)(void *)sh->parts.base};
 }
 
@@ -1461,6 +1475,8 @@ static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUT
       ops__no_cost, OPS_ROW(ops__xielu), OPS_HOST)                                                                              \
     X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), op->in[0] ? ops__heads(op) : 0, 0, 0, ops__heads(op),            \
       ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
+    X(WEIGH, "weigh", DEV_CHANGES, ops__all_heads(op), op->experts.used, op->experts.used, op->experts.used, 0,                 \
+      ops__no_cost, OPS_ROW(ops__weigh), OPS_GPU(K_ROW_WEIGH), .gpu_args = ops__slots_args)                                     \
     X(MUL, "mul", DEV_WRITES, op->mul.to + op->n, op->mul.a + op->n, op->mul.b + op->n, 0, 0,                                   \
       ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \
     X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,    \

@@ -627,6 +627,45 @@ def latent():
         yield "71 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
     for word in (0x7fc00000, 0x7f800000, 0xff800000):
         yield "71 deepseek2_old: keys' and values' matrix of bits %08x" % word, EITHER, filled("deepseek2_old", "blk.0.attn_kv_b.weight", word)
+def parallel_families():
+    """Those whose attention and feed-forward read the stream side by side, and Llama 4."""
+    nan, top, par = float("nan"), 1 << 31, "use_parallel_residual"
+    for m in ("command-r", "command-r_plus", "cohere2", "cohere2moe", "cohere2moe_rms", "falcon", "falcon_40b", "gptneox", "gptneox_serial", "phi2", "plamo",
+              "stablelm", "stablelm_12b", "gptj", "arctic", "llama4", "llama4_maverick", "llama4_open"):
+        yield "68 good " + m, GOOD, family(m).bytes()
+    for m, v, what in (("gptneox", 0, GOOD), ("gptneox", None, BAD), ("falcon", 0, BAD), ("falcon", 1, GOOD), ("falcon_40b", 0, BAD), ("phi2", 0, BAD),
+                       ("plamo", 0, BAD), ("stablelm", 0, GOOD), ("stablelm_12b", 0, GOOD), ("llama4", 1, BAD), ("arctic", 1, BAD)):
+        yield "68 %s: parallel residual %s" % (m, v), what, family(m, par, BOOL, v).bytes()
+    for t, v in ((U32, 1), (STR, "true"), (ARR, (BOOL, [1, 1]))):
+        yield "68 gptneox: parallel residual of type %d" % t, BAD, family("gptneox", par, t, v).bytes()
+    for m, k, values in (("cohere2moe", "leading_dense_block_count", (0, 2, 513)), ("cohere2moe", "expert_shared_count", (65, top)), ("cohere2moe_rms", "expert_shared_count", (0, 1)),
+                         ("cohere2moe", "expert_gating_func", (4,)), ("cohere2moe_rms", "nextn_predict_layers", (0, 2, 5, 6, top)),
+                         ("arctic", "feed_forward_length", (0, 15, top)), ("arctic", "expert_count", (0, 5)), ("falcon", "attention.head_count_kv", (2, 3)),
+                         ("phi2", "rope.dimension_count", (3, 10)), ("llama4", "interleave_moe_layer_step", (0, 2, 3, 513, top)),
+                         ("llama4_maverick", "interleave_moe_layer_step", (1, 3, 4)), ("llama4", "attention.temperature_length", (0, top)),
+                         ("llama4", "attention.sliding_window", (top,)), ("llama4", "expert_count", (0, 3, 1025)), ("llama4", "expert_shared_count", (0, 2))):
+        for v in values: yield "68 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    yield "68 llama4: no interleave_moe_layer_step", BAD, family("llama4", "interleave_moe_layer_step", U32, None).bytes()
+    for m, k, values in (("llama4", "attention.temperature_scale", (nan, -1.0)), ("command-r", "logit_scale", (nan, -1.0, 1e30)),
+                         ("cohere2moe_rms", "attention.layer_norm_rms_epsilon", (0.0, nan))):
+        for v in values: yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, F32, v).bytes()
+    for m, v, what in (("cohere2moe", [1] * 4, BAD), ("cohere2moe", [1] * 6, BAD), ("cohere2moe_rms", [0, 1, 1, 1], GOOD), ("cohere2moe_rms", [0, 1, 1, 1, 1], GOOD),
+                       ("cohere2moe_rms", [0, 1, 1], BAD), ("llama4", [1, 0, 1, 0], GOOD), ("llama4", [1] * 3, BAD)):
+        yield "68 %s: windows %s" % (m, v), what, family(m, "attention.sliding_window_pattern", ARR, (BOOL, v)).bytes()
+    for m, t, dims in (("command-r_plus", "blk.0.attn_q_norm.weight", [8]), ("command-r_plus", "blk.1.attn_k_norm.weight", [8, 4]),
+                       ("stablelm_12b", "blk.0.attn_q_norm.weight", [32]), ("falcon", "blk.0.attn_qkv.weight", [16, 48]),
+                       ("arctic", "blk.0.ffn_up.weight", [16, 32]), ("llama4", "blk.0.ffn_up_shexp.weight", [16, 8]), ("gptj", "output.bias", [271])):
+        yield "68 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("falcon_40b", "blk.0.attn_norm_2.weight"), ("falcon_40b", "blk.0.attn_norm.weight"), ("stablelm", "blk.1.ffn_norm.weight"),
+                 ("gptneox", "blk.0.ffn_norm.weight"), ("arctic", "blk.1.ffn_norm_exps.weight"), ("arctic", "blk.0.ffn_up.weight"),
+                 ("llama4", "blk.0.ffn_up_shexp.weight"), ("plamo", "blk.0.attn_norm.weight"), ("cohere2moe", "blk.0.ffn_gate.weight")):
+        yield "68 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims, what in (("falcon", "blk.1.attn_norm_2.weight", [16], BAD), ("falcon_40b", "blk.0.ffn_norm.weight", [32], BAD),
+                             ("command-r", "blk.0.ffn_norm.weight", [16], BAD), ("command-r", "blk.0.ffn_norm.bias", [16], BAD),
+                             ("plamo", "blk.0.attn_norm.bias", [16], BAD), ("phi2", "blk.0.ffn_gate.weight", [16, 64], BAD),
+                             ("llama4", "blk.0.attn_q_norm.weight", [8], BAD), ("cohere2moe", "blk.0.ffn_gate_inp.weight", [16, 4], BAD),
+                             ("command-r", "blk.0.attn_norm.bias", [16], GOOD), ("arctic", "blk.0.ffn_up_shexp.weight", [16, 16], BAD)):
+        yield "68 %s with %s of %s" % (m, t, dims), what, with_tensor(m, t, dims)
 
 
 def quirky():
@@ -1367,7 +1406,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, quirky, latent, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, quirky, latent, parallel_families, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

@@ -20,6 +20,7 @@ static void plain__products(dev *dv, const dev_op *op) {
 /* Whether row r of the batch sees position `at` of its sequence: of those before it, or of all rows of the sequence. */
 static bool plain__sees(const dev_batch *b, const dev_op *op, int r, int64_t at) {
     const int64_t apart = b->pos[r] - at, window = op->cache.window;
+    if (op->cache.view == VIEW_CHUNK) return apart >= 0 && at / window == b->pos[r] / window;
     if (op->cache.view == VIEW_PAST) return apart >= 0 && (!window || apart < window);
     for (int i = 0; i < b->n; i++)
         if (b->seq[i] == b->seq[r] && b->pos[i] == at) return !window || llabs(apart) <= window / 2;

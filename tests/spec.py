@@ -956,7 +956,7 @@ def pressure():
 def narrow_windows():
     """a draft whose window leaves few rows for a step, or one, is read in smaller pieces, and the text stays the same"""
     lines = [{"prompt": "the hen %d and" % i, "max_tokens": 30, "temperature": 0, "ignore_eos": True} for i in range(12)]
-    for name in some(("llama_window", "gpt-oss", "gemma2", "olmo2_window", "phi3")):
+    for name in some(("llama_window", "gpt-oss", "gemma2", "olmo2_window", "phi3", "llama4")):
         model = os.path.join(os.path.dirname(SMALL), name + ".gguf")
         for config in "-np 4 --kv-block-size 4 --kv-blocks 8 -c 32", "-np 8 --kv-block-size 1 --kv-blocks 45 -c 45":
             held(unguessed(lines, *config.split(), model=model), lines, "draft", *config.split(), "--draft-max", "5",

@@ -122,9 +122,11 @@ static void te_layer(tr_case *c, const te_router *of, int rows, int n, bool skew
     tr_op(c, (dev_op){.kind = OPS_GROUP, .in = {b.pick}, .out = {b.row, b.of}, .experts = {.n = of->n, .used = K}});
     tr_op(c, (dev_op){.kind = OPS_BIAS, .out = {b.ff}, .vec = te_bias[0], .n = n, .each = K, .experts = {.n = of->n}});
     tr_op(c, (dev_op){.kind = OPS_BIAS, .out = {b.up}, .vec = te_bias[1], .n = n, .each = K, .experts = {.n = of->n}});
+    tr_op(c, (dev_op){.kind = OPS_WEIGH, .in = {b.weight, b.of, b.row}, .out = {b.up}, .n = n, .each = K,
+                      .experts = {.n = of->n, .used = K}});
     tr_op(c, (dev_op){.kind = OPS_ACTIVATE, .in = {b.up}, .out = {b.ff}, .n = n, .each = K, .act = ACT_SWIGLU_CLIP});
     tr_form(c, (dev_op){.out = {b.ff}, .n = n, .each = K}, 1u << K_ACT_I8);
-    tr_op(c, (dev_op){.kind = OPS_MIX, .in = {b.ff, b.weight, b.of}, .out = {b.y}, .vec = rows % 2 ? te_bias[0] : NULL,
+    tr_op(c, (dev_op){.kind = OPS_MIX, .in = {b.ff, rows % 3 ? b.weight : 0, b.of}, .out = {b.y}, .vec = rows % 2 ? te_bias[0] : NULL,
                       .n = n, .experts = {.n = of->n, .used = K}});
     tr_ready(c);
     for (int r = 0; skew && r < rows; r++)

@@ -822,8 +822,8 @@ static bool t_fwd_beside(t_rig *r, const char *name, gguf_file *g) {
 static void t_fwd_draft_head(void) {
     static const struct { const char *name; int heads; const char *beside; } models[] = {
         {"qwen3_mtp", 1, NULL}, {"qwen35_mtp", 1, NULL}, {"qwen35moe_mtp", 1, NULL}, {"glm4moe_air", 1, NULL}, {"exaone4_mtp", 1, NULL},
-        {"exaone-moe", 1, NULL}, {"deepseek2_v3", 1, NULL}, {"bailingmoe2", 1, NULL}, {"mimo2", 3, NULL},
-        {"step35", 3, NULL}, {"gemma4", 0, "gemma4-assistant"}, {"gemma4_far", 0, "gemma4-assistant_far"}};
+        {"exaone-moe", 1, NULL}, {"deepseek2_v3", 1, NULL}, {"bailingmoe2", 1, NULL}, {"cohere2moe_rms", 1, NULL},
+        {"mimo2", 3, NULL}, {"step35", 3, NULL}, {"gemma4", 0, "gemma4-assistant"}, {"gemma4_far", 0, "gemma4-assistant_far"}};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
                                  {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {

@@ -31,20 +31,22 @@ static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max
     return t_kv_open_shape(t_kv_shape(n_layer, heads, 8, window), block, max_blocks, tokens);
 }
 
-enum { T_KV_MIXES = 4, T_KV_TAPS = 3 };
+enum { T_KV_MIXES = 5, T_KV_TAPS = 3 };
 
 /* A toy recurrence whose inputs, gates and sums are numbers of 8 bytes, three sums each. */
 static const arch_rec t_kv_rec = {.taps = T_KV_TAPS, .width = 2, .n_k = 1, .n_v = 1, .d_k = 2, .d_v = 3};
 
 /* Models of several groups: layers of other windows, heads and widths, and layers with a state. The window of mix 2 is the
- * least. */
+ * least; mix 4 has chunks of 16 beside a window of 16. */
 static arch_hparams t_kv_mix(int mix) {
     arch_hparams        hp = t_kv_shape(4, 2, 8, 0);
-    const arch_layer_hp narrow = {.n_head = 2, .n_head_kv = 1, .hd_k = 16, .hd_v = 4, .window = mix == 2 ? 1 : 16};
-    const arch_layer_hp wide = {.n_head = 3, .n_head_kv = 3, .hd_k = 4, .hd_v = 12, .window = mix == 2 ? 0 : 5};
+    const arch_layer_hp narrow = {.n_head = 2, .n_head_kv = 1, .hd_k = mix == 4 ? 24 : 16, .hd_v = 4,
+                                  .window = mix == 2 ? 1 : 16, .view = mix == 4 ? VIEW_CHUNK : VIEW_PAST};
+    const arch_layer_hp wide = {.n_head = 3, .n_head_kv = 3, .hd_k = 4, .hd_v = 12,
+                                .window = mix == 2 ? 0 : mix == 4 ? 16 : 5};
     const arch_layer_hp state = {.n_head = 1, .rec = t_kv_rec};
     hp.layer[1] = narrow;
-    if (mix < 3) hp.layer[2] = mix == 1 ? state : wide;
+    if (mix != 3) hp.layer[2] = mix == 1 ? state : wide;
     if (mix == 3) hp.layer[0] = hp.layer[1] = state;
     return hp;
 }
@@ -229,10 +231,11 @@ static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
     kv_flush(s->kv);
     for (int il = 0; ok && il < s->kv->n_layer; il++) {
         const dev_kv *l = &s->kv->layer[il];
-        const int     window = s->kv->group[l->group].window;
+        const kv_group *gr = &s->kv->group[l->group];
+        const int window = gr->window, from = gr->chunked ? at / window * window : window && at >= window ? at + 1 - window : 0;
         if (s->kv->state[il].mem) ok = t_kv_verify_state(s, il, stream_of);
         for (int h = 0; ok && h < l->n_head; h++)
-            ok = t_kv_verify_head(s, il, h, stream_of, window && at >= window ? at + 1 - window : 0);
+            ok = t_kv_verify_head(s, il, h, stream_of, from);
     }
 }
 
@@ -303,7 +306,7 @@ static void t_kv_random(void) {
 /* Layers with the same rule share a group, whatever their heads are; each lies after the others in its blocks, and none
  * overlaps. */
 static void t_kv_groups(void) {
-    static const int want[T_KV_MIXES][4] = {{0, 1, 2, 0}, {0, 1, 2, 0}, {0, 1, 0, 0}, {0, 0, 1, 1}};
+    static const int want[T_KV_MIXES][4] = {{0, 1, 2, 0}, {0, 1, 2, 0}, {0, 1, 0, 0}, {0, 0, 1, 1}, {0, 1, 2, 0}};
     for (int mix = 0; mix < T_KV_MIXES; mix++) {
         t_kv_rig rig = t_kv_open_shape(t_kv_mix(mix), 3, 10, 100);
         size_t   end[4] = {0};
@@ -443,6 +446,29 @@ static void t_kv_window(void) {
                 t_kv_verify(s, of, from);
                 CHECKF(kv->group[0].n_used <= (24 + step) / block + 2, "%d blocks of %d for a window of 24", kv->group[0].n_used,
                        block);
+            }
+            kv_seq_free(s);
+            t_kv_close(&rig);
+        }
+}
+
+/* A step frees the blocks of chunks before that of the last position that was there, and no others. */
+static void t_kv_chunks(void) {
+    for (int block = 1; block <= 16; block *= 2)
+        for (int step = 1; step <= 30; step += 7) {
+            arch_hparams hp = t_kv_shape(1, 1, 8, 24);
+            hp.layer[0].view = VIEW_CHUNK;
+            t_kv_rig  rig = t_kv_open_shape(hp, block, 0, 400);
+            kv_cache *kv = rig.kv;
+            kv_seq   *s = kv_seq_new(kv);
+            uint64_t  of[400];
+            for (int i = 0; i < 400; i++) of[i] = 5;
+            for (int n = step; n < 400; n += step) {
+                const int from = s->n, first = from ? (from - 1) / 24 * 24 : 0;
+                CHECK(kv_reserve(s, n));
+                for (int p = from; p < n; p++) t_kv_write(s, 5, p);
+                t_kv_verify(s, of, from);
+                EQ_INT(kv->group[0].n_used, (n - 1) / block + 1 - first / block);
             }
             kv_seq_free(s);
             t_kv_close(&rig);
@@ -1187,6 +1213,7 @@ static void t_tree_check(t_tree *t) {
 /* Whether block k of group g must be there for a sequence of n positions. */
 static bool t_tree_needs(const kv_group *gr, int block, int k, int n) {
     if (gr->rule == KV_STATE) return (k + 1) * block == n;
+    if (gr->chunked) return (k + 1) * block > (n - 1) / gr->window * gr->window;
     return gr->rule == KV_ALL || (k + 1) * block > n - gr->window;
 }
 
@@ -1454,6 +1481,7 @@ static const t_case t_kv_cases[] = {
     {"kv state last", "the last slot is that of the snapshot itself", t_state_last},
     {"kv state marks", "where snapshots of a text are due", t_state_marks},
     {"kv window", "a window gives back its past", t_kv_window},
+    {"kv chunks", "chunks give back all of those before, and nothing of their own", t_kv_chunks},
     {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
     {"kv tree_window", "the same with a window", t_kv_tree_window},
     {"kv tree_groups", "the same in caches of several groups: other windows, widths, heads, and states", t_kv_tree_groups},

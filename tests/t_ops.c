@@ -241,7 +241,10 @@ static void top_build_experts(top_rig *r) {
         dev_plan_op(&r->plan,
                     (dev_op){.kind = OPS_BIAS, .rows = DEV_ALL, .out = {i ? moe : up}, .vec = top_vec, .n = i ? 32 : ff,
                              .each = K, .experts = {.n = E}});
-        if (!i) top_form(r, up, ff, K);
+        if (i) continue;
+        dev_plan_op(&r->plan, (dev_op){.kind = OPS_WEIGH, .rows = DEV_ALL, .in = {weight, of, row}, .out = {up}, .n = ff, .each = K,
+                                       .experts = {.n = E, .used = K}});
+        top_form(r, up, ff, K);
     }
     op = base, op.kind = OPS_MIX, op.in[0] = moe, op.in[1] = weight, op.in[2] = of, op.out[0] = y, op.vec = top_vec + 5,
     op.n = 32;
@@ -269,7 +272,7 @@ static const top_example top_examples[] = {
     {.name = "scale, vec",      .op = {.kind = OPS_SCALE, .vec = top_vec}},
     {.name = "cap",             .op = {.kind = OPS_CAP, .scale = 1.5f}},
     {.name = "clamp",           .op = {.kind = OPS_CLAMP, .scale = 0.5f}},
-    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .length = 3}, .fit = top_fit_one},
+    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {3, 1}}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "pick, apart",     .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_step},
     {.name = "deal",            .op = {.kind = OPS_DEAL, TOP_ONE, .each = 3, .pick = {.at = 1}}, .fit = top_fit_pick},
@@ -282,6 +285,8 @@ static const top_example top_examples[] = {
     {.name = "attend, shaped",
      .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 5, .cap = 2, .sinks = top_vec, .slope = top_vec + 9}},
      .fit = top_fit_cache},
+    {.name = "attend, chunks",
+     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 7, .view = VIEW_CHUNK, .sinks = top_vec}}, .fit = top_fit_cache},
     {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.view = VIEW_ALL}}, .fit = top_fit_texts},
     {.name = "hadamard, latent", .op = {.kind = OPS_HADAMARD}, .fit = top_fit_latent_heads, .host = true},
     {.name = "store, latent",   .op = {.kind = OPS_STORE, TOP_ONE}, .fit = top_fit_latent, .host = true},
@@ -308,6 +313,7 @@ static const top_example top_examples[] = {
     {.name = "group",           .op = {.kind = OPS_GROUP, TOP_ONE, .out = {1, 1}, .experts = {.used = TOP_USED}},
      .fit = top_fit_slots, .build = top_build_experts, .ints = 1},
     {.name = "mix",             .op = {.kind = OPS_MIX}, .build = top_build_experts, .ints = 1},
+    {.name = "weigh",           .op = {.kind = OPS_WEIGH}, .build = top_build_experts, .ints = 1},
     {.name = "gate",            .op = {.kind = OPS_GATE, TOP_ONE, .vec = top_vec}},
     {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TOP_TWO}},
     {.name = "route, two",

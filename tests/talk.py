@@ -343,7 +343,7 @@ def talk_with_states_and_windows():
     with open(form, "w") as f:
         f.write(TEMPLATE)
     args = ("--chat-template-file", form, "--temp", "0", "-q")
-    for name in "qwen35", "qwen35_near", "lfm2", "gemma3", "gpt-oss", "gemma4":
+    for name in "qwen35", "qwen35_near", "lfm2", "gemma3", "gpt-oss", "gemma4", "llama4":
         model = os.path.join(HERE, "tests", "data", "tiny", name + ".gguf")
         r = talk(model, "What is the length of this first message?", "And of the second?", "The third asks too.",
                  "/save " + path, args=(*args[:-1], "-n", "8"))

@@ -1,9 +1,19 @@
 """Reading for tests/tiny_check.py of decoders that differ from Llama in what ARCHS tells."""
+import math
+
 import numpy as np
 
 from tiny_read import Model, round_act, softmax
 
 EXACT = (0, 1, 30)                                              # F32, F16, BF16: activations stay as they are
+
+
+def erf(x):
+    return np.vectorize(math.erf, otypes=[float])(x)
+
+
+def gelu_erf(x):
+    return 0.5 * x * (1 + erf(x / np.sqrt(2)))
 
 
 def silu(x):
@@ -31,11 +41,11 @@ def gelu(x):
 # fine: YaRN's ramp begins and ends between pairs; normed: the weights of the chosen experts add up to 1; clip: of the activations
 # sigmoid: scores of experts are sigmoids if no key says what they are; alibi: scores fall with the distance, in files of so many layers or (True)
 # all; square: scores are divided by the size of a head; turned: heads have as many values as rotate; mup: scales where no key tells them
-# whole: all of a head rotates and there is no window, whatever keys tell
+# times: logits are multiplied by logit_scale; whole: all of a head rotates and there is no window, whatever keys tell
 # half: layers without a window rotate half of what the others do; chain: draft heads read the stream before the last norm, one for each guess
 # alone: a group's score is that of its best expert, where scores are softmax and no bias counts for the choice
 PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0,
-             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False, alone=False, half=False, chain=False)
+             sigmoid=False, alibi=False, square=False, turned=False, mup=False, whole=False, alone=False, half=False, chain=False, times=False)
 ARCHS = {
     "gemma": dict(act=gelu, root=True),
     "gemma2": dict(act=gelu, root=True, every=2, wide=46),
@@ -76,6 +86,7 @@ BIAS_OF = {slot: "no bias: " + what for what, slots in BIASES.items() for slot i
 
 
 class Decoder(Model):
+    PLAIN, ARCHS = PLAIN, ARCHS
     FAULTS = [
         "window one longer", "window one shorter", "no window", "window everywhere", "window on the wrong layers", "window from the first",
         "no attention cap", "no final cap", "final cap of the scores", "cap before the scale", "no sinks", "sinks of the next head",
@@ -101,10 +112,10 @@ class Decoder(Model):
         self.centred = key + "epsilon" in f.meta
         f.meta.setdefault(key + "rms_epsilon", f.meta.get(key + "epsilon"))
         super().__init__(f, **kw)
-        self.has = dict(PLAIN, **ARCHS[self.arch])
+        self.has = dict(self.PLAIN, **self.ARCHS[self.arch])
         self.gaps = []                                              # between the scores of the last chosen expert and the next one
         if self.fault == "other activation":
-            self.has["act"] = silu if self.has["act"] is gelu else gelu
+            self.has["act"] = silu if self.has["act"] in (gelu, gelu_erf) else gelu
 
     def or_else(self, fault, value, wrong):
         return wrong if self.fault == fault else value
@@ -428,9 +439,12 @@ class Decoder(Model):
         return self.norm_if("output_norm", self.stream(ids))
 
     def logits(self, ids):
-        x = self.mul("output" if "output.weight" in self.w else "token_embd", self.hidden(ids))
+        return self.scaled(self.mul("output" if "output.weight" in self.w else "token_embd", self.hidden(ids)))
+
+    def scaled(self, x):
         scale = self.key("logit_scale", self.key("embedding_length") / 256 if self.has["mup"] else 1.0)
-        x = x * scale if self.fault == "logits times the scale" else x / self.or_else("no logit scale", scale, 1)
+        scale = self.or_else("no logit scale", scale, 1)
+        x = x * scale if self.has["times"] != (self.fault == "logits times the scale") else x / scale
         return self.cap(x)
 
     # --- several draft heads, one for each guess ---
@@ -444,7 +458,7 @@ class Decoder(Model):
     def guesses(self, ids, own):
         """Head k makes guess k. Its rows of the text read the model's states; those of the guesses before it what the head before has left."""
         if not self.has["chain"]:
-            return super().guesses(ids, own)
+            return self.scaled(super().guesses(ids, own))
         n, fault, ids = len(ids) - own, self.fault, np.array(ids)
         h = (self.hidden if fault == "state after the last norm" else self.stream)(ids[:n])
         before, got = np.zeros((len(ids), h.shape[1])), []

@@ -314,9 +314,8 @@ K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
 
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_CLAMP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE,
-    K_ROW_FORM, K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT,
-    K_ROW_RAISE,
-    K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
+    K_ROW_FORM, K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_WEIGH, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND,
+    K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
 } k_row_kind;
 
 typedef enum {
@@ -381,7 +380,7 @@ typedef struct {
             int        sigmoid;                          /* of each logit, else the softmax of all */
             int        spare;
         } route;
-        struct {                                         /* K_ROW_BIAS, K_ROW_MIX */
+        struct {                                         /* K_ROW_BIAS, K_ROW_MIX, K_ROW_WEIGH */
             const int32_t *of;                           /* the expert of each slot, row of vec; NULL: vec is one row */
             int            used;                         /* slots of a row */
             int            spare;
@@ -474,7 +473,8 @@ typedef struct {
     int                gathers;                          /* q holds all rows */
     int                group;                            /* query heads of a K/V head */
     int                window;                           /* positions that a row sees, 0: all */
-    int                all;                              /* a row sees the rows after it, too (llmrun: VIEW_ALL) */
+    int16_t            all;                              /* a row sees the rows after it, too (llmrun: VIEW_ALL) */
+    int16_t            chunks;                           /* it sees its chunk of `window` positions alone (llmrun: VIEW_CHUNK) */
     k_cuda_buf         q;                                /* [rows][heads * hd_k] */
     k_cuda_buf         o;                                /* [rows][heads * hd_v] */
     k_kv_place         kv;

@@ -31,6 +31,7 @@ K_CUDA_FN bool k__cuda_see(const k_cuda_attend_args *a, int i, int head, k__cuda
     v->at = s->b.pos[b];
     v->end = a->all ? s->end[b] : v->at + 1;
     v->begin = a->window && v->end > a->window ? v->end - a->window : 0;
+    if (a->chunks) v->begin = v->at / a->window * a->window;
     if (a->all) {
         if (a->window && v->at + half < v->end) v->end = v->at + half + 1;
         v->begin = a->window && v->at > half ? v->at - half : 0;

@@ -526,7 +526,16 @@ K_CUDA_FN void k__cuda_route(const k_row_op *op, float *p, int32_t *pick, float 
     for (int i = 0; lane == 0 && i < op->u.route.used; i++) w[i] = w[i] / (op->u.route.norm && sum > 0 ? sum : 1.0f) * op->scale;
 }
 
-/* y = the sum of the row's slots of x by their weights, each with the bias of its expert, in the order of the ranks. */
+/* y, slot r of an expert, by the weight of that expert for the slot's row. */
+K_CUDA_FN void k__cuda_by_weight(const k_row_op *op, int r, float *y) {
+    const int      row = ((const int32_t *)(const void *)op->in[2].x)[r];
+    const int32_t *slot = (const int32_t *)(const void *)(op->in[1].x + (size_t)row * op->in[1].ld);
+    int            i = 0;
+    while (i + 1 < op->u.experts.used && slot[i] != r) i++;
+    k__cuda_map(K__MAP_SCALE, 0, y, y, NULL, (op->in[0].x + (size_t)row * op->in[0].ld)[i], op->n);
+}
+
+/* y = the sum of the row's slots of x by their weights (NULL: 1), each with the bias of its expert, in the order of the ranks. */
 K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float *w, const int32_t *slot, float *y) {
     enum { MANY = 8 };
     const int n = op->n;
@@ -536,10 +545,11 @@ K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float 
         for (int i = 0; i < op->u.experts.used; i++) {
             const float *from = x->x + (size_t)slot[i] * x->ld,
                          *bias = op->vec ? op->vec + (size_t)op->u.experts.of[slot[i]] * (size_t)n : NULL;
+            const float by = w ? w[i] : 1.0f;
             K_CUDA_UNROLL for (int k = 0; k < MANY; k++) {
                 if (at + k * K_CUDA_THREADS >= n) continue;
-                v[k] = fmaf(w[i], from[at + k * K_CUDA_THREADS], v[k]);
-                if (bias) v[k] = fmaf(w[i], bias[at + k * K_CUDA_THREADS], v[k]);
+                v[k] = fmaf(by, from[at + k * K_CUDA_THREADS], v[k]);
+                if (bias) v[k] = fmaf(by, bias[at + k * K_CUDA_THREADS], v[k]);
             }
         }
         K_CUDA_UNROLL for (int k = 0; k < MANY; k++)
@@ -854,6 +864,7 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
     case K_ROW_ROUTE: k__cuda_route(op, a, (int32_t *)(void *)y, op->u.route.weight.x + (size_t)r * op->u.route.weight.ld); break;
     case K_ROW_CONV: k__cuda_conv(step, op, r, y); break;
     case K_ROW_KEEP: k__cuda_keep(step, op, r); break;
+    case K_ROW_WEIGH: k__cuda_by_weight(op, r, y); break;
     case K_ROW_MIX: k__cuda_mix(op, &op->in[0], b, (const int32_t *)(const void *)k__cuda_in(step, op, 2, r), y); break;
     default: k__cuda_row_map(op, r, y, a, b);
     }

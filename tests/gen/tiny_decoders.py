@@ -21,11 +21,11 @@ from tiny_llama import llama3_factors
 # up are one matrix), experts; head_dim, n_rot, base: the file tells these; positions: learned positions, no rotation
 # embd_norm, bare: a norm of the embeddings, norms without gain and bias; choice: the framework's name for the bias that counts for the choice of
 # experts; alibi: no rotation, scores fall with the distance; trunk: names before and in front of layers, and names of what is not in a layer
-# eps: the framework's name of the epsilon of norms
+# eps: the framework's name of the epsilon of norms; norm_bias: LayerNorm has a bias
 # names: the framework's names where they are not those of HF_NAMES
 PLAIN = dict(pairs=False, shift=0, norms=("attn_norm", "ffn_norm"), qk=None, layer_norm=False, fused=False, ffn="gated",
              head_dim=False, n_rot=False, base=True, positions=False, eps="rms_norm_eps",
-             embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, gate=False, sink=False, names={})
+             embd_norm=False, bare=False, choice=None, alibi=False, trunk=None, gate=False, sink=False, names={}, norm_bias=True)
 AROUND = dict(norms=("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"),
               names={"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                      "post_ffw_norm": "post_feedforward_layernorm"})
@@ -108,7 +108,7 @@ IGNORED = ("model.visual.", "model.vision_model.", "model.multi_modal_projector.
 
 
 def arch_of(s):
-    return dict(PLAIN, **ARCHS[s["arch"]], **({"qk": s["qk"]} if "qk" in s else {}))
+    return dict(PLAIN, **dict(ARCHS[s["arch"]], **{k: s[k] for k in ("qk", "layer_norm") if k in s}))
 
 
 # --- the models -----------------------------------------------------------------------------------------------------
@@ -318,7 +318,8 @@ def draw(w, s):
     for i in range(s["layers"] + s.get("ahead", 0)):
         ahead = i >= s["layers"]
         draw_attention(w, s, dict(a, fused=True) if ahead and s.get("fused_ahead") else a, i)
-        draw_ffn(w, s, dict(a, ffn="gated") if i < s.get("dense", 0) or ahead and s.get("dense_ahead") else a, "blk.%d." % i)
+        plain = ahead and s.get("dense_ahead") or not has_experts(s, i)
+        draw_ffn(w, s, dict(a, ffn="gated") if plain and a["ffn"] == "experts" else a, "blk.%d." % i)
         if ahead:
             draw_ahead(w, s, a, "blk.%d." % i)
     if not a["bare"]:
@@ -338,6 +339,12 @@ def draw(w, s):
             w.data["rope_factors_%s.weight" % name], w.value["rope_factors_%s.weight" % name] = (factors, None), factors
 
 
+def has_experts(s, i):
+    """Whether layer i has them: those after the dense ones, or the last of so many (sparse; 0: none has)."""
+    step = s.get("sparse", 1)
+    return bool(s["moe"]) and i >= s.get("dense", 0) and step > 0 and (i + 1) % step == 0
+
+
 def draw_ahead(w, s, a, b):
     """What a draft head has beside a layer."""
     w.matrix(b + "nextn.eh_proj", s["embd"], 2 * s["embd"])
@@ -347,7 +354,7 @@ def draw_ahead(w, s, a, b):
 
 def norm(w, a, name, n, mean=1.0):
     w.vector(name + ".weight", n, mean, 0.2 * mean)
-    if a["layer_norm"]:
+    if a["layer_norm"] and a["norm_bias"]:
         w.vector(name + ".bias", n, 0.0, 0.3)
 
 
@@ -361,7 +368,7 @@ def draw_attention(w, s, a, i):
     b, hd_v = "blk.%d." % i, s.get("hd_v", s["hd"])
     D, q, kv, values = s["embd"], heads * s["hd"], groups * s["hd"], groups * hd_v
     sharp = 1.0 if a["qk"] else s["sharp"]
-    for name in a["norms"]:
+    for name in a["norms"] + ("attn_norm_2",) * bool(s.get("two")) + ("ffn_norm",) * bool(s.get("serial")):
         norm(w, a, b + name, D)
     if a["fused"]:
         w.matrix(b + "attn_qkv", q + kv + values, D, gain=sharp)
@@ -373,8 +380,9 @@ def draw_attention(w, s, a, i):
     if a["gate"]:
         w.matrix(b + "attn_gate", heads, D, gain=1.5)
     if a["qk"]:
-        norm(w, a, b + "attn_q_norm", q if a["qk"] == "width" else s["hd"], s["sharp"])
-        norm(w, a, b + "attn_k_norm", kv if a["qk"] == "width" else s["hd"], s["sharp"])
+        for name, n in (("attn_q_norm", heads), ("attn_k_norm", groups)):
+            shape = {"width": n * s["hd"], "heads": (n, s["hd"])}.get(a["qk"], s["hd"])
+            norm(w, dict(a, norm_bias=False) if a["qk"] == "heads" else a, b + name, shape, s["sharp"])
     if "attn_sinks" in s["bias"] or a["sink"] and s["windows"][i]:
         w.vector(b + "attn_sinks.weight", heads, 1.5, 1.0)
 
@@ -392,6 +400,9 @@ def draw_ffn(w, s, a, b):
 
 def draw_experts(w, s, b):
     D, E, F = s["embd"], s["moe"]["experts"], s["moe"]["ff"]
+    if s["arch"] == "arctic":
+        for name in ("ffn_gate", "ffn_up", "ffn_down"):
+            w.matrix(b + name, D, D, gain=1.5)
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5, plain=True)
     if "choice" in s["moe"]:
         w.vector(b + "exp_probs_b" + (".bias" if s["arch"] != "hy_v3" else ""), (1, E) if s["arch"] == "ernie4_5-moe" else E, 0.0, s["moe"]["choice"])
@@ -452,7 +463,7 @@ def hf_state(s, value):
             state.update({layers % of + n: v for n, v in hf_layer(s, a, int(of), slot, kind, x).items()})
         elif slot in top:
             state[root + top[slot] + "." + kind] = x
-    for i in range(s.get("dense", 0), s["layers"] if s["moe"] else 0):
+    for i in [i for i in range(s["layers"]) if has_experts(s, i)]:
         get = lambda slot, kind="weight": value.get("blk.%d.%s.%s" % (i, slot, kind))        # noqa: E731
         state.update({layers % i + n: x for n, x in (gpt_oss_state if s["arch"] == "gpt-oss" else expert_state)(names, get).items()})
         state.update({layers % i + n: x for n, x in chosen_state(a, s, value, i).items()})
