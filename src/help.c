@@ -272,8 +272,7 @@ static void help__text(int width, str *out) {
 static const struct {
     const char *name, *help;
 } help_usual[] = {
-    {"-m",         "model file (GGUF), else the one that LLMRUN_MODEL names"},
-    {"-hf",        "model of a hub (OWNER/NAME), downloaded once"},
+    {"-m",         "model file (GGUF) or name; -hf OWNER/NAME downloads one"},
     {"-p",         "message, or text to continue (--raw); stdin is appended"},
     {"-f",         "the same from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},

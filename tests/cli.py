@@ -199,7 +199,7 @@ def help_fits_the_window():
     check(max(len(line) for line in good("--help").decode().splitlines()) <= 80, "a line of more than 80 columns in a pipe")
     brief = in_window(80, "-h").splitlines()
     check(10 < len(brief) < 24 and max(map(len, brief)) <= 80, "-h has %d lines" % len(brief))
-    more = " ".join(brief[-4:])
+    more = " ".join(brief[-6:])
     check("--help TOPIC" in more and "sampling" in more and "limits" in more, "-h does not say how to get more: %r" % more)
 
 
