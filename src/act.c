@@ -1714,6 +1714,8 @@ static const hub_model *act__listed(const act_job *r, err_t *e) {
     const hub_model *found = NULL;
     str              all = {0};
     int              n_found = 0;
+    for (size_t i = 0; i < r->models.n; i++)          /* a name as it is listed counts before one with .gguf behind it */
+        if (strcmp(r->models.at[i].name, name) == 0) return &r->models.at[i];
     for (size_t i = 0; i < r->models.n; i++) {
         const hub_model *m = &r->models.at[i];
         const size_t     own = strlen(m->name);

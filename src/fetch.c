@@ -115,6 +115,7 @@ typedef struct {
     int             status;                           /* of its last hop; 0: none */
     bool            at_hub;                           /* this hop goes to the hub */
     str             commit;                           /* X-Repo-Commit; empty: none */
+    str             etag;                             /* X-Linked-Etag without quotes; empty: none */
     str             next;                             /* the next page of a list; empty: there is none */
     uint64_t        range_from, range_all;            /* of Content-Range; UINT64_MAX: not given */
     int64_t         retry_s;                          /* Retry-After; -1: not given */
@@ -196,8 +197,12 @@ static void fetch__read_head(fetch__client *c, bytes line) {
     bytes       value = bytes_trim(bytes_slice(line, name.n + 1, line.n));
     if (http_same(name, "link")) fetch__read_link(c, value);
     else if (http_same(name, "content-range")) fetch__read_range(c, value);
-    else if (http_same(name, "retry-after")) c->retry_s = (int64_t)min_u64(fetch__number(&value), 1 << 20);
-    else if (http_same(name, "x-repo-commit") && c->at_hub && !c->commit.n && hub_is_commit(value)) str_cat(&c->commit, value);
+    else if (http_same(name, "retry-after")) {
+        const uint64_t s = fetch__number(&value);     /* a date has none */
+        c->retry_s = s == UINT64_MAX ? -1 : (int64_t)min_u64(s, 1 << 20);
+    } else if (http_same(name, "x-repo-commit") && c->at_hub && !c->commit.n && hub_is_commit(value)) str_cat(&c->commit, value);
+    else if (http_same(name, "x-linked-etag") && c->at_hub)
+        str_set(&c->etag, value.n > 1 && value.p[0] == '"' ? bytes_slice(value, 1, value.n - 1) : value);
 }
 
 static size_t fetch__on_head(char *p, size_t size, size_t n, void *ctx) {
@@ -337,6 +342,9 @@ static fetch__end fetch__refused(fetch__client *c, const char *url, const char *
         if (c->token.n)
             err_set(e, EXIT_INPUT, "%s: %s refuses the token of %s (401): expected a token of its settings that is valid, and a "
                     "repository that exists", repo, host, c->token_from);
+        else if (strstr(url, "/resolve/"))            /* its list was read */
+            err_set(e, EXIT_INPUT, "%s: %s gives this file to no one without a token (401): accept its terms at %s/%s, then give "
+                    "a token in HF_TOKEN", repo, host, c->endpoint.p, repo);
         else
             err_set(e, EXIT_INPUT, "%s: %s has no such public repository (401): expected another name, or a token in HF_TOKEN if "
                     "it is private", repo, host);
@@ -406,7 +414,7 @@ static fetch__end fetch__request(fetch__client *c, const char *first, bool head,
     int        hops = 0;
     str_put(&url, first);
     str_clear(&c->text);
-    str_clear(&c->commit);
+    str_clear(&c->commit), str_clear(&c->etag);
     if (c->file) c->file->begun = false;
     for (;; hops++) {
         char     *to = NULL;
@@ -585,7 +593,8 @@ static void fetch__address(const fetch__client *c, const char *path, str *url) {
 
 /* Asks for the bytes that are not here until they are, or nothing comes any more. */
 static bool fetch__bytes(fetch__client *c, fetch__file *f, const char *url, err_t *e) {
-    bool anew = false;
+    bool     anew = false;
+    uint64_t most = f->have;                          /* the most that has been here */
     for (int fails = 0; f->have < f->what->bytes;) {
         const uint64_t had = f->have;
         err_t          once = {0};
@@ -599,13 +608,14 @@ static bool fetch__bytes(fetch__client *c, fetch__file *f, const char *url, err_
                 return err_set(e, EXIT_INPUT, "%s: what %s sends %s, expected %llu bytes: it may have changed, run the command "
                                "again", f->what->path, fetch__host(c), f->wrong, (unsigned long long)f->what->bytes);
             log_warn("%s: what %s sends does not go on where the bytes here end: begins anew", f->what->path, fetch__host(c));
-            anew = true;
+            anew = true, most = 0;
             if (!fetch__anew(f)) return err_set(e, err_code_of(f->why), "%s: %s", f->what->path, strerror(f->why));
             continue;
         }
         if (f->have == f->what->bytes) break;
         if (end == FETCH_NO) return *e = once, false;
-        fails = f->have > had ? 0 : fails + 1;
+        fails = f->have > most ? 0 : fails + 1;
+        most = max_u64(most, f->have);
         if (fails == FETCH_TRIES) {
             if (once.code) *e = once;
             return err_set(e, EXIT_RESOURCE, "%s: %s ended after %llu of %llu bytes: what is here is kept, run the command again",
@@ -665,7 +675,7 @@ static bool fetch__link(const char *folder, const char *commit, const hub_file *
         const bool    there = n > 0 && (size_t)n == to.n && memcmp(was, to.p, to.n) == 0;
         if (!there) unlink(path.p);
         if (!there && symlink(to.p, path.p) && errno != EEXIST &&
-            !((errno == EPERM || errno == EOPNOTSUPP) && rename(blob.p, path.p) == 0))
+            !((errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) && rename(blob.p, path.p) == 0))
             err_set(e, err_code_of(errno), "%s: cannot be made: %s", path.p, strerror(errno));
     }
     str_drop_all(&path, &to, &blob);
@@ -687,7 +697,7 @@ static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, 
     if (fd >= 0) {
         const bool there = !stat(blob.p, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->bytes;
         bool       again = false;
-        str_clear(&c->commit);
+        str_clear(&c->commit), str_clear(&c->etag);
         if (!there && fetch__blob(c, f, partly.p, blob.p, &again, e) && again) {
             log_warn("%s: the bytes that an earlier run left are not those of the hub: begins anew", f->path);
             fetch__blob(c, f, partly.p, blob.p, &again, e);
@@ -698,6 +708,9 @@ static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, 
         }
         if (!e->code && !c->commit.n)
             err_set(e, EXIT_INPUT, "%s: %s names no commit (X-Repo-Commit), expected a hub", c->name->repo.p, fetch__host(c));
+        if (!e->code && c->etag.n == SHA256_HEX && strcmp(c->etag.p, f->sha) != 0)
+            err_set(e, EXIT_RESOURCE, "%s: %s has changed since its list was read: what is here is kept, run the command again",
+                    c->name->repo.p, f->path);
         if (!e->code) fetch__link(folder, c->commit.p, f, e);
         close(fd);
     }
@@ -710,7 +723,9 @@ static bool fetch__ref(const char *folder, const char *commit, err_t *e) {
     str path = {0}, tmp = {0};
     str_fmt(&path, "%s/refs/main", folder);
     str_fmt(&tmp, "%s.%ld.tmp", path.p, (long)getpid());
-    const int  fd = fetch__folder_of(path.p, e) ? out_create(tmp.p, O_WRONLY, NULL) : -1;
+    const bool can = fetch__folder_of(path.p, e);
+    if (can) unlink(tmp.p);                           /* of a run that was killed: in containers numbers of processes repeat */
+    const int  fd = can ? out_create(tmp.p, O_WRONLY, NULL) : -1;
     const bool ok = fd >= 0 && write(fd, commit, HUB_COMMIT) == HUB_COMMIT && out_replace(fd, tmp.p, path.p);
     if (!ok && !e->code) err_set(e, err_code_of(errno), "%s: cannot be written: %s", path.p, strerror(errno));
     if (fd >= 0) close(fd);
@@ -776,7 +791,7 @@ static bool fetch__token(fetch__client *c, const char *given, err_t *e) {
 
 static void fetch__close(fetch__client *c) {
     if (c->curl) c->lib.cleanup(c->curl);
-    str_drop_all(&c->root, &c->endpoint, &c->token, &c->spelled, &c->commit, &c->next, &c->text);
+    str_drop_all(&c->root, &c->endpoint, &c->token, &c->spelled, &c->commit, &c->etag, &c->next, &c->text);
 }
 
 static const char *fetch__authorities(void) {
@@ -824,7 +839,8 @@ static bool fetch__begin_curl(fetch__client *c, err_t *e) {
 static void fetch__confine(const fetch__client *c) {
     static const char *const reads[] = {
         "/etc", "/usr", "/lib", "/lib64", "/bin", "/opt", "/nix/store", "/gnu/store", "/run/systemd/resolve", "/run/resolvconf",
-        "/run/NetworkManager", "/run/nscd", "/var/run/nscd", "/var/lib/sss", "/mnt/wsl", "/sys/devices/system",
+        "/run/NetworkManager", "/run/nscd", "/var/run/nscd", "/var/lib/sss", "/var/lib/ca-certificates", "/mnt/wsl",
+        "/sys/devices/system",
     };
     const char *ca = fetch__authorities();
     sandbox     s;

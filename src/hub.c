@@ -328,10 +328,14 @@ static bytes hub__pick_of(const hub_list *l, const hub_file *f) {
 
 /* The models of a list, for an error. */
 static void hub__say_models(const hub_list *l, str *out) {
-    enum { MOST = 300 };
-    size_t left = 0;
+    enum { MOST = 300, NAMED = 64 };                  /* bytes; models that are looked at: each costs a look at the whole list */
+    size_t left = 0, n = 0;
     for (size_t i = 0; i < l->n; i++) {
         if (!hub__is_model(bytes_of(l->file[i].path))) continue;
+        if (n++ >= NAMED) {
+            left++;
+            continue;
+        }
         const bytes pick = hub__pick_of(l, &l->file[i]);
         if (out->n + pick.n > MOST) left++;
         else str_fmt(out, "%s%.*s", out->n ? ", " : "", (int)pick.n, (const char *)pick.p);
@@ -648,9 +652,10 @@ static bool hub_by_name(const char *name, str *path) {
     const bytes bare = hub__stem(bytes_of(name));
     bool        found = false;
     hub__add_folder(&s);
-    for (size_t i = 0; i < s.n && !found; i++) {
-        found = bytes_is(bare, s.at[i].name) || strcmp(name, s.at[i].name) == 0;
-        if (found) str_put(path, s.at[i].path);
+    for (size_t i = 0; i < 2 * s.n && !found; i++) {  /* as it is listed, then without .gguf */
+        const hub_model *m = &s.at[i % s.n];
+        found = i < s.n ? strcmp(name, m->name) == 0 : bytes_is(bare, m->name);
+        if (found) str_put(path, m->path);
     }
     hub_models_drop(&s);
     if (found) return true;
@@ -675,7 +680,7 @@ static bool hub__remove_tree(const char *path, int deep) {
     }
     if (d) closedir(d);
     str_drop(&at);
-    return ok && !rmdir(path);
+    return ok && (!rmdir(path) || (errno == ENOTDIR && !unlink(path)));   /* the folder of a repository may be a link */
 }
 
 /* Whether a file is somewhere in the folder; what: its last part must be where this link leads, NULL: any. */
@@ -723,9 +728,30 @@ static bool hub__remove_link(const char *repo, const char *path, err_t *e) {
     const bool hash = hub__is_hex(bytes_of(name), SHA256_HEX) || hub_is_commit(bytes_of(name));
     if (hash && !hub__holds(all.p, name, 0) && unlink(blob.p) && errno != ENOENT)
         err_set(e, err_code_of(errno), "%s: cannot remove: %s", blob.p, strerror(errno));
+    str_fmt(&all, "/%.*s", HUB_COMMIT, path + all.n + 1);      /* the snapshot's folder stays: a ref may name it */
     hub__prune(path, all.p);
     str_drop_all(&all, &blob);
     return !e->code;
+}
+
+/* Whether a run downloads a file of the repository: it holds the lock of one. */
+static bool hub__is_busy(const char *repo) {
+    const char *base = str_base_name(repo);
+    str         folder = {0}, at = {0};
+    bool        busy = false;
+    str_fmt(&folder, "%.*s.locks/%s", (int)(base - repo), repo, base);
+    DIR *d = opendir(folder.p);
+    for (struct dirent *en; d && !busy && (en = readdir(d)) != NULL;) {
+        if (en->d_name[0] == '.') continue;
+        str_clear(&at);
+        str_fmt(&at, "%s/%s", folder.p, en->d_name);
+        const int fd = open(at.p, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+        if (fd >= 0) close(fd);
+    }
+    if (d) closedir(d);
+    str_drop_all(&folder, &at);
+    return busy;
 }
 
 /* Removes the files of a model of the cache from every snapshot, and the repository's folder when no file is left in it. */
@@ -735,6 +761,8 @@ static bool hub__remove_cached(const hub_model *m, err_t *e) {
     const char    *under = s.n ? m->path + strlen(s.at[0].path) + 1 : m->path;
     const hub_file first = {.path = (char *)(uintptr_t)under};
     struct stat    st;
+    if (hub__is_busy(m->repo))
+        err_set(e, EXIT_RESOURCE, "%s: another run downloads a file of its repository: run the command again later", m->name);
     for (size_t i = 0; i < s.n && !e->code; i++)
         for (int k = hub_parts(&first) - 1; k >= 0 && !e->code; k--) {         /* the first part last: a model begins with it */
             str_clear(&path), str_clear(&part);
