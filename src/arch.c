@@ -97,6 +97,10 @@ enum {                                /* traits: choices inside a step */
     A_NO_GAIN = A_SUM_NORM | A_BARE_NORM,                              /* the last norm has no gain, or there is none */
 };
 
+/* How a position reads earlier positions: attention; a gated delta net; a short convolution; not at all; Mamba-2; attention and
+ * Mamba-2 side by side; Mamba; Mamba with a step and a decay for each head (PLaMo 2). */
+typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIXERS } arch_mixer;
+
 /* What is not said here is 0: none. */
 typedef struct {
     const char *name;                                 /* general.architecture of the file */
@@ -117,6 +121,9 @@ typedef struct {
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* so many layers: scores as for heads of n_embd / n_head values */
     float       attn_scale;                           /* factor on scores; 0: 1 / sqrt(values of a head) */
+    arch_mixer  state;                                /* of layers without K/V heads, or MIX_BOTH of all; 0: none has a state */
+    bool        one_block;                            /* a layer with a feed-forward has nothing else */
+    bool        router_seen;                          /* layers without a router are dense, wherever they are */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -247,6 +254,20 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_ALIBI | A_SQUARE_SCALE},
     {"jais2",           "Jais 2",                                 ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_RELU2},
+    {"mamba2",          "Mamba-2, Codestral Mamba",               ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE, .state = MIX_SSD},
+    {"nemotron_h",      "Nemotron-H, Nemotron Nano 2",            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_UNGATED,
+     .act = ACT_RELU2, .plain_every = 1, .state = MIX_SSD, .one_block = true},
+    {"nemotron_h_moe",  "Nemotron 3 Nano and Super",              ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_UNGATED | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN, .act = ACT_RELU2, .plain_every = 1,
+     .state = MIX_SSD, .one_block = true},
+    {"granitehybrid",   "Granite 4 H, Bamba",                     ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_TOPK_NORM | A_SHARED_PLAIN | A_MULTIPLIERS, .state = MIX_SSD},
+    {"falcon-h1",       "Falcon-H1",                              ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE, .state = MIX_BOTH},
+    {"mamba",           "Mamba, Falcon Mamba",                    ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE, .state = MIX_SCAN},
+    {"jamba",           "Jamba",                                  ROPE_HALVES, .traits = A_PRE_NORM, .plain_every = 1,
+     .state = MIX_SCAN, .router_seen = true},
+    {"plamo2",          "PLaMo 2 and 2.1",                        ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP, .state = MIX_SCAN_HEADS},
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
@@ -279,9 +300,6 @@ static int arch_scaling_of(bytes name) {
  * one; the first or last one, after a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
-/* How a position reads earlier positions: attention, a gated delta net, a short convolution. */
-typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV } arch_mixer;
-
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE } arch_ffn;      /* FFN_BESIDE: a dense one and experts */
 
 /* Sizes of a recurrent mixer. */
@@ -292,7 +310,10 @@ typedef struct {
     int n_v;                                          /* heads of values; 0: there is nothing after the convolution */
     int d_k;                                          /* values of a key head */
     int d_v;                                          /* values of a value head */
+    int n_gate[2];                                    /* values of the gates of a position: first ones, second ones */
 } arch_rec;
+
+enum { ARCH_CONVS = 1 };                              /* most convolutions of a layer whose state reads what they give */
 
 /* One layer. What may differ between layers is here and nowhere else. */
 typedef struct {
@@ -318,7 +339,10 @@ typedef struct {
     int   n_expert_used;                              /* experts that a row goes through */
     int   n_ff_exp;                                   /* width of an expert */
     int   n_ff_shexp;                                 /* width of the shared expert; 0: none */
-    arch_rec rec;                                     /* of a recurrent layer, which has no keys and values */
+    arch_rec rec;                                     /* of a recurrent layer */
+    arch_rec conv[ARCH_CONVS];                        /* convolutions before it, where its own reads one position (taps 1) */
+    bool  rec_normed;                                 /* Mamba: RMS norms of what makes steps, keys and queries */
+    int   n_rank;                                     /* Mamba: values from which the steps are made */
 } arch_layer_hp;
 
 /* Parameters of one table of RoPE frequencies. */
@@ -376,6 +400,8 @@ typedef struct arch_hparams {
     int    n_rot_local;                               /* n_rot there */
     int    n_shared;                                  /* so many layers at the end read keys and values of earlier ones */
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
+    bool   roped;                                     /* RoPE is used where a state is in the architecture */
+    int    n_latent;                                  /* width in which experts compute; 0: n_embd */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
     uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
@@ -474,12 +500,13 @@ typedef struct {
     double      preset;                               /* if the key is absent */
     double    (*from)(arch_at a);                     /* computes it from fields of earlier rows; NULL: preset */
     uint64_t    traits;                               /* only architectures with one of these; 0: all */
+    unsigned    states;                               /* or with one of these states, a mask of 1 << MIX_ */
 } arch_key;
 
 static double arch__n_head(arch_at a) { return a.l->n_head; }
 static double arch__hd_k(arch_at a) {
     if (a.hp->hd_rot) return a.hp->hd_rot;
-    return a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head;
+    return !a.l->n_head || a.hp->n_embd % a.l->n_head ? 0 : a.hp->n_embd / a.l->n_head;
 }
 
 static double arch__same_hd(arch_at a) { return a.l->hd_k; }
@@ -533,6 +560,10 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 #define ROPE(f)  .of = OF_ROPE, .at = offsetof(arch_rope_hp, f)
 #define LAYER(f) .of = OF_LAYER, .at = offsetof(arch_layer_hp, f)
 #define ONLY(a, b) .of = OF_MODEL, .at = 0, H_ONLY, 0, a, b
+enum {
+    ARCH_SSD = 1 << MIX_SSD | 1 << MIX_BOTH, ARCH_MAMBA = 1 << MIX_SCAN | 1 << MIX_SCAN_HEADS,
+    ARCH_SSM = ARCH_SSD | ARCH_MAMBA
+};
 
 /* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours, of which the first
  * whose traits match reads it; rows of one key that stand apart each read it, into a field of their own. A key that changes the
@@ -545,7 +576,10 @@ static const arch_key arch_keys[] = {
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_ALSO, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1},
+    {"attention.head_count",                LAYER(n_head),         H_INT,    0,      0, ARCH_MAX_HEADS,   .states = ARCH_SSM},
     {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED, 1, ARCH_MAX_HEADS},
+    {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      0, ARCH_MAX_HEADS,
+     .from = arch__n_head, .states = ARCH_SSM},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
@@ -585,6 +619,8 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.attn_factor",            ROPE(yarn_attn),       H_FLT,    0,      1e-3, 1e3,           .preset = 1},
     {"rope.scaling.yarn_attn_factor",       ROPE(yarn_attn),       H_FLT,    H_ALSO, 1e-3, 1e3},
     {"rope.scaling.yarn_log_multiplier",    ROPE(yarn_log),        H_FLT,    0,      0, 1e3},
+    {"rope.scaling.finetuned",              MODEL(roped),          H_BOOL,   0,      0, 1,                .preset = 1,
+     .states = ARCH_SSM},
     {"rope.scaling.finetuned",              ONLY(0, 1), .traits = A_MUP},
     {"rope.scaling.finetuned",              ONLY(1, 1), .traits = A_MULTIPLIERS},
     {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3,              .traits = A_TEMPER},
@@ -595,6 +631,7 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.yarn_ext_factor",        ROPE(yarn_ext),        H_FLT,    0,      0, 1e3,              .preset = 1},
     {"rope.scaling.yarn_beta_fast",         ROPE(yarn_fast),       H_FLT,    0,      1e-3, 1e6,           .preset = 32},
     {"rope.scaling.yarn_beta_slow",         ROPE(yarn_slow),       H_FLT,    0,      1e-3, 1e6,           .preset = 1},
+    {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      0, ARCH_MAX_WIDTH,   .states = ARCH_SSM},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      1, ARCH_MAX_WIDTH,   .traits = A_MOE},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    H_NEED | H_ZERO, 1, ARCH_MAX_WIDTH},
     {"expert_count",                        LAYER(n_expert),       H_INT,    H_NEED, 1, ARCH_MAX_EXPERTS, .traits = A_MOE},
@@ -622,6 +659,18 @@ static const arch_key arch_keys[] = {
     {"ssm.state_size",                      LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .traits = A_DELTA},
     {"ssm.time_step_rank",                  LAYER(rec.n_v),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .traits = A_DELTA},
     {"ssm.inner_size",                      LAYER(rec.width),      H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_DELTA},
+    {"ssm.conv_kernel",                     LAYER(conv[0].taps),   H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .states = ARCH_SSM},
+    {"ssm.group_count",                     LAYER(rec.n_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .states = ARCH_SSD},
+    {"ssm.group_count",                     ONLY(0, 0), .states = ARCH_MAMBA},
+    {"ssm.state_size",                      LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .states = ARCH_SSM},
+    {"ssm.time_step_rank",                  LAYER(n_rank),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_SCAN},
+    {"ssm.time_step_rank",                  LAYER(rec.n_v),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .states = ARCH_SSM},
+    {"ssm.inner_size",                      LAYER(conv[0].width),  H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .states = ARCH_SSM},
+    {"ssm.dt_b_c_rms",                      LAYER(rec_normed),     H_BOOL,   0,      0, 1,
+     .states = 1 << MIX_SCAN},
+    {"moe_latent_size",                     MODEL(n_latent),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .states = ARCH_SSD},
+    {"moe_latent_size",                     ONLY(0, 0)},
     {"shortconv.l_cache",                   LAYER(rec.taps),       H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .traits = A_SHORT_CONV},
     {"hidden_activation",                   MODEL(act),            H_ACT,    0,      0, 0,                .from = arch__act},
     {"attention.causal",                    MODEL(causal),         H_BOOL,   0,      0, 1,                .from = arch__causal},
@@ -647,15 +696,15 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 /* Keys that llama.cpp reads for these architectures alone. A model is what its file says, so they count for the others as well,
  * and one line on stderr names a key that changes the text there. */
 static const struct { const char *key, *archs; } arch_peers[] = {
-    {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
+    {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee granitehybrid"},
     {"attention.sliding_window",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma3n mellum deepseek2-ocr"}, /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",    "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
     {"attn_logit_softcapping",              "gemma2"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4"},
-    {"embedding_scale",                     "granite granitemoe minicpm"},
-    {"residual_scale",                      "granite granitemoe minicpm"},
-    {"logit_scale",                         "granite granitemoe minicpm"},
+    {"embedding_scale",                     "granite granitemoe minicpm granitehybrid"},
+    {"residual_scale",                      "granite granitemoe minicpm granitehybrid"},
+    {"logit_scale",                         "granite granitemoe minicpm granitehybrid"},
     {"rope.freq_base_swa",                  "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma3n mellum"},
     {"rope.scaling.yarn_attn_factor",       ""},
     {"rope.scaling.yarn_log_multiplier",    "mistral3"},
@@ -664,18 +713,23 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"rope.scaling.yarn_beta_slow",         "mistral3"},
     {"attention.temperature_length",        ""},
     {"expert_gating_func",                  "lfm2moe glm4moe minimax-m2 dots1 hy_v3 deepseek2-ocr"},
-    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe"},
-    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe"},
+    {"expert_weights_norm",                 "glm4moe dots1 hy_v3 deepseek2-ocr bailingmoe nemotron_h_moe"},
+    {"expert_weights_scale",                "glm4moe dots1 hy_v3 deepseek deepseek2-ocr bailingmoe nemotron_h_moe"},
     {"hidden_activation",                   "modern-bert"},
     {"nextn_predict_layers",                "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
-/* Whether row i is the one that reads its key: the first with its name whose traits match. */
+static bool arch__for(const arch_desc *desc, const arch_key *k) {
+    return (!k->traits && !k->states) || k->traits & desc->traits || (desc->state && k->states >> desc->state & 1);
+}
+
+/* Whether row i is the one that reads its key: of neighbours with its name the first that is for the architecture. */
 static bool arch__reads(const arch_desc *desc, int i) {
-    const arch_key *k = &arch_keys[i];
-    if (k->traits && !(k->traits & desc->traits)) return false;
-    return i == 0 || strcmp(k->name, k[-1].name) != 0 || !arch__reads(desc, i - 1);
+    const char *name = arch_keys[i].name;
+    if (!arch__for(desc, &arch_keys[i])) return false;
+    while (i && !strcmp(arch_keys[i - 1].name, name) && !arch__for(desc, &arch_keys[i - 1])) i--;
+    return !i || strcmp(arch_keys[i - 1].name, name) != 0;
 }
 
 /* The field of a row; of layer il if each layer has one. */
@@ -859,7 +913,10 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
 
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
-    if (l->mixer != MIX_ATTN) return true;
+    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) return true;
+    if (!l->n_head || !l->n_head_kv)
+        return arch__bad(hp, g, l->n_head ? "attention.head_count_kv" : "attention.head_count", e,
+                         "0 heads in layer %d, expected at least one", il);
     if (l->n_head % l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
                          l->n_head, il, l->n_head_kv);
@@ -930,21 +987,58 @@ static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r,
         return arch__bad(hp, g, "ssm.state_size", e, "%lld channels of the convolution, expected up to %d", (long long)width,
                          ARCH_MAX_WIDTH);
     r->width = (int)width;
+    r->n_gate[0] = r->n_gate[1] = r->n_v;
     return true;
 }
 
-/* The mixer of a layer. A recurrent one has no keys and values. */
+/* The sizes of Mamba and Mamba-2, whose convolution is as wide as its values, as read from the file. */
+static bool arch__ssm(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    arch_rec  *r = &l->rec;
+    const bool ssd = l->mixer == MIX_SSD || l->mixer == MIX_BOTH;
+    const int  inner = l->conv[0].width;
+    if (!ssd) r->n_k = 1;
+    if (l->mixer == MIX_SCAN) r->n_v = inner / (inner & -inner & 64 ? 64 : inner & -inner);
+    if (r->n_v % r->n_k)
+        return arch__bad(hp, g, "ssm.group_count", e, "%d, expected a number that divides %d heads (ssm.time_step_rank)", r->n_k,
+                         r->n_v);
+    if (inner % r->n_v)
+        return arch__bad(hp, g, "ssm.inner_size", e, "%d values, expected a multiple of %d heads (ssm.time_step_rank)", inner,
+                         r->n_v);
+    r->d_v = inner / r->n_v;
+    if (r->d_v > ARCH_MAX_HEAD)
+        return arch__bad(hp, g, "ssm.inner_size", e, "heads of %d values, expected up to %d", r->d_v, ARCH_MAX_HEAD);
+    const int64_t width = 2 * (int64_t)r->n_k * r->d_k + inner;
+    if (width > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "ssm.state_size", e, "%lld channels of the convolution, expected up to %d", (long long)width,
+                         ARCH_MAX_WIDTH);
+    r->taps = 1;
+    r->width = (int)width;
+    r->n_gate[0] = l->mixer == MIX_SCAN ? inner : r->n_v;
+    if (ssd) l->conv[0].width = r->width;
+    if (l->mixer == MIX_SCAN_HEADS) l->n_rank = max_int(64, hp->n_embd / 16);
+    return true;
+}
+
+/* How a layer reads earlier positions. */
+static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) {
+    if (desc->one_block && l->n_ff) return MIX_NONE;
+    if (desc->state) return desc->state == MIX_BOTH || !l->n_head_kv ? desc->state : MIX_ATTN;
+    if (desc->traits & A_DELTA && l->recurrent) return MIX_DELTA;
+    return desc->traits & A_SHORT_CONV && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
+}
+
+/* The mixer of a layer. One without attention has no keys and values. */
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
-    const uint64_t traits = hp->desc->traits;
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
-    l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
-    l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
-    if (l->mixer == MIX_ATTN) {
-        l->rec = (arch_rec){0};
+    l->mixer = arch__mixer_of(hp->desc, l);
+    l->gated = (hp->desc->traits & A_DELTA) && l->mixer == MIX_ATTN;
+    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) l->n_head_kv = l->n_rot = l->window = 0;
+    if (l->mixer == MIX_ATTN || l->mixer == MIX_NONE) {
+        l->rec = l->conv[0] = (arch_rec){0};
         return true;
     }
-    l->n_head_kv = l->n_rot = l->window = 0;
     if (l->mixer == MIX_DELTA) return arch__delta(hp, g, &l->rec, e);
+    if (l->mixer != MIX_CONV) return arch__ssm(hp, g, l, e);
     l->rec.width = hp->n_embd;
     return true;
 }
@@ -964,7 +1058,8 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
     if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
-    if (plain || (desc->traits & (A_LEARNED | A_ALIBI))) l->n_rot = 0;
+    if (plain || (desc->traits & (A_LEARNED | A_ALIBI)) || (desc->state && !hp->roped)) l->n_rot = 0;
+    if (desc->one_block && !l->n_ff) l->n_expert = l->n_expert_used = 0;
 }
 
 /* The last layers read the keys and values of the last one before them that has the same window. */
@@ -1002,14 +1097,17 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return got == 1;
 }
 
+/* Whether layer il has a router. */
+static bool arch__routed(const gguf_file *g, int il) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", il);
+    return gguf_tensor_find(g, name) != NULL;
+}
+
 /* The first layers that have no router. */
 static int arch__unrouted(const arch_hparams *hp, const gguf_file *g) {
-    char name[64];
-    int  n = 0;
-    for (; n < hp->n_layer; n++) {
-        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", n);
-        if (gguf_tensor_find(g, name)) break;
-    }
+    int n = 0;
+    while (n < hp->n_layer && !arch__routed(g, n)) n++;
     return n;
 }
 
@@ -1048,6 +1146,13 @@ static bool arch__split(arch_hparams *hp, const gguf_file *g, err_t *e) {
                      hp->n_ahead, hp->n_nextn, hp->n_layer);
 }
 
+/* Whether a layer reads earlier positions. */
+static bool arch__reads_past(const arch_hparams *hp) {
+    for (int il = 0; il < hp->n_layer; il++)
+        if (hp->layer[il].mixer != MIX_NONE) return true;
+    return false;
+}
+
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
@@ -1061,10 +1166,14 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < arch_layers(hp); il++) {
         arch_layer_hp *l = &hp->layer[il];
+        if (hp->desc->router_seen && !arch__routed(g, il)) l->n_expert = l->n_expert_used = 0;
         arch__pattern(hp, il);
         ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, l, e) &&
              arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
     }
+    if (ok && !arch__reads_past(hp))
+        return arch__bad(hp, g, "feed_forward_length", e, "a feed-forward alone in each of %d layers, expected others too",
+                         hp->n_layer);
     return ok;
 }
 
@@ -1086,6 +1195,7 @@ static bool arch_is_head(const gguf_file *g) { return !gguf_tensor_find(g, "blk.
 typedef enum {
     D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
     D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
+    D_CONV, D_CONV_TAPS, D_REC_KEY, D_REC_GROUP, D_REC_GROUPS, D_RANK, D_STEP, D_Q_GAINS, D_K_GAINS, D_LATENT,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1122,8 +1232,20 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_FF_SHEXP: return l->n_ff_shexp;
     case D_EXPERT: return l->n_expert;
     case D_ROT: return arch__factors(hp);
+    case D_CONV: return l->conv[0].width;
+    case D_CONV_TAPS: return l->conv[0].taps;
+    case D_REC_KEY: return l->rec.d_k;
+    case D_REC_GROUP: return l->rec.n_k ? arch_dim(hp, D_REC_V, il) / l->rec.n_k : 0;
+    case D_REC_GROUPS: return l->rec.n_k;
+    case D_RANK: return l->n_rank;
+    case D_STEP: return l->n_rank + 2 * (int64_t)l->rec.d_k;
+    case D_Q_GAINS: return hp->desc->state == MIX_SCAN_HEADS ? l->n_head : 0;
+    case D_K_GAINS: return hp->desc->state == MIX_SCAN_HEADS ? l->n_head_kv : 0;
+    case D_LATENT: return hp->n_latent ? hp->n_latent : hp->n_embd;
     case D_REC: return l->rec.width;
-    case D_REC_ALL: return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
+    case D_REC_ALL:
+        if (l->conv[0].width) return arch_dim(hp, D_REC_V, il) + l->conv[0].width + (l->n_rank ? 0 : l->rec.n_v);
+        return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
     case D_REC_V: return l->rec.n_v ? (int64_t)l->rec.n_v * l->rec.d_v : l->rec.width;
     case D_REC_HEAD: return l->rec.d_v;
     case D_REC_HEADS: return l->rec.n_v;
@@ -1155,6 +1277,9 @@ typedef enum {
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
     W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_REC_DECAY, B_REC_STEP,
     W_REC_NORM, B_REC_NORM, W_REC_OUT,
+    W_SSM_IN, W_MAMBA_IN, B_CONV, W_SKIP, W_STEP_IN, W_STEP, W_STEP_NORM, B_STEP_NORM, W_KEY_NORM, B_KEY_NORM,
+    W_QUERY_NORM, B_QUERY_NORM,
+    W_Q_GAINS, W_K_GAINS, W_LATENT_DOWN, W_LATENT_UP,
     W_BY_TOKEN, W_BY_STREAM, W_BY_NORM, B_BY_NORM, W_BY_GATE, W_BY_PROJ, W_BY_POST_NORM, B_BY_POST_NORM, W_LAYER_SCALE,
     W_ROUTER_NORM, B_ROUTER_NORM, W_EXPS_NORM, B_EXPS_NORM, W_EXPS_POST_NORM, B_EXPS_POST_NORM,
     W_DENSE_POST_NORM, B_DENSE_POST_NORM,
@@ -1177,11 +1302,15 @@ enum {                                                /* flags of a slot */
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
-    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV,
-    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV,
-    ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
+    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN | ON_MIXER << MIX_BOTH, ON_DELTA = ON_MIXER << MIX_DELTA,
+    ON_CONV = ON_MIXER << MIX_CONV, ON_NONE = ON_MIXER << MIX_NONE, ON_SSD = ON_MIXER << MIX_SSD | ON_MIXER << MIX_BOTH,
+    ON_SCAN = ON_MIXER << MIX_SCAN, ON_HEADS = ON_MIXER << MIX_SCAN_HEADS, ON_MAMBA = ON_SCAN | ON_HEADS,
+    ON_SSM = ON_SSD | ON_MAMBA,
+    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_SSM,
+    ON_FFN = ON_MIXER << MIXERS, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
+    ON_BESIDE = ON_FFN << FFN_BESIDE,
     ON_FFNS = ON_DENSE | ON_EXPERTS,
-    ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
+    ON_NEXTN = 1 << 20,                               /* a draft head, beside its kinds */
 };
 
 typedef struct {
@@ -1247,16 +1376,19 @@ static const arch_slot arch_slots[] = {
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
+    {W_Q_GAINS,        "blk.%d.attn_q_norm.weight",        D_Q_GAINS,   D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, 0},
+    {W_K_GAINS,        "blk.%d.attn_k_norm.weight",        D_K_GAINS,   D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, 0},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0,         ON_ATTN,    D_1, 0},
     {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, 0},
-    {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_POST_NORM},
+    {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_MIXERS,   D_1, A_POST_NORM},
     {W_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_SUM_NORM},
     {B_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.bias",     D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_NORM},
     {W_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.weight",       D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_SUM_TWICE},
     {B_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.bias",         D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_TWICE},
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
+    {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_NONE,    D_1, 0},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_PRE_NORM},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",             D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_LAYER_NORM},
@@ -1284,17 +1416,21 @@ static const arch_slot arch_slots[] = {
     {W_GATE_EXPS,      NULL,                               D_1,         D_1,         0,         ON_EXPERTS, D_1, A_UNGATED},
     {W_GATE_UP_EXPS,   "blk.%d.ffn_gate_up_exps.weight",   D_GATE_UP_EXP, D_EMBD,    S_OPT,     ON_EXPERTS, D_EXPERT, 0},
     {W_GATE_EXPS,      "blk.%d.ffn_gate_exps.weight",      D_FF_EXP,    D_EMBD,      S_OPT,     ON_EXPERTS, D_EXPERT, 0},
-    {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",        D_FF_EXP,    D_EMBD,      S_OPT,     ON_EXPERTS, D_EXPERT, 0},
-    {W_DOWN_EXPS,      "blk.%d.ffn_down_exps.weight",      D_EMBD,      D_FF_EXP,    0,         ON_EXPERTS, D_EXPERT, 0},
+    {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",        D_FF_EXP,    D_LATENT,     S_OPT,     ON_EXPERTS, D_EXPERT, 0},
+    {W_DOWN_EXPS,      "blk.%d.ffn_down_exps.weight",      D_LATENT,    D_FF_EXP,    0,         ON_EXPERTS, D_EXPERT, 0},
     {B_GATE_EXPS,      "blk.%d.ffn_gate_exps.bias",        D_EXPERT,    D_FF_EXP,    S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {B_UP_EXPS,        "blk.%d.ffn_up_exps.bias",          D_EXPERT,    D_FF_EXP,    S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {B_DOWN_EXPS,      "blk.%d.ffn_down_exps.bias",        D_EXPERT,    D_EMBD,      S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {W_SHEXP_GATE,     "blk.%d.ffn_gate_inp_shexp.weight", D_1,         D_EMBD,      S_VEC,     ON_EXPERTS, D_1, A_SHARED_EXPERT},
+    {W_LATENT_DOWN,    "blk.%d.ffn_latent_down.weight",    D_LATENT,    D_EMBD,      S_OPT,     ON_EXPERTS, D_1, A_UNGATED},
+    {W_LATENT_UP,      "blk.%d.ffn_latent_up.weight",      D_EMBD,      D_LATENT,    S_OPT,     ON_EXPERTS, D_1, A_UNGATED},
+    {W_GATE_SHEXP,     NULL,                               D_1,         D_1,         0,         ON_EXPERTS, D_1, A_UNGATED},
     {W_GATE_SHEXP,     "blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP,  D_EMBD,      0,         ON_EXPERTS, D_1, A_SHARED},
     {W_UP_SHEXP,       "blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP,  D_EMBD,      0,         ON_EXPERTS, D_1, A_SHARED},
     {W_DOWN_SHEXP,     "blk.%d.ffn_down_shexp.weight",     D_EMBD,      D_FF_SHEXP,  0,         ON_EXPERTS, D_1, A_SHARED},
     {W_REC_ALL,        "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      S_OPT,     ON_DELTA,   D_1, A_DELTA_GROUPED},
     {W_REC_ALL,        "blk.%d.shortconv.in_proj.weight",  D_REC_ALL,   D_EMBD,      0,         ON_CONV,    D_1, 0},
+    {W_REC_ALL,        "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_HEADS,   D_1, 0},
     {W_REC_IN,         "blk.%d.attn_qkv.weight",           D_REC,       D_EMBD,      S_OPT,     ON_DELTA,   D_1, 0},
     {W_REC_Z,          "blk.%d.attn_gate.weight",          D_REC_V,     D_EMBD,      S_OPT,     ON_DELTA,   D_1, 0},
     {W_REC_GATES,      "blk.%d.ssm_ba.weight",             D_REC_GATES, D_EMBD,      0,         ON_DELTA,   D_1, A_DELTA_GROUPED},
@@ -1303,12 +1439,30 @@ static const arch_slot arch_slots[] = {
     {W_REC_BETA,       NULL,                               D_1,         D_1,         0,         ON_DELTA,   D_1, A_DELTA_GROUPED},
     {W_REC_BETA,       "blk.%d.ssm_beta.weight",           D_REC_HEADS, D_EMBD,      0,         ON_DELTA,   D_1, 0},
     {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",         D_REC,       D_REC_TAPS,  S_VEC,     ON_DELTA,   D_1, 0},
+    {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",         D_CONV,      D_CONV_TAPS, S_VEC,     ON_SSM,     D_1, 0},
     {W_REC_TAPS,       "blk.%d.shortconv.conv.weight",     D_REC,       D_REC_TAPS,  S_VEC,     ON_CONV,    D_1, 0},
-    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_1,         D_REC_HEADS, S_VEC,     ON_DELTA,   D_1, 0},
-    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_HEADS, S_VEC,     ON_DELTA,   D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_HEADS, D_1,         S_VEC,     ON_SSD,     D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_V,     D_REC_KEY,   S_VEC,     ON_SCAN,    D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_1,         D_REC_HEADS, S_VEC,     ON_DELTA | ON_HEADS, D_1, 0},
+    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_V,     S_VEC,     ON_SCAN,    D_1, 0},
+    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_HEADS, S_VEC,     ON_DELTA | ON_SSM, D_1, 0},
+    {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_REC_GROUPS, D_REC_GROUP, S_OPT_VEC, ON_MIXER << MIX_BOTH, D_1, 0},
+    {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_REC_GROUPS, D_REC_GROUP, S_VEC,    ON_SSD,     D_1, 0},
     {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_1,         D_REC_HEAD,  S_VEC,     ON_DELTA,   D_1, 0},
-    {W_REC_OUT,        "blk.%d.ssm_out.weight",            D_EMBD,      D_REC_V,     0,         ON_DELTA,   D_1, 0},
+    {W_REC_OUT,        "blk.%d.ssm_out.weight",            D_EMBD,      D_REC_V,     0,         ON_DELTA | ON_SSM, D_1, 0},
     {W_REC_OUT,        "blk.%d.shortconv.out_proj.weight", D_EMBD,      D_REC_V,     0,         ON_CONV,    D_1, 0},
+    {W_SSM_IN,         "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_SSD,     D_1, 0},
+    {W_MAMBA_IN,       "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_SCAN,    D_1, 0},
+    {B_CONV,           "blk.%d.ssm_conv1d.bias",           D_1,         D_CONV,      S_OPT_VEC, ON_SSM,     D_1, 0},
+    {W_SKIP,           "blk.%d.ssm_d",                     D_REC_HEADS, D_1,         S_VEC,     ON_SSD,     D_1, 0},
+    {W_SKIP,           "blk.%d.ssm_d",                     D_1,         D_REC_V,     S_VEC,     ON_SCAN,    D_1, 0},
+    {W_SKIP,           "blk.%d.ssm_d",                     D_1,         D_REC_HEADS, S_VEC,     ON_HEADS,   D_1, 0},
+    {W_STEP_IN,        "blk.%d.ssm_x.weight",              D_STEP,      D_REC_V,     0,         ON_MAMBA,   D_1, 0},
+    {W_STEP,           "blk.%d.ssm_dt.weight",             D_REC_V,     D_RANK,      0,         ON_SCAN,    D_1, 0},
+    {W_STEP,           "blk.%d.ssm_dt.weight",             D_REC_HEADS, D_RANK,      0,         ON_HEADS,   D_1, 0},
+    {W_STEP_NORM,      "blk.%d.ssm_dt_norm.weight",        D_1,         D_RANK,      S_OPT_VEC, ON_MAMBA,   D_1, 0},
+    {W_KEY_NORM,       "blk.%d.ssm_b_norm.weight",         D_1,         D_REC_KEY,   S_OPT_VEC, ON_MAMBA,   D_1, 0},
+    {W_QUERY_NORM,     "blk.%d.ssm_c_norm.weight",         D_1,         D_REC_KEY,   S_OPT_VEC, ON_MAMBA,   D_1, 0},
     {W_BY_TOKEN,       "per_layer_token_embd.weight",      D_VOCAB,     D_LAYERS,    0,         ON_MODEL,   D_1, A_BY_LAYER},
     {W_BY_STREAM,      "per_layer_model_proj.weight",      D_LAYERS,    D_EMBD,      0,         ON_MODEL,   D_1, A_BY_LAYER},
     {W_BY_NORM,        "per_layer_proj_norm.weight",       D_1,         D_LAYER,     S_VEC,     ON_MODEL,   D_1, A_BY_LAYER},

@@ -97,6 +97,8 @@ typedef struct {
     dev_buf alpha;                                    /* [B, heads] one of them */
     dev_buf beta;                                     /* [B, heads] the other */
     dev_buf o;                                        /* its output */
+    dev_buf mixed;                                    /* [B, channels] what its state reads, where that is not raw */
+    dev_buf rates;                                    /* [B, rank + ...] of Mamba: what makes steps, keys and queries */
     dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
     dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
     dev_buf side;                                     /* [B, D] a second part of a block, beside experts or attention */
@@ -228,12 +230,17 @@ static void fwd__offset(fwd_draft *d, dev_buf b, const float *bias, int n) {
     if (clamp != 0) fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {b}, .n = n, .scale = clamp});
 }
 
-/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
-static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
+/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. each: [n_head * hd_k] gains of each
+ * head's own, or NULL. */
+static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, const float *each, int n_head) {
     const arch_layer_hp *lh = d->lh;
     const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
     fwd__offset(d, b, bias, n_head * lh->hd_k);
     fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
+    if (each) {
+        fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
+        fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .vec = each, .n = n_head * lh->hd_k});
+    }
     if (lh->n_rot)
         fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
                             .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
@@ -261,7 +268,7 @@ static void fwd__queries(fwd_draft *d) {
         fwd__pick(d, d->all, d->q, lh->n_head, hd, 2 * hd, 0, 0);
         fwd__pick(d, d->all, d->z, lh->n_head, hd, 2 * hd, hd, 0);
     }
-    fwd__heads(d, d->q, lh->gated ? NULL : vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+    fwd__heads(d, d->q, lh->gated ? NULL : vec[B_Q], &vec[W_Q_NORM], vec[W_Q_GAINS], lh->n_head);
 }
 
 /* What the block adds to the stream: the product of `in`. */
@@ -291,7 +298,7 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     fwd__by_head(d, d->k, 1);
     fwd__by_head(d, d->v, 2);
     fwd__values(d);
-    fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], d->lh->n_head_kv);
+    fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], vec[W_K_GAINS], d->lh->n_head_kv);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
 }
 
@@ -334,12 +341,17 @@ static void fwd__attention(fwd_draft *d) {
 
 /* --- recurrent layers --- */
 
-/* Slots keep what every row brings. After that, rows that are needed no more end. */
-static void fwd__keep(fwd_draft *d, dev_op op) {
+/* Slots keep what every row brings. */
+static void fwd__keep_all(fwd_draft *d, dev_op op) {
     op.kind = OPS_KEEP;
     op.out[0] = 0;
     op.vec = NULL;
     fwd__op(d, op);
+}
+
+/* The same, and after it rows that are needed no more end. */
+static void fwd__keep(fwd_draft *d, dev_op op) {
+    fwd__keep_all(d, op);
     d->rows = d->past;
     d->beside = true;
 }
@@ -403,6 +415,105 @@ static void fwd__conv(fwd_draft *d) {
     fwd__keep(d, op);
     fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
     fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
+}
+
+/* --- Mamba: Gu and Dao 2023, Dao and Gu 2024 --- */
+
+/* mixed = silu of the convolution of the inputs, the values of the state; raw is what they are. */
+static void fwd__ssm_conv(fwd_draft *d) {
+    const arch_rec     *c = &d->lh->conv[0];
+    const float *const *vec = d->l->vec;
+    dev_op              op = {.kind = OPS_CONV, .in = {d->raw}, .out = {d->mixed}, .n = c->width, .vec = vec[W_REC_TAPS],
+                              .state = {.st = d->kv ? &d->kv->conv[d->il * ARCH_CONVS] : NULL, .n_vec = c->width * c->taps,
+                                        .silu = true, .bias = vec[B_CONV]}};
+    d->part = FWD_STATE;
+    fwd__op(d, op);
+    fwd__keep_all(d, op);
+}
+
+/* z = y silu(z), from the values, keys and queries `mixed` and the steps alpha. */
+static void fwd__ssm_state(fwd_draft *d, dev_rule rule) {
+    const arch_rec     *r = &d->lh->rec;
+    const float *const *vec = d->l->vec;
+    const dev_op        op = {.kind = OPS_DELTA, .in = {d->mixed, d->alpha}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v,
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .grouped = true, .rule = rule,
+                                        .decay = vec[W_REC_DECAY], .step = vec[B_REC_STEP], .skip = vec[W_SKIP]}};
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->o}, .out = {d->z}, .act = ACT_SILU, .n = r->n_v * r->d_v});
+}
+
+/* Mamba-2: the norm of y silu(z) is by groups of heads, which share keys and queries. */
+static void fwd__ssd(fwd_draft *d) {
+    const arch_rec     *r = &d->lh->rec;
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = r->n_v * r->d_v;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw);
+    dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    dev_plan_product(d->to, &w[W_REC_ALPHA], d->rows, d->in, d->alpha);
+    fwd__ssm_conv(d);
+    fwd__ssm_state(d, RULE_SSD);
+    if (vec[W_REC_NORM]) {
+        fwd__any_norm(d, d->z, d->z, fwd_no_norm, r->n_k, n / r->n_k);
+        fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->z}, .vec = vec[W_REC_NORM], .n = n});
+    }
+    fwd__give(d, &w[W_REC_OUT], d->z);
+}
+
+/* Attention and Mamba-2 of the same rows. */
+static void fwd__both(fwd_draft *d) {
+    const int         n = d->m->hp.n_embd;
+    const dev_row_set all = d->rows;
+    fwd__ssd(d);
+    fwd__pick(d, d->y, d->side, 1, n, n, 0, 0);
+    d->rows = all;
+    fwd__attention(d);
+    fwd__sum(d, d->y, d->side, d->y, n);
+}
+
+/* `to` = n values of the rates from `at` on, with their norm. */
+static void fwd__rate(fwd_draft *d, dev_buf to, int to_at, const float *gain, int at, int n) {
+    fwd__pick(d, d->rates, d->gates, 1, n, n, at, 0);
+    if (gain || d->lh->rec_normed)
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->gates}, .out = {d->gates}, .vec = gain, .scale = d->m->hp.eps, .n = n});
+    fwd__pick(d, d->gates, to, 1, n, n, 0, to_at);
+}
+
+/* Mamba: steps, keys and queries are made from the values. heads: one step for each head, after keys and queries. */
+static void fwd__scan_of(fwd_draft *d, bool heads) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float *const  *vec = d->l->vec;
+    const int            n = lh->rec.n_v * lh->rec.d_v, d_k = lh->rec.d_k, rank = lh->n_rank, b = heads ? 0 : rank;
+    fwd__ssm_conv(d);
+    fwd__product(d, FWD_STATE, &w[W_STEP_IN], d->mixed, d->rates);
+    fwd__rate(d, d->mixed, n, vec[W_KEY_NORM], b, d_k);
+    fwd__rate(d, d->mixed, n + d_k, vec[W_QUERY_NORM], b + d_k, d_k);
+    fwd__rate(d, d->beta, 0, vec[W_STEP_NORM], heads ? 2 * d_k : 0, rank);
+    fwd__product(d, FWD_STATE, &w[W_STEP], d->beta, d->alpha);
+    fwd__ssm_state(d, heads ? RULE_SSD : RULE_SCAN);
+    fwd__give(d, &w[W_REC_OUT], d->z);
+}
+
+static void fwd__scan(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw);
+    dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    fwd__scan_of(d, false);
+}
+
+/* The projection has z and the inputs of one head, then those of the next. */
+static void fwd__scan_heads(fwd_draft *d) {
+    const arch_rec *r = &d->lh->rec;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
+    d->part = FWD_STATE;
+    fwd__pick(d, d->all, d->raw, r->n_v, r->d_v, 2 * r->d_v, r->d_v, 0);
+    fwd__pick(d, d->all, d->z, r->n_v, r->d_v, 2 * r->d_v, 0, 0);
+    fwd__scan_of(d, true);
 }
 
 /* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
@@ -470,21 +581,29 @@ static void fwd__chosen(fwd_draft *d) {
     const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
     const bool           gated = w[W_GATE_EXPS].data != NULL;
     const dev_buf        wide = gated ? d->up : d->ff;
+    const bool           latent = w[W_LATENT_DOWN].data != NULL;
+    const dev_buf        in = latent ? d->side : d->in, y = latent ? d->o : d->y;
     if (vec[W_SHEXP_GATE])
         fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
+    if (latent) {
+        fwd__matmul(d, FWD_FFN);
+        dev_plan_product(d->to, &w[W_LATENT_DOWN], d->rows, d->in, in);
+        fwd__forms(d, in, w[W_LATENT_DOWN].n_out, 0);
+    }
     fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of},
                         .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
     fwd__expert_matmul(d, 0);
-    if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
-    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
+    if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, in, d->ff);
+    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, in, wide);
     fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
     fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
     fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, gated ? 2 * E : E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS],
-                        .n = D, .experts = {.n = E, .used = K}});
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {y}, .vec = vec[B_DOWN_EXPS],
+                        .n = w[W_DOWN_EXPS].n_out, .experts = {.n = E, .used = K}});
+    if (latent) fwd__product(d, FWD_FFN, &w[W_LATENT_UP], y, d->y);
     if (w[W_UP_SHEXP].data) fwd__shared(d);
 }
 
@@ -514,7 +633,9 @@ static void fwd__beside(fwd_draft *d) {
 
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
-static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
+static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv,
+                                       [MIX_NONE] = NULL, [MIX_SSD] = fwd__ssd, [MIX_BOTH] = fwd__both,
+                                       [MIX_SCAN] = fwd__scan, [MIX_SCAN_HEADS] = fwd__scan_heads};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
                                       [FFN_BESIDE] = fwd__beside};
 
@@ -636,10 +757,12 @@ static void fwd__altup_layer(fwd_draft *d) {
 
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
-    fwd__enter(d, &vec[W_ATTN_NORM]);
-    fwd_mixers[d->lh->mixer](d);
-    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
-    fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    if (fwd_mixers[d->lh->mixer]) {
+        fwd__enter(d, &vec[W_ATTN_NORM]);
+        fwd_mixers[d->lh->mixer](d);
+        fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
+        fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    }
     if (!fwd_ffns[d->lh->ffn]) return;
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
@@ -660,7 +783,8 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
         FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
         FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
-        FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
+        FWD_BUF(o), FWD_BUF(mixed), FWD_BUF(rates), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead),
+        FWD_BUF(mode), FWD_BUF(coef),
         FWD_BUF(pair), FWD_BUF(guess)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
@@ -682,7 +806,7 @@ static void fwd__head(fwd_draft *d, const dev_mat *w, int n, bool watched) {
 /* The last layer that keeps something of each row for later ones. */
 static int fwd__last_keeper(const arch_hparams *hp) {
     int il = hp->n_layer - 1;
-    while (hp->layer[il].kv_back) il--;
+    while (il && (hp->layer[il].kv_back || hp->layer[il].mixer == MIX_NONE)) il--;
     return il;
 }
 

@@ -108,6 +108,7 @@ static void top_fit_state(top_rig *r) {
     dev_state *st = &r->st;
     *st = (dev_state){.mem = &r->mem, .taps = 4, .log = DEV_LOG, .width = r->op.n};
     if (delta) st->n_k = 1, st->n_v = r->op.n_head = 2, st->d_k = 16, st->d_v = r->op.n, st->width = 2 * 16 + 2 * r->op.n;
+    st->n_gate[0] = st->n_gate[1] = st->n_v;
     st->gate_at = (size_t)((3 + DEV_LOG) * st->width) * sizeof(float);
     st->sum_at = st->gate_at + (size_t)(DEV_LOG * 2 * st->n_v) * sizeof(float);
     r->n_blocks = 3 * r->b.n_seq;
