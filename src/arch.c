@@ -98,8 +98,10 @@ enum {                                /* traits: choices inside a step */
 };
 
 /* How a position reads earlier positions: attention; a gated delta net; a short convolution; not at all; Mamba-2; attention and
- * Mamba-2 side by side; Mamba; Mamba with a step and a decay for each head (PLaMo 2). */
-typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIXERS } arch_mixer;
+ * Mamba-2 side by side; Mamba; Mamba with a step and a decay for each head (PLaMo 2); RWKV-7; RWKV-6. */
+typedef enum {
+    MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIX_WKV7, MIX_WKV6, MIXERS
+} arch_mixer;
 
 /* What is not said here is 0: none. */
 typedef struct {
@@ -124,6 +126,7 @@ typedef struct {
     arch_mixer  state;                                /* of layers without K/V heads, or MIX_BOTH of all; 0: none has a state */
     bool        one_block;                            /* a layer with a feed-forward has nothing else */
     bool        router_seen;                          /* layers without a router are dense, wherever they are */
+    bool        channel_mix;                          /* feed-forwards read the position before, too (RWKV) */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -268,6 +271,14 @@ static const arch_desc arch_table[] = {
      .state = MIX_SCAN, .router_seen = true},
     {"plamo2",          "PLaMo 2 and 2.1",                        ROPE_HALVES,
      .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP, .state = MIX_SCAN_HEADS},
+    {"rwkv7",           "RWKV-7",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_EMBD_NORM, .act = ACT_RELU2, .state = MIX_WKV7, .channel_mix = true},
+    {"arwkv7",          "ARWKV-7",                                ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE,
+     .state = MIX_WKV7},
+    {"rwkv6",           "RWKV-6",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_EMBD_NORM, .act = ACT_RELU2, .state = MIX_WKV6, .channel_mix = true},
+    {"rwkv6qwen2",      "QRWKV-6",                                ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE,
+     .state = MIX_WKV6},
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
@@ -300,7 +311,8 @@ static int arch_scaling_of(bytes name) {
  * one; the first or last one, after a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
-typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE } arch_ffn;      /* FFN_BESIDE: a dense one and experts */
+/* FFN_BESIDE: a dense one and experts; FFN_CHANNELS: the channel mix of RWKV. */
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_CHANNELS } arch_ffn;
 
 /* Sizes of a recurrent mixer. */
 typedef struct {
@@ -313,7 +325,7 @@ typedef struct {
     int n_gate[2];                                    /* values of the gates of a position: first ones, second ones */
 } arch_rec;
 
-enum { ARCH_CONVS = 1 };                              /* most convolutions of a layer whose state reads what they give */
+enum { ARCH_CONVS = 2 };                              /* most convolutions and shifts of a layer beside its state */
 
 /* One layer. What may differ between layers is here and nowhere else. */
 typedef struct {
@@ -340,7 +352,9 @@ typedef struct {
     int   n_ff_exp;                                   /* width of an expert */
     int   n_ff_shexp;                                 /* width of the shared expert; 0: none */
     arch_rec rec;                                     /* of a recurrent layer */
-    arch_rec conv[ARCH_CONVS];                        /* convolutions before it, where its own reads one position (taps 1) */
+    arch_rec conv[ARCH_CONVS];                        /* convolutions before it, where its own reads one position (taps 1); RWKV:
+                                                       * shifts by one position, of what the mixer reads and the feed-forward */
+    int   rank[5];                                    /* RWKV: of the decay, the rate, the values, the gate, the mix */
     bool  rec_normed;                                 /* Mamba: RMS norms of what makes steps, keys and queries */
     int   n_rank;                                     /* Mamba: values from which the steps are made */
 } arch_layer_hp;
@@ -401,6 +415,7 @@ typedef struct arch_hparams {
     int    n_shared;                                  /* so many layers at the end read keys and values of earlier ones */
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
     bool   roped;                                     /* RoPE is used where a state is in the architecture */
+    int    rescale_every;                             /* after so many layers the stream is halved; 0: never */
     int    n_latent;                                  /* width in which experts compute; 0: n_embd */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
@@ -562,7 +577,7 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 #define ONLY(a, b) .of = OF_MODEL, .at = 0, H_ONLY, 0, a, b
 enum {
     ARCH_SSD = 1 << MIX_SSD | 1 << MIX_BOTH, ARCH_MAMBA = 1 << MIX_SCAN | 1 << MIX_SCAN_HEADS,
-    ARCH_SSM = ARCH_SSD | ARCH_MAMBA
+    ARCH_SSM = ARCH_SSD | ARCH_MAMBA, ARCH_WKV = 1 << MIX_WKV7 | 1 << MIX_WKV6, ARCH_STATES = ARCH_SSM | ARCH_WKV
 };
 
 /* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours, of which the first
@@ -576,10 +591,11 @@ static const arch_key arch_keys[] = {
     {"attention.layer_norm_epsilon",        MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_ALSO, 1e-20, 1,            .traits = A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1},
-    {"attention.head_count",                LAYER(n_head),         H_INT,    0,      0, ARCH_MAX_HEADS,   .states = ARCH_SSM},
+    {"attention.head_count",                LAYER(n_head),         H_INT,    0,      0, ARCH_MAX_HEADS,
+     .states = ARCH_STATES},
     {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED, 1, ARCH_MAX_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      0, ARCH_MAX_HEADS,
-     .from = arch__n_head, .states = ARCH_SSM},
+     .from = arch__n_head, .states = ARCH_STATES},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
@@ -631,7 +647,8 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.yarn_ext_factor",        ROPE(yarn_ext),        H_FLT,    0,      0, 1e3,              .preset = 1},
     {"rope.scaling.yarn_beta_fast",         ROPE(yarn_fast),       H_FLT,    0,      1e-3, 1e6,           .preset = 32},
     {"rope.scaling.yarn_beta_slow",         ROPE(yarn_slow),       H_FLT,    0,      1e-3, 1e6,           .preset = 1},
-    {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      0, ARCH_MAX_WIDTH,   .states = ARCH_SSM},
+    {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      0, ARCH_MAX_WIDTH,
+     .states = ARCH_STATES},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      1, ARCH_MAX_WIDTH,   .traits = A_MOE},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    H_NEED | H_ZERO, 1, ARCH_MAX_WIDTH},
     {"expert_count",                        LAYER(n_expert),       H_INT,    H_NEED, 1, ARCH_MAX_EXPERTS, .traits = A_MOE},
@@ -669,6 +686,20 @@ static const arch_key arch_keys[] = {
     {"ssm.inner_size",                      LAYER(conv[0].width),  H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .states = ARCH_SSM},
     {"ssm.dt_b_c_rms",                      LAYER(rec_normed),     H_BOOL,   0,      0, 1,
      .states = 1 << MIX_SCAN},
+    {"wkv.head_size",                       LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .states = ARCH_WKV},
+    {"attention.decay_lora_rank",           LAYER(rank[0]),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"attention.iclr_lora_rank",            LAYER(rank[1]),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"attention.value_residual_mix_lora_rank", LAYER(rank[2]),     H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"attention.gate_lora_rank",            LAYER(rank[3]),        H_INT,    0,      0, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"time_decay_extra_dim",                LAYER(rank[0]),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV6},
+    {"time_mix_extra_dim",                  LAYER(rank[4]),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV6},
+    {"rescale_every_n_layers",              MODEL(rescale_every),  H_INT,    0,      0, ARCH_MAX_LAYERS,  .states = ARCH_WKV},
     {"moe_latent_size",                     MODEL(n_latent),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .states = ARCH_SSD},
     {"moe_latent_size",                     ONLY(0, 0)},
     {"shortconv.l_cache",                   LAYER(rec.taps),       H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .traits = A_SHORT_CONV},
@@ -941,7 +972,7 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
                          l->n_expert > 0, l->n_expert);
     if (l->n_expert && !l->n_ff_exp)
         return arch__bad(hp, g, "expert_feed_forward_length", e, "no width for %d experts, expected one", l->n_expert);
-    l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
+    l->ffn = l->n_expert ? FFN_EXPERTS : !l->n_ff ? FFN_NONE : hp->desc->channel_mix ? FFN_CHANNELS : FFN_DENSE;
     if (l->n_expert && l->n_ff && (hp->desc->traits & A_BESIDE)) l->ffn = FFN_BESIDE;
     if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
     else if (l->ffn != FFN_BESIDE) l->n_ff_exp = l->n_ff_shexp = 0;
@@ -1019,9 +1050,28 @@ static bool arch__ssm(const arch_hparams *hp, const gguf_file *g, arch_layer_hp 
     return true;
 }
 
+/* The sizes of RWKV: heads of all channels; of keys and values there may be fewer. */
+static bool arch__wkv(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    arch_rec *r = &l->rec;
+    if (hp->n_embd % r->d_k)
+        return arch__bad(hp, g, "wkv.head_size", e, "%d, expected a number that divides %d channels", r->d_k, hp->n_embd);
+    r->d_v = r->d_k;
+    r->n_v = hp->n_embd / r->d_k;
+    r->n_k = l->n_head_kv && l->mixer == MIX_WKV6 ? l->n_head_kv : r->n_v;
+    if (r->n_v % r->n_k)
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d, expected a number that divides %d heads", r->n_k, r->n_v);
+    const int64_t width = l->mixer == MIX_WKV7 ? 5 * (int64_t)hp->n_embd : 2 * ((int64_t)hp->n_embd + (int64_t)r->n_k * r->d_k);
+    r->width = (int)width;
+    r->taps = 1;
+    l->conv[0] = l->conv[1] = (arch_rec){.taps = 2, .width = hp->n_embd};
+    if (!hp->desc->channel_mix) l->conv[1].width = 0;
+    return true;
+}
+
 /* How a layer reads earlier positions. */
 static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) {
     if (desc->one_block && l->n_ff) return MIX_NONE;
+    if (1u << desc->state & (unsigned)ARCH_WKV) return desc->state;
     if (desc->state) return desc->state == MIX_BOTH || !l->n_head_kv ? desc->state : MIX_ATTN;
     if (desc->traits & A_DELTA && l->recurrent) return MIX_DELTA;
     return desc->traits & A_SHORT_CONV && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
@@ -1032,13 +1082,15 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
     l->mixer = arch__mixer_of(hp->desc, l);
     l->gated = (hp->desc->traits & A_DELTA) && l->mixer == MIX_ATTN;
+    if (1u << l->mixer & (unsigned)ARCH_WKV && !arch__wkv(hp, g, l, e)) return false;
     if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) l->n_head_kv = l->n_rot = l->window = 0;
     if (l->mixer == MIX_ATTN || l->mixer == MIX_NONE) {
-        l->rec = l->conv[0] = (arch_rec){0};
+        l->rec = l->conv[0] = l->conv[1] = (arch_rec){0};
         return true;
     }
     if (l->mixer == MIX_DELTA) return arch__delta(hp, g, &l->rec, e);
-    if (l->mixer != MIX_CONV) return arch__ssm(hp, g, l, e);
+    if (1u << l->mixer & (unsigned)ARCH_SSM) return arch__ssm(hp, g, l, e);
+    if (l->mixer != MIX_CONV) return true;
     l->rec.width = hp->n_embd;
     return true;
 }
@@ -1196,6 +1248,7 @@ typedef enum {
     D_1, D_EMBD, D_EMBD_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP,
     D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
     D_CONV, D_CONV_TAPS, D_REC_KEY, D_REC_GROUP, D_REC_GROUPS, D_RANK, D_STEP, D_Q_GAINS, D_K_GAINS, D_LATENT,
+    D_LERPS, D_FIVE, D_RANK_DECAY, D_RANK_RATE, D_RANK_VALUE, D_RANK_GATE, D_RANK_MIX, D_RANK_MIXES, D_REC_KEYS,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1242,6 +1295,15 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_Q_GAINS: return hp->desc->state == MIX_SCAN_HEADS ? l->n_head : 0;
     case D_K_GAINS: return hp->desc->state == MIX_SCAN_HEADS ? l->n_head_kv : 0;
     case D_LATENT: return hp->n_latent ? hp->n_latent : hp->n_embd;
+    case D_LERPS: return l->mixer == MIX_WKV7 && l->rank[3] ? 6 : 5;
+    case D_FIVE: return 5;
+    case D_RANK_DECAY: return l->rank[0];
+    case D_RANK_RATE: return l->rank[1];
+    case D_RANK_VALUE: return l->rank[2];
+    case D_RANK_GATE: return l->rank[3];
+    case D_RANK_MIX: return l->rank[4];
+    case D_RANK_MIXES: return 5 * (int64_t)l->rank[4];
+    case D_REC_KEYS: return (int64_t)l->rec.n_k * l->rec.d_k;
     case D_REC: return l->rec.width;
     case D_REC_ALL:
         if (l->conv[0].width) return arch_dim(hp, D_REC_V, il) + l->conv[0].width + (l->n_rank ? 0 : l->rec.n_v);
@@ -1280,6 +1342,10 @@ typedef enum {
     W_SSM_IN, W_MAMBA_IN, B_CONV, W_SKIP, W_STEP_IN, W_STEP, W_STEP_NORM, B_STEP_NORM, W_KEY_NORM, B_KEY_NORM,
     W_QUERY_NORM, B_QUERY_NORM,
     W_Q_GAINS, W_K_GAINS, W_LATENT_DOWN, W_LATENT_UP,
+    W_WKV_LERP, W_WKV_LERP_X, W_WKV_MIX_1, W_WKV_MIX_2, W_WKV_R, B_WKV_R, W_WKV_K, B_WKV_K, W_WKV_V, B_WKV_V, W_WKV_GATE,
+    W_WKV_OUT, W_WKV_DECAY_1, W_WKV_DECAY_2, B_WKV_DECAY, W_WKV_RATE_1, W_WKV_RATE_2, B_WKV_RATE, W_WKV_VALUE_1,
+    W_WKV_VALUE_2, B_WKV_VALUE, W_WKV_GATE_1, W_WKV_GATE_2, W_WKV_KEY, W_WKV_KEY_RATE, W_WKV_SHARE, W_WKV_FIRST, W_WKV_NORM,
+    B_WKV_NORM, W_MIX_LERP_K, W_MIX_LERP_R, W_MIX_KEY, W_MIX_VALUE, W_MIX_R,
     W_BY_TOKEN, W_BY_STREAM, W_BY_NORM, B_BY_NORM, W_BY_GATE, W_BY_PROJ, W_BY_POST_NORM, B_BY_POST_NORM, W_LAYER_SCALE,
     W_ROUTER_NORM, B_ROUTER_NORM, W_EXPS_NORM, B_EXPS_NORM, W_EXPS_POST_NORM, B_EXPS_POST_NORM,
     W_DENSE_POST_NORM, B_DENSE_POST_NORM,
@@ -1306,10 +1372,12 @@ enum {                                                /* who has the tensor: the
     ON_CONV = ON_MIXER << MIX_CONV, ON_NONE = ON_MIXER << MIX_NONE, ON_SSD = ON_MIXER << MIX_SSD | ON_MIXER << MIX_BOTH,
     ON_SCAN = ON_MIXER << MIX_SCAN, ON_HEADS = ON_MIXER << MIX_SCAN_HEADS, ON_MAMBA = ON_SCAN | ON_HEADS,
     ON_SSM = ON_SSD | ON_MAMBA,
-    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_SSM,
+    ON_WKV7 = ON_MIXER << MIX_WKV7, ON_WKV6 = ON_MIXER << MIX_WKV6, ON_WKV = ON_WKV7 | ON_WKV6,
+    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_SSM | ON_WKV,
     ON_FFN = ON_MIXER << MIXERS, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
     ON_BESIDE = ON_FFN << FFN_BESIDE,
-    ON_FFNS = ON_DENSE | ON_EXPERTS,
+    ON_CHANNELS = ON_FFN << FFN_CHANNELS,
+    ON_FFNS = ON_DENSE | ON_EXPERTS | ON_CHANNELS,
     ON_NEXTN = 1 << 20,                               /* a draft head, beside its kinds */
 };
 
@@ -1388,9 +1456,11 @@ static const arch_slot arch_slots[] = {
     {B_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.bias",         D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_TWICE},
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
+    {W_FFN_NORM,       "blk.%d.attn_norm_2.weight",        D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
     {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_NONE,    D_1, 0},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_PRE_NORM},
+    {B_FFN_NORM,       "blk.%d.attn_norm_2.bias",          D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",             D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_LAYER_NORM},
     {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",      D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_POST_NORM},
     {W_GATE_UP,        "blk.%d.ffn_up.weight",             D_GATE_UP,   D_EMBD,      0,         ON_DENSE,   D_1, A_GATE_UP},
@@ -1463,6 +1533,48 @@ static const arch_slot arch_slots[] = {
     {W_STEP_NORM,      "blk.%d.ssm_dt_norm.weight",        D_1,         D_RANK,      S_OPT_VEC, ON_MAMBA,   D_1, 0},
     {W_KEY_NORM,       "blk.%d.ssm_b_norm.weight",         D_1,         D_REC_KEY,   S_OPT_VEC, ON_MAMBA,   D_1, 0},
     {W_QUERY_NORM,     "blk.%d.ssm_c_norm.weight",         D_1,         D_REC_KEY,   S_OPT_VEC, ON_MAMBA,   D_1, 0},
+    {W_WKV_LERP,       "blk.%d.time_mix_lerp_fused.weight", D_LERPS,    D_EMBD,      S_VEC,     ON_WKV,     D_1, 0},
+    {W_WKV_LERP_X,     "blk.%d.time_mix_lerp_x.weight",    D_1,         D_EMBD,      S_VEC,     ON_WKV6,    D_1, 0},
+    {W_WKV_MIX_1,      "blk.%d.time_mix_w1.weight",        D_RANK_MIXES, D_EMBD,     0,         ON_WKV6,    D_1, 0},
+    {W_WKV_MIX_2,      "blk.%d.time_mix_w2.weight",        D_EMBD,      D_RANK_MIX,  0,         ON_WKV6,    D_FIVE, 0},
+    {W_WKV_R,          "blk.%d.time_mix_receptance.weight", D_EMBD,     D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {B_WKV_R,          "blk.%d.time_mix_receptance.bias",  D_1,         D_EMBD,      S_OPT_VEC, ON_WKV6,    D_1, 0},
+    {W_WKV_K,          "blk.%d.time_mix_key.weight",       D_REC_KEYS,  D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {B_WKV_K,          "blk.%d.time_mix_key.bias",         D_1,         D_REC_KEYS,  S_OPT_VEC, ON_WKV6,    D_1, 0},
+    {W_WKV_V,          "blk.%d.time_mix_value.weight",     D_REC_KEYS,  D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {B_WKV_V,          "blk.%d.time_mix_value.bias",       D_1,         D_REC_KEYS,  S_OPT_VEC, ON_WKV6,    D_1, 0},
+    {W_WKV_GATE,       "blk.%d.time_mix_gate.weight",      D_EMBD,      D_EMBD,      0,         ON_WKV6,    D_1, 0},
+    {W_WKV_OUT,        "blk.%d.time_mix_output.weight",    D_EMBD,      D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {W_WKV_DECAY_1,    "blk.%d.time_mix_w1.weight",        D_RANK_DECAY, D_EMBD,     0,         ON_WKV7,    D_1, 0},
+    {W_WKV_DECAY_1,    "blk.%d.time_mix_decay_w1.weight",  D_RANK_DECAY, D_EMBD,     0,         ON_WKV6,    D_1, 0},
+    {W_WKV_DECAY_2,    "blk.%d.time_mix_w2.weight",        D_EMBD,      D_RANK_DECAY, 0,        ON_WKV7,    D_1, 0},
+    {W_WKV_DECAY_2,    "blk.%d.time_mix_decay_w2.weight",  D_EMBD,      D_RANK_DECAY, 0,        ON_WKV6,    D_1, 0},
+    {B_WKV_DECAY,      "blk.%d.time_mix_w0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {B_WKV_DECAY,      "blk.%d.time_mix_decay.weight",     D_1,         D_EMBD,      S_VEC,     ON_WKV6,    D_1, 0},
+    {W_WKV_RATE_1,     "blk.%d.time_mix_a1.weight",        D_RANK_RATE, D_EMBD,      0,         ON_WKV7,    D_1, 0},
+    {W_WKV_RATE_2,     "blk.%d.time_mix_a2.weight",        D_EMBD,      D_RANK_RATE, 0,         ON_WKV7,    D_1, 0},
+    {B_WKV_RATE,       "blk.%d.time_mix_a0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_VALUE_1,    "blk.%d.time_mix_v1.weight",        D_RANK_RATE, D_EMBD,      S_OPT | S_FIRST, ON_WKV7, D_1, 0},
+    {W_WKV_VALUE_1,    "blk.%d.time_mix_v1.weight",        D_RANK_VALUE, D_EMBD,     0,         ON_WKV7,    D_1, 0},
+    {W_WKV_VALUE_2,    "blk.%d.time_mix_v2.weight",        D_EMBD,      D_RANK_RATE, S_OPT | S_FIRST, ON_WKV7, D_1, 0},
+    {W_WKV_VALUE_2,    "blk.%d.time_mix_v2.weight",        D_EMBD,      D_RANK_VALUE, 0,        ON_WKV7,    D_1, 0},
+    {B_WKV_VALUE,      "blk.%d.time_mix_v0.weight",        D_1,         D_EMBD,      S_OPT_VEC | S_FIRST, ON_WKV7, D_1, 0},
+    {B_WKV_VALUE,      "blk.%d.time_mix_v0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_GATE_1,     "blk.%d.time_mix_g1.weight",        D_RANK_GATE, D_EMBD,      0,         ON_WKV7,    D_1, 0},
+    {W_WKV_GATE_2,     "blk.%d.time_mix_g2.weight",        D_EMBD,      D_RANK_GATE, 0,         ON_WKV7,    D_1, 0},
+    {W_WKV_KEY,        "blk.%d.time_mix_k_k.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_KEY_RATE,   "blk.%d.time_mix_k_a.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_SHARE,      "blk.%d.time_mix_r_k.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_FIRST,      "blk.%d.time_mix_first.weight",     D_REC_HEADS, D_REC_KEY,   S_VEC,     ON_WKV6,    D_1, A_LAYER_NORM},
+    {W_WKV_NORM,       "blk.%d.time_mix_ln.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV,     D_1, A_LAYER_NORM},
+    {W_WKV_NORM,       "blk.%d.time_mix_ln.weight",        D_1,         D_EMBD,      S_OPT_VEC, ON_WKV7,    D_1, 0},
+    {B_WKV_NORM,       "blk.%d.time_mix_ln.bias",          D_1,         D_EMBD,      S_VEC,     ON_WKV,     D_1, A_LAYER_NORM},
+    {B_WKV_NORM,       "blk.%d.time_mix_ln.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_WKV7,    D_1, 0},
+    {W_MIX_LERP_K,     "blk.%d.channel_mix_lerp_k.weight", D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
+    {W_MIX_LERP_R,     "blk.%d.channel_mix_lerp_r.weight", D_1,         D_EMBD,      S_OPT_VEC, ON_CHANNELS, D_1, 0},
+    {W_MIX_KEY,        "blk.%d.channel_mix_key.weight",    D_FF,        D_EMBD,      0,         ON_CHANNELS, D_1, 0},
+    {W_MIX_VALUE,      "blk.%d.channel_mix_value.weight",  D_EMBD,      D_FF,        0,         ON_CHANNELS, D_1, 0},
+    {W_MIX_R,          "blk.%d.channel_mix_receptance.weight", D_EMBD,  D_EMBD,      S_OPT,     ON_CHANNELS, D_1, 0},
     {W_BY_TOKEN,       "per_layer_token_embd.weight",      D_VOCAB,     D_LAYERS,    0,         ON_MODEL,   D_1, A_BY_LAYER},
     {W_BY_STREAM,      "per_layer_model_proj.weight",      D_LAYERS,    D_EMBD,      0,         ON_MODEL,   D_1, A_BY_LAYER},
     {W_BY_NORM,        "per_layer_proj_norm.weight",       D_1,         D_LAYER,     S_VEC,     ON_MODEL,   D_1, A_BY_LAYER},

@@ -528,6 +528,9 @@ typedef struct {
             const float *step;                        /* gates: what is added to the first ones */
             const float *bias;                        /* OPS_CONV: of each channel, NULL: none */
             const float *skip;                        /* share of the value itself; RULE_WKV6: bonus of each channel */
+            const float *rate;                        /* RULE_WKV7: added to the rates of the correction, of each channel */
+            const float *key[2];                      /* RULE_WKV7: gains of correction keys; what of a key depends on the rate */
+            const float *share;                       /* RULE_WKV7: gains of query times key, out[1] of each head */
         } state;
         struct {
             int        n;                             /* experts of the layer */

@@ -82,8 +82,10 @@ static void model_close(model *m) {
 }
 
 static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_t want[3], bool at_least_rows, err_t *e) {
-    bool ok = t->n_dims <= 3 || t->dim[3] == 1;
-    for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
+    const bool rows_last = t->n_dims == 4 && t->dim[1] == 1 && t->dim[2] == 1;      /* D x 1 x 1 x rows: time_mix_lerp_fused */
+    const uint64_t is[3] = {t->dim[0], rows_last ? t->dim[3] : t->dim[1], t->dim[2]};
+    bool ok = t->n_dims <= 3 || rows_last || t->dim[3] == 1;
+    for (int i = 0; i < 3; i++) ok = ok && (is[i] == want[i] || (i == 1 && at_least_rows && is[i] > want[i]));
     if (ok) return true;
     return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", GGUF_SHOW(t->name),
                     GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(want[0]), GGUF_U(want[1]), GGUF_U(want[2]));

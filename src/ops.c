@@ -540,6 +540,20 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
     for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(dv->run, op);) ops__attend_merge(dv, op, task);
 }
 
+/* out = in[0] + (in[1] - in[0]) times vec, or in[2] where there is none. */
+static void ops__lerp(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *to = ops__in(dv, op, 1, r), *by = op->vec ? op->vec : ops__in(dv, op, 2, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) y[i] = fmaf(to[i] - x[i], by[i], x[i]);
+}
+
+/* out: each head grows by in[0] times its number in in[1]. */
+static void ops__add_heads(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *by = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int h = 0; h < op->n_head; h++) k_axpy(y + h * op->n, x + h * op->n, by[h], op->n);
+}
+
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
 
 /* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the
@@ -623,6 +637,19 @@ static void ops__conv(const dev *dv, const dev_op *op, int task) {
         ops__convolve(dv, op, &w, b->pos[on->row[r]], n, ch, min_int(op->n - ch, OPS_CONV_CHANNELS), op->state.silu,
                       ops__out(dv, op, 0, r) + ch, dv->run->plan->buf[op->out[0]].a.ldx);
     }
+}
+
+static int ops__row_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n; }
+
+/* out = the inputs in[0] of the position before the row's, zeros before a text. */
+static void ops__shift(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const int        row = ops__which(dv, op, r);
+    const ops_walk   w = ops__walk_of(dv, op, b->seq[row]);
+    const float     *x = ops__raw(dv, op, &w, b->pos[row] - 1);
+    float           *y = ops__out(dv, op, 0, r);
+    if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
+    else memset(y, 0, (size_t)op->n * sizeof *y);
 }
 
 static bool ops__conv_can(const dev_op *op) { return !op->state.silu && !op->state.bias; }
@@ -743,6 +770,64 @@ static void ops__scan_vectors(const dev_op *op, const ops_delta_task *d, const f
         d->dt[(size_t)i * d_v + c] = k_softplus(gate[0][first + c] + op->state.step[first + c]);
 }
 
+/* RWKV-7 (Peng et al. 2025): a row has queries, decays, keys, values, rates, each of all heads. */
+static void ops__wkv7_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, const float *row, int t, int i) {
+    const dev_state *st = d->w.st;
+    const int        n = st->d_k, off = d->head * n, all = st->n_v * n;
+    const size_t     at = (size_t)i * (size_t)n;
+    const float     *r = row + off, *k = r + 2 * all, *v = r + 3 * all;
+    float           *q = d->q + at, *fix = d->p + at, *b = d->k + at, *key = d->r + at, *fall = d->fall + at;
+    memcpy(d->v + at, v, (size_t)n * sizeof *v);
+    k_add(fall, r + all, op->state.step + off, n);
+    k_activate(K_SIGMOID, fall, NULL, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(-0.606531f * fall[j]);
+    k_add(b, r + 4 * all, op->state.rate + off, n);
+    k_activate(K_SIGMOID, b, NULL, n);
+    k_mul(fix, k, op->state.key[0] + off, n);
+    k_l2_norm(fix, op->scale, n);
+    for (int j = 0; j < n; j++) key[j] = k[j] * fmaf(b[j] - 1, op->state.key[1][off + j], 1);
+    k_mul(b, b, fix, n);
+    d->beta[i] = 1;
+    d->kq[i] = d->rq[i] = 0;
+    if (t < d->w.p) return;
+    if (!d->col) {
+        k_mul(q, r, op->state.share + off, n);
+        ops__row(dv, op->out[1], d->w.first + t - d->w.p)[d->head] = k_dot(q, key, n);
+    }
+    d->kq[i] = k_dot(r, b, n);
+    d->rq[i] = k_dot(r, key, n);
+    k_mul(q, r, fall, n);
+}
+
+/* RWKV-6 (Peng et al. 2024) and the gated linear attention of its kin: a row has queries, decays, keys, values, the last two of
+ * key heads. */
+static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const float *row, int i, bool out) {
+    const dev_state *st = d->w.st;
+    const int        n = st->d_k, off = d->head * n, all = st->n_v * n, key = d->key * n;
+    const size_t     at = (size_t)i * (size_t)n;
+    const bool       gla = op->state.rule == RULE_GLA;
+    const float     *r = row + off, *v = row + 2 * all + st->n_k * n + key;
+    float           *q = d->q + at, *k = d->k + at, *fall = d->fall + at;
+    memcpy(d->v + at, v, (size_t)n * sizeof *v);
+    memcpy(k, row + 2 * all + key, (size_t)n * sizeof *k);
+    k_add(fall, r + all, op->state.step + off, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(-k_expf(fall[j]));
+    for (int j = 0; gla && j < n; j++) k[j] *= 1 - fall[j];
+    d->beta[i] = 1;
+    d->kq[i] = d->rq[i] = 0;
+    if (!out) return;
+    if (gla) {
+        memcpy(q, r, (size_t)n * sizeof *q);
+        k_scale(q, 1 / sqrtf((float)n), n);
+        d->kq[i] = k_dot(q, k, n);
+        k_mul(q, q, fall, n);
+    } else {
+        k_mul(q, k, op->state.skip + off, n);
+        d->kq[i] = k_dot(q, r, n);
+        memcpy(q, r, (size_t)n * sizeof *q);
+    }
+}
+
 /* Vectors and numbers of n positions from t on for all rules but the gated delta rule. Positions of the log have no queries. */
 static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     for (int i = 0; i < n; i++) {
@@ -751,7 +836,9 @@ static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_t
         switch (op->state.rule) {
         case RULE_SSD: ops__ssd_vectors(op, d, row, gate, i, t + i >= d->w.p); break;
         case RULE_SCAN: ops__scan_vectors(op, d, row, gate, i); break;
-        case RULE_DELTA: case RULE_KDA: case RULE_GLA: case RULE_WKV6: case RULE_WKV7: break;
+        case RULE_WKV7: ops__wkv7_vectors(dv, op, d, row, t + i, i); break;
+        case RULE_GLA: case RULE_WKV6: ops__wkv6_vectors(op, d, row, i, t + i >= d->w.p); break;
+        case RULE_DELTA: case RULE_KDA: break;
         }
     }
 }
@@ -1424,6 +1511,12 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       op->state.n_vec,                                                                                                          \
       ops__delta_cost, OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta,                   \
       .gpu_can = ops__delta_can)                                                                                                \
+    X(SHIFT, "shift", DEV_WRITES, op->n, ops__state_end(op), 0, 0, 0,                                                           \
+      ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_HOST)                                                            \
+    X(LERP, "lerp", DEV_WRITES, op->n, op->n, op->n, op->vec ? 0 : op->n, op->n,                                                \
+      ops__no_cost, OPS_ROW(ops__lerp), OPS_HOST)                                                                               \
+    X(ADD_HEADS, "add heads", DEV_CHANGES, ops__all_heads(op), ops__all_heads(op), op->n_head, 0, 0,                            \
+      ops__no_cost, OPS_ROW(ops__add_heads), OPS_HOST)                                                                          \
     X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1), 0,                             \
       ops__no_cost, OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP), .gpu_args = ops__state_args)                                       \
     X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                            \

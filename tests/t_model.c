@@ -181,7 +181,8 @@ static void t_model_keys(void) {
     static const char *files[] =
         {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl",
          "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n",
-         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "mamba2", "nemotron_h_moe_latent", "granitehybrid", "mamba"};
+         "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "mamba2", "nemotron_h_moe_latent", "granitehybrid", "mamba", "rwkv7",
+         "rwkv6"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;

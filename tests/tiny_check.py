@@ -20,11 +20,12 @@ from tiny_read import File, Model, kls, nmse
 import tiny_read_decoders
 import tiny_read_gemma
 import tiny_read_recurrent
+import tiny_read_rwkv
 import tiny_read_ssm
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny")
 READERS = {}                    # general.architecture -> its reading, where that is not Model
-for family in (tiny_read_decoders, tiny_read_recurrent, tiny_read_ssm, tiny_read_gemma):
+for family in (tiny_read_decoders, tiny_read_recurrent, tiny_read_ssm, tiny_read_rwkv, tiny_read_gemma):
     READERS.update(family.READERS)
 
 

@@ -36,11 +36,12 @@ import tiny_decoders                                            # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_gemma                                               # noqa: E402
 import tiny_recurrent                                           # noqa: E402
+import tiny_rwkv                                                # noqa: E402
 import tiny_ssm                                                 # noqa: E402
 from gguf import GGUFWriter                                     # noqa: E402
 from tiny_base import BASE, N_VOCAB, Weights, add_vocab, arguments, f32, stop_ids, write_tensors     # noqa: E402
 
-FAMILIES = [tiny_llama, tiny_decoders, tiny_recurrent, tiny_ssm, tiny_gemma]
+FAMILIES = [tiny_llama, tiny_decoders, tiny_recurrent, tiny_ssm, tiny_rwkv, tiny_gemma]
 OUT = os.path.join(HERE, "..", "data", "tiny")
 GREEDY = 24
 

@@ -18,10 +18,10 @@ def float_types(name):
 # hs: size of a head; kv: heads of keys, in rwkv6qwen2; rank: of the decay, the rate, the values and the mix; gate: rank of the gate, 0: there is none
 RWKV = dict(type=float_types, metric="nmse", embd=16, layers=2, hs=8, kv=2, ff=24, eps=1e-5, tied=False, rank=4, gate=6, every=0)
 MODELS = {
-    "rwkv7": dict(RWKV, arch="rwkv7", layers=3, greedy=True),
+    "rwkv7": dict(RWKV, vocab="rwkv", arch="rwkv7", layers=3, greedy=True),
     "arwkv7": dict(RWKV, arch="arwkv7", eps=1e-6),
     "arwkv7_plain": dict(RWKV, arch="arwkv7", eps=1e-6, gate=0, normed=False),
-    "rwkv6": dict(RWKV, arch="rwkv6", layers=3, every=2, greedy=True),
+    "rwkv6": dict(RWKV, vocab="rwkv", arch="rwkv6", layers=3, every=2, greedy=True),
     "rwkv6qwen2": dict(RWKV, arch="rwkv6qwen2", eps=1e-6, embd=32, kv=2, hs=8),
 }
 
