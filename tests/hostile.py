@@ -763,6 +763,23 @@ def state_spaces():
         yield "78 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
 
 
+def rwkvs():
+    """RWKV-6 and 7."""
+    for m in ("rwkv7", "arwkv7", "arwkv7_plain", "rwkv6", "rwkv6qwen2"): yield "79 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("rwkv7", "wkv.head_size", (0, 3, 32, 1025, 1 << 31)), ("rwkv7", "attention.decay_lora_rank", (0, 3, 5, 1 << 31)),
+                         ("rwkv7", "attention.iclr_lora_rank", (0, 5)), ("rwkv7", "attention.value_residual_mix_lora_rank", (0, 5)),
+                         ("rwkv7", "attention.gate_lora_rank", (0, 5)), ("rwkv6", "time_mix_extra_dim", (0, 5)), ("rwkv6", "time_decay_extra_dim", (0, 5)),
+                         ("rwkv6qwen2", "attention.head_count_kv", (1, 3, 8)), ("rwkv6", "rescale_every_n_layers", (513,))):
+        for v in values: yield "79 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, k in (("rwkv7", "wkv.head_size"), ("rwkv7", "attention.iclr_lora_rank"), ("rwkv6", "time_mix_extra_dim")):
+        yield "79 %s: %s missing" % (m, k), BAD, family(m, k, U32, None).bytes()
+    for m, t in (("rwkv7", "time_mix_lerp_fused"), ("rwkv7", "time_mix_k_k"), ("rwkv7", "time_mix_ln"), ("rwkv6", "time_mix_first"), ("rwkv7", "channel_mix_key"),
+                 ("rwkv7", "attn_norm_2"), ("arwkv7", "ffn_norm")):
+        yield "79 %s: %s missing" % (m, t), BAD, without_tensor(m, "blk.0.%s.weight" % t)
+    yield "79 rwkv7: values of the first layer, which nothing reads", GOOD, without_tensor("rwkv7", "blk.0.time_mix_v1.weight")
+    yield "79 rwkv7: values of a later layer missing", BAD, without_tensor("rwkv7", "blk.1.time_mix_v1.weight")
+
+
 def gemmas():
     """Layers that read the K/V of others, embeddings of each layer, several streams."""
     nan, inf = float("nan"), float("inf")
@@ -1253,7 +1270,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, recurrent, state_spaces, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, recurrent, state_spaces, rwkvs, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
