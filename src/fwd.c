@@ -446,6 +446,7 @@ static void fwd__ssm_state(fwd_draft *d, dev_rule rule) {
                                         .decay = vec[W_REC_DECAY], .step = vec[B_REC_STEP], .skip = vec[W_SKIP]}};
     fwd__op(d, op);
     fwd__keep(d, op);
+    if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_v, r->d_v, 2 * r->d_v, 0, 0);
     fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->o}, .out = {d->z}, .act = ACT_SILU, .n = r->n_v * r->d_v});
 }
 
@@ -518,7 +519,6 @@ static void fwd__scan_heads(fwd_draft *d) {
     dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
     d->part = FWD_STATE;
     fwd__pick(d, d->all, d->raw, r->n_v, r->d_v, 2 * r->d_v, r->d_v, 0);
-    fwd__pick(d, d->all, d->z, r->n_v, r->d_v, 2 * r->d_v, 0, 0);
     fwd__scan_of(d, true);
 }
 
