@@ -136,7 +136,19 @@ enum {                                /* quirks: traits of one architecture or o
     Q_MAY_PARALLEL = 1 << 25,         /* a key says whether they read it side by side, after a norm of each */
     Q_CHUNKED = 1 << 26,              /* windows are chunks of a text; queries without RoPE have a temperature (Llama 4) */
     Q_HEAD_GAINS = 1 << 27,           /* files may have norms of query and key heads, with gains of each head */
+    Q_ONE_BLOCK = 1 << 28,            /* a layer with a feed-forward has nothing else, and one norm (Nemotron-H) */
+    Q_HEAD_NORMS = 1 << 29,           /* Q_HEAD_GAINS in every layer with attention (PLaMo 2) */
+    /* several at once */
+    Q_EACH_GAIN = Q_HEAD_GAINS | Q_HEAD_NORMS,                         /* norms of query and key heads with gains of each */
 };
+
+/* How a position reads earlier positions: attention; a gated delta net; a short convolution; latent attention; a product of its
+ * own, which reads none; nothing at all; Mamba-2; attention and Mamba-2 side by side; Mamba; Mamba with a step and a decay for
+ * each head (PLaMo 2); RWKV-7; RWKV-6. */
+typedef enum {
+    MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIX_WKV7,
+    MIX_WKV6, MIXERS
+} arch_mixer;
 
 /* What is not said here is 0: none. */
 typedef struct {
@@ -164,6 +176,8 @@ typedef struct {
     bool        weigh_first;                          /* experts get their inputs times their weights */
     bool        average;                              /* a feed-forward is the mean of the chosen experts and the shared one */
     bool        aside;                                /* experts read what attention reads, beside it and a dense feed-forward */
+    arch_mixer  state;                                /* of layers without K/V heads, or MIX_BOTH of all; 0: none has a state */
+    bool        channel_mix;                          /* feed-forwards read the position before, too (RWKV) */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -353,6 +367,28 @@ static const arch_desc arch_table[] = {
      .traits = A_DENSE | A_LAYER_NORM | A_UNGATED, .quirks = Q_ONE_NORM, .act = ACT_GELU},
     {"arctic",          "Snowflake Arctic",                       ROPE_PAIRS,
      .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM, .aside = true},
+    {"mamba2",          "Mamba-2, Codestral Mamba",               ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE, .state = MIX_SSD},
+    {"nemotron_h",      "Nemotron-H, Nemotron Nano 2",            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_UNGATED,
+     .quirks = Q_ONE_BLOCK, .act = ACT_RELU2, .plain_every = 1, .state = MIX_SSD},
+    {"nemotron_h_moe",  "Nemotron 3 Nano and Super",              ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_UNGATED | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN, .quirks = Q_ONE_BLOCK,
+     .act = ACT_RELU2, .plain_every = 1, .state = MIX_SSD},
+    {"granitehybrid",   "Granite 4 H, Bamba",                     ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_TOPK_NORM | A_SHARED_PLAIN | A_MULTIPLIERS, .state = MIX_SSD},
+    {"falcon-h1",       "Falcon-H1",                              ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE, .state = MIX_BOTH},
+    {"mamba",           "Mamba, Falcon Mamba",                    ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE, .state = MIX_SCAN},
+    {"jamba",           "Jamba",                                  ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE_SEEN,
+     .plain_every = 1, .state = MIX_SCAN},
+    {"plamo2",          "PLaMo 2 and 2.1",                        ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_GATE_UP, .quirks = Q_HEAD_NORMS, .state = MIX_SCAN_HEADS},
+    {"rwkv7",           "RWKV-7",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_EMBD_NORM, .act = ACT_RELU2, .state = MIX_WKV7, .channel_mix = true},
+    {"arwkv7",          "ARWKV-7",                                ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE,
+     .state = MIX_WKV7},
+    {"rwkv6",           "RWKV-6",                                 ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_EMBD_NORM, .act = ACT_RELU2, .state = MIX_WKV6, .channel_mix = true},
+    {"rwkv6qwen2",      "QRWKV-6",                                ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE,
+     .state = MIX_WKV6},
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
@@ -447,13 +483,9 @@ static int arch_scaling_of(bytes name) {
  * one; the first or last one, after a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
-/* How a position reads earlier positions: attention, a gated delta net, a short convolution, latent attention. MIX_LINEAR: a
- * product of the position alone; MIX_NONE: nothing in its place. */
-typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE } arch_mixer;
-
-/* FFN_BESIDE: a dense one and experts, with norms of their own; FFN_BOTH: the same of one input, halved in power; FFN_ASIDE: the
- * same, and the experts read what attention reads. */
-typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE, FFN_BOTH, FFN_ASIDE } arch_ffn;
+/* FFN_CHANNELS: the channel mix of RWKV. FFN_BESIDE: a dense one and experts, with norms of their own; FFN_BOTH: the same of one
+ * input, halved in power; FFN_ASIDE: the same, and the experts read what attention reads. */
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_CHANNELS, FFN_BESIDE, FFN_BOTH, FFN_ASIDE } arch_ffn;
 
 /* Sizes of a recurrent mixer. */
 typedef struct {
@@ -463,7 +495,10 @@ typedef struct {
     int n_v;                                          /* heads of values; 0: there is nothing after the convolution */
     int d_k;                                          /* values of a key head */
     int d_v;                                          /* values of a value head */
+    int n_gate[2];                                    /* values of the gates of a position: first ones, second ones */
 } arch_rec;
+
+enum { ARCH_CONVS = 2 };                              /* most convolutions and shifts of a layer beside its state */
 
 /* One layer. What may differ between layers is here and nowhere else. */
 typedef struct {
@@ -503,7 +538,12 @@ typedef struct {
     float xielu_p;                                    /* log(exp(alpha_p) - 1) */
     float xielu_beta;                                 /* slope at 0 */
     float xielu_eps;                                  /* negative inputs count as this at most */
-    arch_rec rec;                                     /* of a recurrent layer, which has no keys and values */
+    arch_rec rec;                                     /* of a recurrent layer */
+    arch_rec conv[ARCH_CONVS];                        /* convolutions before it, where its own reads one position (taps 1); RWKV:
+                                                       * shifts by one position, of what the mixer reads and the feed-forward */
+    int   lora_rank[5];                               /* RWKV: of the decay, the rate, the values, the gate, the mix */
+    bool  rec_normed;                                 /* Mamba: RMS norms of what makes steps, keys and queries */
+    int   n_rank;                                     /* Mamba: values from which the steps are made */
 } arch_layer_hp;
 
 /* Parameters of one table of RoPE frequencies. */
@@ -575,6 +615,9 @@ typedef struct arch_hparams {
     int    n_rot_local;                               /* n_rot there */
     int    n_shared;                                  /* so many layers at the end read keys and values of earlier ones */
     int    n_embd_layer;                              /* width of the embeddings for each layer; 0: none */
+    bool   roped;                                     /* RoPE is used where a state is in the architecture */
+    int    rescale_every;                             /* after so many layers the stream is halved; 0: never */
+    int    n_embd_exp;                                  /* width in which experts compute; 0: n_embd */
     int    n_stream;                                  /* streams (AltUp); 0: one */
     int    active;                                    /* the one that blocks read */
     bool   halves;                                    /* RoPE is in pairs, rows of Q and K in halves: see [import] */
@@ -684,6 +727,7 @@ typedef struct {
     double    (*from)(arch_at a);                     /* computes it from fields of earlier rows; NULL: preset */
     uint64_t    traits;                               /* only architectures with one of these; 0: all */
     uint64_t    quirks;                               /* or with one of these */
+    unsigned    states;                               /* or with one of these states, a mask of 1 << MIX_ */
 } arch_key;
 
 /* Whether a row with these traits and quirks is for the architecture. */
@@ -757,6 +801,10 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 #define ROPE(f)  .of = OF_ROPE, .at = offsetof(arch_rope_hp, f)
 #define LAYER(f) .of = OF_LAYER, .at = offsetof(arch_layer_hp, f)
 #define ONLY(a, b) .of = OF_MODEL, .at = 0, H_ONLY, 0, a, b
+enum {
+    ARCH_SSD = 1 << MIX_SSD | 1 << MIX_BOTH, ARCH_MAMBA = 1 << MIX_SCAN | 1 << MIX_SCAN_HEADS,
+    ARCH_SSM = ARCH_SSD | ARCH_MAMBA, ARCH_WKV = 1 << MIX_WKV7 | 1 << MIX_WKV6, ARCH_STATES = ARCH_SSM | ARCH_WKV
+};
 
 /* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours, of which the first
  * whose traits match reads it; rows of one key that stand apart each read it, into a field of their own. A key that changes the
@@ -775,7 +823,11 @@ static const arch_key arch_keys[] = {
     {"attention.layer_norm_rms_epsilon",    MODEL(eps),            H_FLT,    H_NEED, 1e-20, 1},
     {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED | H_ZERO, 1, ARCH_MAX_HEADS,
      .quirks = Q_NO_HEADS},
+    {"attention.head_count",                LAYER(n_head),         H_INT,    0,      0, ARCH_MAX_HEADS,
+     .states = ARCH_STATES},
     {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED, 1, ARCH_MAX_HEADS},
+    {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      0, ARCH_MAX_HEADS,
+     .from = arch__n_head, .states = ARCH_STATES},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV, .quirks = Q_NO_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
@@ -825,6 +877,8 @@ static const arch_key arch_keys[] = {
     {"rope.scaling.attn_factor",            ROPE(yarn_attn),       H_FLT,    0,      1e-3, 1e3,           .preset = 1},
     {"rope.scaling.yarn_attn_factor",       ROPE(yarn_attn),       H_FLT,    H_ALSO, 1e-3, 1e3},
     {"rope.scaling.yarn_log_multiplier",    ROPE(yarn_log),        H_FLT,    0,      0, 1e3},
+    {"rope.scaling.finetuned",              MODEL(roped),          H_BOOL,   0,      0, 1,                .preset = 1,
+     .states = ARCH_SSM},
     {"rope.scaling.finetuned",              ONLY(0, 1), .traits = A_MUP},
     {"rope.scaling.finetuned",              ONLY(1, 1), .traits = A_MULTIPLIERS},
     {"attention.temperature_scale",         MODEL(temper),         H_FLT,    0,      0, 1e3,              .traits = A_TEMPER},
@@ -841,6 +895,8 @@ static const arch_key arch_keys[] = {
      .preset = 8, .quirks = Q_GROK},
     {"rope.scaling.yarn_beta_fast",         ROPE(yarn_fast),       H_FLT,    0,      1e-3, 1e6,           .preset = 32},
     {"rope.scaling.yarn_beta_slow",         ROPE(yarn_slow),       H_FLT,    0,      1e-3, 1e6,           .preset = 1},
+    {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      0, ARCH_MAX_WIDTH,
+     .states = ARCH_STATES},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    0,      1, ARCH_MAX_WIDTH,   .traits = A_MOE},
     {"feed_forward_length",                 LAYER(n_ff),           H_INT,    H_NEED | H_ZERO, 1, ARCH_MAX_WIDTH},
     {"expert_count",                        LAYER(n_expert),       H_INT,    H_NEED, 1, ARCH_MAX_EXPERTS, .traits = A_MOE},
@@ -886,6 +942,32 @@ static const arch_key arch_keys[] = {
     {"ssm.state_size",                      LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .traits = A_DELTA},
     {"ssm.time_step_rank",                  LAYER(rec.n_v),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .traits = A_DELTA},
     {"ssm.inner_size",                      LAYER(rec.width),      H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_DELTA},
+    {"ssm.conv_kernel",                     LAYER(conv[0].taps),   H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .states = ARCH_SSM},
+    {"ssm.group_count",                     LAYER(rec.n_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .states = ARCH_SSD},
+    {"ssm.group_count",                     ONLY(0, 0), .states = ARCH_MAMBA},
+    {"ssm.state_size",                      LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .states = ARCH_SSM},
+    {"ssm.time_step_rank",                  LAYER(n_rank),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_SCAN},
+    {"ssm.time_step_rank",                  LAYER(rec.n_v),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .states = ARCH_SSM},
+    {"ssm.inner_size",                      LAYER(conv[0].width),  H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .states = ARCH_SSM},
+    {"ssm.dt_b_c_rms",                      LAYER(rec_normed),     H_BOOL,   0,      0, 1,
+     .states = 1 << MIX_SCAN},
+    {"wkv.head_size",                       LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .states = ARCH_WKV},
+    {"attention.decay_lora_rank",           LAYER(lora_rank[0]),   H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"attention.iclr_lora_rank",            LAYER(lora_rank[1]),   H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"attention.value_residual_mix_lora_rank", LAYER(lora_rank[2]), H_INT,      H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"attention.gate_lora_rank",            LAYER(lora_rank[3]),   H_INT,    0,      0, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV7},
+    {"time_decay_extra_dim",                LAYER(lora_rank[0]),   H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV6},
+    {"time_mix_extra_dim",                  LAYER(lora_rank[4]),   H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,
+     .states = 1 << MIX_WKV6},
+    {"rescale_every_n_layers",              MODEL(rescale_every),  H_INT,    0,      0, ARCH_MAX_LAYERS,  .states = ARCH_WKV},
+    {"moe_latent_size",                     MODEL(n_embd_exp),       H_INT,    0,      0, ARCH_MAX_WIDTH,   .states = ARCH_SSD},
+    {"moe_latent_size",                     ONLY(0, 0)},
     {"shortconv.l_cache",                   LAYER(rec.taps),       H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .traits = A_SHORT_CONV},
     {"hidden_activation",                   MODEL(act),            H_ACT,    0,      0, 0,                .from = arch__act},
     {"attention.causal",                    MODEL(causal),         H_BOOL,   0,      0, 1,                .from = arch__causal},
@@ -913,7 +995,7 @@ enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
 /* Keys that llama.cpp reads for these architectures alone. A model is what its file says, so they count for the others as well,
  * and one line on stderr names a key that changes the text there. */
 static const struct { const char *key, *archs; } arch_peers[] = {
-    {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee"},
+    {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee granitehybrid"},
     {"attention.sliding_window",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
      "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek2-ocr"}, /* the last: A_WHOLE */
@@ -923,9 +1005,10 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.value_scale",               "mimo2"},
     {"attn_logit_softcapping",              "gemma2 grok"},
     {"final_logit_softcapping",             "gemma2 gemma3 gemma4 grok muse-glimmer"},
-    {"embedding_scale",                     "granite granitemoe minicpm grok"},
-    {"residual_scale",                      "granite granitemoe minicpm"},
-    {"logit_scale",                         "granite granitemoe minicpm grok talkie muse-glimmer command-r cohere2 cohere2moe"},
+    {"embedding_scale",                     "granite granitemoe granitehybrid minicpm grok"},
+    {"residual_scale",                      "granite granitemoe granitehybrid minicpm"},
+    {"logit_scale",
+     "granite granitemoe granitehybrid minicpm grok talkie muse-glimmer command-r cohere2 cohere2moe"},
     {"rope.freq_base_swa",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 afmoe laguna "
      "smallthinker plamo3 muse-glimmer llama4"},
@@ -940,10 +1023,10 @@ static const struct { const char *key, *archs; } arch_peers[] = {
      "mistral4 bailingmoe2 cohere2moe"},
     {"expert_weights_norm",
      "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe"},
+     "cohere2moe nemotron_h_moe"},
     {"expert_weights_scale",
      "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe"},
+     "cohere2moe nemotron_h_moe"},
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
@@ -951,12 +1034,18 @@ static const struct { const char *key, *archs; } arch_peers[] = {
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
-/* Whether row i is the one that reads its key: the first of those with its name whose traits match. */
+/* Whether a row of arch_keys is for the architecture. */
+static bool arch__key_for(const arch_desc *desc, const arch_key *k) {
+    if (desc->state && k->states >> desc->state & 1) return true;
+    return (!k->states || k->traits || k->quirks) && arch__is_for(desc, k->traits, k->quirks);
+}
+
+/* Whether row i is the one that reads its key: of neighbours with its name the first that is for the architecture. */
 static bool arch__reads(const arch_desc *desc, int i) {
     const arch_key *k = &arch_keys[i];
-    if (!arch__is_for(desc, k->traits, k->quirks)) return false;
+    if (!arch__key_for(desc, k)) return false;
     while (i-- && !strcmp(arch_keys[i].name, k->name))
-        if (arch__is_for(desc, arch_keys[i].traits, arch_keys[i].quirks)) return false;
+        if (arch__key_for(desc, &arch_keys[i])) return false;
     return true;
 }
 
@@ -1165,10 +1254,13 @@ static bool arch__latent_heads(const arch_hparams *hp, const gguf_file *g, const
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
     if (l->mixer == MIX_LATENT) return arch__latent_heads(hp, g, l, e);
+    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) return true;
     if (!l->n_head && l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads in layer %d, which has no query heads, expected none",
                          l->n_head_kv, il);
-    if (l->mixer != MIX_ATTN) return true;
+    if (!l->n_head || !l->n_head_kv)
+        return arch__bad(hp, g, l->n_head ? "attention.head_count_kv" : "attention.head_count", e,
+                         "0 heads in layer %d, expected at least one", il);
     if (l->n_head % l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads",
                          l->n_head, il, l->n_head_kv);
@@ -1218,7 +1310,7 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
         return arch__bad(hp, g, "expert_used_count", e, "%d of %d experts, expected 2", l->n_expert_used, l->n_expert);
     if (hp->n_adjugate && l->n_expert % hp->n_adjugate)
         return arch__bad(hp, g, "experts_per_group", e, "%d of %d experts, expected a divisor", hp->n_adjugate, l->n_expert);
-    l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
+    l->ffn = l->n_expert ? FFN_EXPERTS : !l->n_ff ? FFN_NONE : hp->desc->channel_mix ? FFN_CHANNELS : FFN_DENSE;
     if (l->n_expert && l->n_ff && (hp->desc->traits & A_BESIDE)) l->ffn = FFN_BESIDE;
     if (l->n_expert && l->n_ff && hp->desc->quirks & Q_GROK && arch__has_dense(hp, g, l)) l->ffn = FFN_BOTH;
     if (l->n_expert && hp->desc->aside) l->ffn = FFN_ASIDE, l->n_ff = hp->n_embd;
@@ -1267,6 +1359,7 @@ static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r,
         return arch__bad(hp, g, "ssm.state_size", e, "%lld channels of the convolution, expected up to %d", (long long)width,
                          ARCH_MAX_WIDTH);
     r->width = (int)width;
+    r->n_gate[0] = r->n_gate[1] = r->n_v;
     return true;
 }
 
@@ -1291,21 +1384,77 @@ static bool arch__latent(const arch_hparams *hp, const gguf_file *g, arch_layer_
     return true;
 }
 
-/* The mixer of a layer. A recurrent one has no keys and values. */
+/* The sizes of Mamba and Mamba-2, whose convolution is as wide as its values, as read from the file. */
+static bool arch__ssm(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    arch_rec  *r = &l->rec;
+    const bool ssd = l->mixer == MIX_SSD || l->mixer == MIX_BOTH;
+    const int  inner = l->conv[0].width;
+    if (!ssd) r->n_k = 1;
+    if (l->mixer == MIX_SCAN) r->n_v = inner / (inner & -inner & 64 ? 64 : inner & -inner);
+    if (r->n_v % r->n_k)
+        return arch__bad(hp, g, "ssm.group_count", e, "%d, expected a number that divides %d heads (ssm.time_step_rank)", r->n_k,
+                         r->n_v);
+    if (inner % r->n_v)
+        return arch__bad(hp, g, "ssm.inner_size", e, "%d values, expected a multiple of %d heads (ssm.time_step_rank)", inner,
+                         r->n_v);
+    r->d_v = inner / r->n_v;
+    if (r->d_v > ARCH_MAX_HEAD)
+        return arch__bad(hp, g, "ssm.inner_size", e, "heads of %d values, expected up to %d", r->d_v, ARCH_MAX_HEAD);
+    const int64_t width = 2 * (int64_t)r->n_k * r->d_k + inner;
+    if (width > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "ssm.state_size", e, "%lld channels of the convolution, expected up to %d", (long long)width,
+                         ARCH_MAX_WIDTH);
+    r->taps = 1;
+    r->width = (int)width;
+    r->n_gate[0] = l->mixer == MIX_SCAN ? inner : r->n_v;
+    if (ssd) l->conv[0].width = r->width;
+    if (l->mixer == MIX_SCAN_HEADS) l->n_rank = max_int(64, hp->n_embd / 16);
+    return true;
+}
+
+/* The sizes of RWKV: heads of all channels; of keys and values there may be fewer. */
+static bool arch__wkv(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    arch_rec *r = &l->rec;
+    if (hp->n_embd % r->d_k)
+        return arch__bad(hp, g, "wkv.head_size", e, "%d, expected a number that divides %d channels", r->d_k, hp->n_embd);
+    r->d_v = r->d_k;
+    r->n_v = hp->n_embd / r->d_k;
+    r->n_k = l->n_head_kv && l->mixer == MIX_WKV6 ? l->n_head_kv : r->n_v;
+    if (r->n_v % r->n_k)
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d, expected a number that divides %d heads", r->n_k, r->n_v);
+    const int64_t width = l->mixer == MIX_WKV7 ? 5 * (int64_t)hp->n_embd : 2 * ((int64_t)hp->n_embd + (int64_t)r->n_k * r->d_k);
+    r->width = (int)width;
+    r->taps = 1;
+    l->conv[0] = l->conv[1] = (arch_rec){.taps = 2, .width = hp->n_embd};
+    if (!hp->desc->channel_mix) l->conv[1].width = 0;
+    return true;
+}
+
+/* How a layer reads earlier positions. */
+static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) {
+    if (desc->quirks & Q_ONE_BLOCK && l->n_ff) return MIX_NONE;
+    if (1u << desc->state & (unsigned)ARCH_WKV) return desc->state;
+    if (desc->state) return desc->state == MIX_BOTH || !l->n_head_kv ? desc->state : MIX_ATTN;
+    if (desc->quirks & Q_NO_HEADS && !l->n_head_kv) return l->n_head ? MIX_LINEAR : MIX_NONE;
+    if (desc->traits & A_DELTA && l->recurrent) return MIX_DELTA;
+    return desc->traits & A_SHORT_CONV && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
+}
+
+/* The mixer of a layer. One without attention has no keys and values. */
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
-    const uint64_t traits = hp->desc->traits;
-    if (traits & A_LATENT) return arch__latent(hp, g, l, e);
+    if (hp->desc->traits & A_LATENT) return arch__latent(hp, g, l, e);
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
-    l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
-    l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
-    if (hp->desc->quirks & Q_NO_HEADS && !l->n_head_kv) l->mixer = l->n_head ? MIX_LINEAR : MIX_NONE;
-    if (l->mixer == MIX_ATTN) {
-        l->rec = (arch_rec){0};
+    l->mixer = arch__mixer_of(hp->desc, l);
+    l->gated = (hp->desc->traits & A_DELTA) && l->mixer == MIX_ATTN;
+    if (1u << l->mixer & (unsigned)ARCH_WKV && !arch__wkv(hp, g, l, e)) return false;
+    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) l->n_head_kv = l->n_rot = l->window = 0;
+    if (l->mixer == MIX_ATTN || l->mixer == MIX_NONE) {
+        l->rec = l->conv[0] = l->conv[1] = (arch_rec){0};
         return true;
     }
-    l->n_head_kv = l->n_rot = l->window = 0;
-    if (l->mixer == MIX_LINEAR || l->mixer == MIX_NONE) return true;
     if (l->mixer == MIX_DELTA) return arch__delta(hp, g, &l->rec, e);
+    if (1u << l->mixer & (unsigned)ARCH_SSM) return arch__ssm(hp, g, l, e);
+    if (l->mixer != MIX_CONV) return true;
     l->rec.width = hp->n_embd;
     return true;
 }
@@ -1340,7 +1489,8 @@ static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     const bool turns = desc->local_turn && (open || il < hp->n_dense || il >= hp->n_layer);
     const bool still = (desc->local_turn || desc->quirks & Q_STILL) && !l->windowed && !turns;
     const bool bare = desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & Q_MAY_ALIBI;
-    if (plain || still || bare) l->n_rot = 0;
+    if (plain || still || bare || (desc->state && !hp->roped)) l->n_rot = 0;
+    if (desc->quirks & Q_ONE_BLOCK && !l->n_ff) l->n_expert = l->n_expert_used = 0;
     l->view = !hp->causal ? VIEW_ALL : chunked && l->window ? VIEW_CHUNK : VIEW_PAST;
     l->unit = chunked && l->n_rot && !many;
     l->tempered = hp->temper != 0 && !(chunked && l->n_rot);
@@ -1446,6 +1596,13 @@ static bool arch__loop(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return true;
 }
 
+/* Whether a layer reads earlier positions. */
+static bool arch__reads_past(const arch_hparams *hp) {
+    for (int il = 0; il < hp->n_layer; il++)
+        if (hp->layer[il].mixer != MIX_NONE && hp->layer[il].mixer != MIX_LINEAR) return true;
+    return false;
+}
+
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
@@ -1462,6 +1619,9 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
         ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, l, e) &&
              arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
     }
+    if (ok && !arch__reads_past(hp))
+        return arch__bad(hp, g, hp->desc->quirks & Q_ONE_BLOCK ? "feed_forward_length" : "attention.head_count_kv", e,
+                         "none of %d layers reads earlier positions, expected one at least", hp->n_layer);
     return ok;
 }
 
@@ -1491,8 +1651,10 @@ static bool arch_is_head(const gguf_file *g) {
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
     D_1, D_EMBD, D_EMBD_PAIR, D_STATE, D_STATE_PAIR, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD,
-    D_HEAD_K, D_HEAD_KV, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_ADJUGATES, D_ROT,
+    D_HEAD_K, D_HEAD_KV, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_FF_ADJ, D_EXPERT, D_EXP_EMBD, D_ADJUGATES, D_ROT,
     D_ROT_MOST, D_RANK, D_KEY, D_Q_RANK, D_Q_HEADS, D_Q_WHOLE, D_NOPE, D_HEAD_O, D_KV_B,
+    D_CONV, D_CONV_TAPS, D_REC_KEY, D_REC_GROUP, D_REC_GROUPS, D_STEP_RANK, D_STEP,
+    D_LERPS, D_FIVE, D_RANK_DECAY, D_RANK_RATE, D_RANK_VALUE, D_RANK_GATE, D_RANK_MIX, D_RANK_MIXES, D_REC_KEYS,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
@@ -1550,8 +1712,27 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_HEAD_O: return l->hd_o;
     case D_KV_B: return (int64_t)l->n_head * (l->hd_q - l->n_rot + l->hd_o);
     case D_ROT_MOST: return arch__factors(hp) ? arch__pairs(hp) : 0;
+    case D_CONV: return l->conv[0].width;
+    case D_CONV_TAPS: return l->conv[0].taps;
+    case D_REC_KEY: return l->rec.d_k;
+    case D_REC_GROUP: return l->rec.n_k ? arch_dim(hp, D_REC_V, il) / l->rec.n_k : 0;
+    case D_REC_GROUPS: return l->rec.n_k;
+    case D_STEP_RANK: return l->n_rank;
+    case D_STEP: return l->n_rank + 2 * (int64_t)l->rec.d_k;
+    case D_EXP_EMBD: return hp->n_embd_exp ? hp->n_embd_exp : hp->n_embd;
+    case D_LERPS: return l->mixer == MIX_WKV7 && l->lora_rank[3] ? 6 : 5;
+    case D_FIVE: return 5;
+    case D_RANK_DECAY: return l->lora_rank[0];
+    case D_RANK_RATE: return l->lora_rank[1];
+    case D_RANK_VALUE: return l->lora_rank[2];
+    case D_RANK_GATE: return l->lora_rank[3];
+    case D_RANK_MIX: return l->lora_rank[4];
+    case D_RANK_MIXES: return 5 * (int64_t)l->lora_rank[4];
+    case D_REC_KEYS: return (int64_t)l->rec.n_k * l->rec.d_k;
     case D_REC: return l->rec.width;
-    case D_REC_ALL: return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
+    case D_REC_ALL:
+        if (l->conv[0].width) return arch_dim(hp, D_REC_V, il) + l->conv[0].width + (l->n_rank ? 0 : l->rec.n_v);
+        return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
     case D_REC_V: return l->rec.n_v ? (int64_t)l->rec.n_v * l->rec.d_v : l->rec.width;
     case D_REC_HEAD: return l->rec.d_v;
     case D_REC_HEADS: return l->rec.n_v;
@@ -1585,6 +1766,13 @@ typedef enum {
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ,
     W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_REC_DECAY, B_REC_STEP,
     W_REC_NORM, B_REC_NORM, W_REC_OUT,
+    W_SSM_IN, W_MAMBA_IN, B_CONV, W_SKIP, W_STEP_IN, W_STEP, W_STEP_NORM, B_STEP_NORM, W_KEY_NORM, B_KEY_NORM,
+    W_QUERY_NORM, B_QUERY_NORM,
+    W_EXPS_IN, W_EXPS_OUT,
+    W_WKV_LERP, W_WKV_LERP_X, W_WKV_MIX_1, W_WKV_MIX_2, W_WKV_R, B_WKV_R, W_WKV_K, B_WKV_K, W_WKV_V, B_WKV_V, W_WKV_GATE,
+    W_WKV_OUT, W_WKV_DECAY_1, W_WKV_DECAY_2, B_WKV_DECAY, W_WKV_RATE_1, W_WKV_RATE_2, B_WKV_RATE, W_WKV_VALUE_1,
+    W_WKV_VALUE_2, B_WKV_VALUE, W_WKV_GATE_1, W_WKV_GATE_2, W_WKV_KEY, W_WKV_KEY_RATE, W_WKV_SHARE, W_WKV_FIRST, W_WKV_NORM,
+    B_WKV_NORM, W_MIX_LERP_K, W_MIX_LERP_R, W_MIX_KEY, W_MIX_VALUE, W_MIX_R,
     W_BY_TOKEN, W_BY_STREAM, W_BY_NORM, B_BY_NORM, W_BY_GATE, W_BY_PROJ, W_BY_POST_NORM, B_BY_POST_NORM, W_LAYER_SCALE,
     W_ROUTER_NORM, B_ROUTER_NORM, W_EXPS_NORM, B_EXPS_NORM, W_EXPS_POST_NORM, B_EXPS_POST_NORM,
     W_DENSE_POST_NORM, B_DENSE_POST_NORM,
@@ -1608,12 +1796,17 @@ enum {                                                /* flags of a slot */
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
-    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV,
-    ON_LATENT = ON_MIXER << MIX_LATENT, ON_LINEAR = ON_MIXER << MIX_LINEAR,
-    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LATENT | ON_LINEAR,
-    ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
-    ON_ASIDE = ON_FFN << FFN_ASIDE, ON_FFNS = ON_DENSE | ON_EXPERTS,
-    ON_NEXTN = 1 << 16,                               /* a draft head, beside its kinds */
+    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN | ON_MIXER << MIX_BOTH, ON_DELTA = ON_MIXER << MIX_DELTA,
+    ON_CONV = ON_MIXER << MIX_CONV, ON_LATENT = ON_MIXER << MIX_LATENT, ON_LINEAR = ON_MIXER << MIX_LINEAR,
+    ON_NONE = ON_MIXER << MIX_NONE, ON_SSD = ON_MIXER << MIX_SSD | ON_MIXER << MIX_BOTH,
+    ON_SCAN = ON_MIXER << MIX_SCAN, ON_HEADS = ON_MIXER << MIX_SCAN_HEADS, ON_MAMBA = ON_SCAN | ON_HEADS,
+    ON_SSM = ON_SSD | ON_MAMBA,
+    ON_WKV7 = ON_MIXER << MIX_WKV7, ON_WKV6 = ON_MIXER << MIX_WKV6, ON_WKV = ON_WKV7 | ON_WKV6,
+    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LATENT | ON_LINEAR | ON_SSM | ON_WKV,
+    ON_FFN = ON_MIXER << MIXERS, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
+    ON_CHANNELS = ON_FFN << FFN_CHANNELS, ON_BESIDE = ON_FFN << FFN_BESIDE, ON_ASIDE = ON_FFN << FFN_ASIDE,
+    ON_FFNS = ON_DENSE | ON_EXPERTS | ON_CHANNELS,
+    ON_NEXTN = 1 << 24,                               /* a draft head, beside its kinds */
 };
 
 typedef struct {
@@ -1683,6 +1876,7 @@ static const arch_slot arch_slots[] = {
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, A_QK_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_HEAD,      D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, 0, Q_HEAD_GAINS},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_HEAD,      D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, 0, Q_HEAD_NORMS},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_VEC,     ON_ATTN,    D_1, A_QK_WHOLE},
     {B_Q_NORM,         "blk.%d.attn_q_norm.bias",          D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",        D_1,         D_Q,         S_OPT_VEC, ON_ATTN,    D_1, 0, Q_MAY_ALIBI},
@@ -1692,6 +1886,7 @@ static const arch_slot arch_slots[] = {
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_VEC | S_OWN, ON_ATTN, D_1, A_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, A_MAY_QK_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_HEAD_KV,   D_HEAD_K,    S_OPT_VEC, ON_ATTN,    D_1, 0, Q_HEAD_GAINS},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_HEAD_KV,   D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, 0, Q_HEAD_NORMS},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
     {W_Q_A,            "blk.%d.attn_q_a.weight",           D_Q_RANK,    D_EMBD,      0,         ON_LATENT,  D_1, 0},
@@ -1715,17 +1910,20 @@ static const arch_slot arch_slots[] = {
     {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN | ON_LINEAR, D_1, 0},
     {W_ATTN_POST_NORM, "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, 0, Q_GROK},
     {W_ATTN_POST_NORM, "blk.%d.post_attention_norm",       D_1,         D_EMBD,      S_VEC, ON_ATTN,    D_1, 0, Q_SHORT_NAMES},
-    {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_POST_NORM},
+    {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_POST_NORM},
     {W_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_SUM_NORM},
     {B_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.bias",     D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_NORM},
     {W_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.weight",       D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, A_SUM_TWICE},
     {B_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.bias",         D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_TWICE},
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
+    {W_FFN_NORM,       "blk.%d.attn_norm_2.weight",        D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
+    {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_NONE,    D_1, 0, Q_ONE_BLOCK},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
     {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_TWO_NORMS},
     {W_FFN_NORM,       "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, 0, Q_SUM_NAME},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_PRE_NORM},
+    {B_FFN_NORM,       "blk.%d.attn_norm_2.bias",          D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
     {B_FFN_NORM,       "blk.%d.attn_norm.bias",            D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, 0, Q_TWO_NORMS},
     {B_FFN_NORM,       NULL,                               D_1,         D_1,         0,         ON_FFNS,    D_1, 0, Q_ONE_NORM},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",             D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_LAYER_NORM},
@@ -1757,12 +1955,15 @@ static const arch_slot arch_slots[] = {
     {W_GATE_EXPS,      NULL,                               D_1,         D_1,         0,         ON_EXPERTS, D_1, A_UNGATED},
     {W_GATE_UP_EXPS,   "blk.%d.ffn_gate_up_exps.weight",   D_GATE_UP_EXP, D_EMBD,    S_OPT,     ON_EXPERTS, D_EXPERT, 0},
     {W_GATE_EXPS,      "blk.%d.ffn_gate_exps.weight",      D_FF_EXP,    D_EMBD,      S_OPT,     ON_EXPERTS, D_EXPERT, 0},
-    {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",        D_FF_EXP,    D_EMBD,      S_OPT,     ON_EXPERTS, D_EXPERT, 0},
-    {W_DOWN_EXPS,      "blk.%d.ffn_down_exps.weight",      D_EMBD,      D_FF_EXP,    0,         ON_EXPERTS, D_EXPERT, 0},
+    {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",        D_FF_EXP,    D_EXP_EMBD,  S_OPT,     ON_EXPERTS, D_EXPERT, 0},
+    {W_DOWN_EXPS,      "blk.%d.ffn_down_exps.weight",      D_EXP_EMBD,  D_FF_EXP,    0,         ON_EXPERTS, D_EXPERT, 0},
     {B_GATE_EXPS,      "blk.%d.ffn_gate_exps.bias",        D_EXPERT,    D_FF_EXP,    S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {B_UP_EXPS,        "blk.%d.ffn_up_exps.bias",          D_EXPERT,    D_FF_EXP,    S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {B_DOWN_EXPS,      "blk.%d.ffn_down_exps.bias",        D_EXPERT,    D_EMBD,      S_OPT_VEC, ON_EXPERTS, D_1, 0},
     {W_SHEXP_GATE,     "blk.%d.ffn_gate_inp_shexp.weight", D_1,         D_EMBD,      S_VEC,     ON_EXPERTS, D_1, A_SHARED_EXPERT},
+    {W_EXPS_IN,        "blk.%d.ffn_latent_down.weight",    D_EXP_EMBD,  D_EMBD,      S_OPT,     ON_EXPERTS, D_1, A_UNGATED},
+    {W_EXPS_OUT,       "blk.%d.ffn_latent_up.weight",      D_EMBD,      D_EXP_EMBD,  S_OPT,     ON_EXPERTS, D_1, A_UNGATED},
+    {W_GATE_SHEXP,     NULL,                               D_1,         D_1,         0,         ON_EXPERTS, D_1, A_UNGATED},
     {W_GATE_SHEXP,     "blk.%d.ffn_gate_shexp.weight",     D_FF_SHEXP,  D_EMBD,      0,         ON_EXPERTS, D_1, A_SHARED},
     {W_UP_SHEXP,       "blk.%d.ffn_up_shexp.weight",       D_FF_SHEXP,  D_EMBD,      0,         ON_EXPERTS, D_1, A_SHARED},
     {W_DOWN_SHEXP,     "blk.%d.ffn_down_shexp.weight",     D_EMBD,      D_FF_SHEXP,  0,         ON_EXPERTS, D_1, A_SHARED},
@@ -1771,6 +1972,7 @@ static const arch_slot arch_slots[] = {
     {W_DOWN_ADJ,       "blk.%d.ffn_down_chexps.weight",    D_EMBD,      D_FF_ADJ,    0,         ON_EXPERTS, D_ADJUGATES, 0},
     {W_REC_ALL,        "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      S_OPT,     ON_DELTA,   D_1, A_DELTA_GROUPED},
     {W_REC_ALL,        "blk.%d.shortconv.in_proj.weight",  D_REC_ALL,   D_EMBD,      0,         ON_CONV,    D_1, 0},
+    {W_REC_ALL,        "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_HEADS,   D_1, 0},
     {W_REC_IN,         "blk.%d.attn_qkv.weight",           D_REC,       D_EMBD,      S_OPT,     ON_DELTA,   D_1, 0},
     {W_REC_Z,          "blk.%d.attn_gate.weight",          D_REC_V,     D_EMBD,      S_OPT,     ON_DELTA,   D_1, 0},
     {W_REC_GATES,      "blk.%d.ssm_ba.weight",             D_REC_GATES, D_EMBD,      0,         ON_DELTA,   D_1, A_DELTA_GROUPED},
@@ -1779,12 +1981,72 @@ static const arch_slot arch_slots[] = {
     {W_REC_BETA,       NULL,                               D_1,         D_1,         0,         ON_DELTA,   D_1, A_DELTA_GROUPED},
     {W_REC_BETA,       "blk.%d.ssm_beta.weight",           D_REC_HEADS, D_EMBD,      0,         ON_DELTA,   D_1, 0},
     {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",         D_REC,       D_REC_TAPS,  S_VEC,     ON_DELTA,   D_1, 0},
+    {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",         D_CONV,      D_CONV_TAPS, S_VEC,     ON_SSM,     D_1, 0},
     {W_REC_TAPS,       "blk.%d.shortconv.conv.weight",     D_REC,       D_REC_TAPS,  S_VEC,     ON_CONV,    D_1, 0},
-    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_1,         D_REC_HEADS, S_VEC,     ON_DELTA,   D_1, 0},
-    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_HEADS, S_VEC,     ON_DELTA,   D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_HEADS, D_1,         S_VEC,     ON_SSD,     D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_V,     D_REC_KEY,   S_VEC,     ON_SCAN,    D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_1,         D_REC_HEADS, S_VEC,     ON_DELTA | ON_HEADS, D_1, 0},
+    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_V,     S_VEC,     ON_SCAN,    D_1, 0},
+    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_HEADS, S_VEC,     ON_DELTA | ON_SSM, D_1, 0},
+    {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_REC_GROUPS, D_REC_GROUP, S_OPT_VEC, ON_MIXER << MIX_BOTH, D_1, 0},
+    {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_REC_GROUPS, D_REC_GROUP, S_VEC,    ON_SSD,     D_1, 0},
     {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_1,         D_REC_HEAD,  S_VEC,     ON_DELTA,   D_1, 0},
-    {W_REC_OUT,        "blk.%d.ssm_out.weight",            D_EMBD,      D_REC_V,     0,         ON_DELTA,   D_1, 0},
+    {W_REC_OUT,        "blk.%d.ssm_out.weight",            D_EMBD,      D_REC_V,     0,         ON_DELTA | ON_SSM, D_1, 0},
     {W_REC_OUT,        "blk.%d.shortconv.out_proj.weight", D_EMBD,      D_REC_V,     0,         ON_CONV,    D_1, 0},
+    {W_SSM_IN,         "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_SSD,     D_1, 0},
+    {W_MAMBA_IN,       "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_SCAN,    D_1, 0},
+    {B_CONV,           "blk.%d.ssm_conv1d.bias",           D_1,         D_CONV,      S_OPT_VEC, ON_SSM,     D_1, 0},
+    {W_SKIP,           "blk.%d.ssm_d",                     D_REC_HEADS, D_1,         S_VEC,     ON_SSD,     D_1, 0},
+    {W_SKIP,           "blk.%d.ssm_d",                     D_1,         D_REC_V,     S_VEC,     ON_SCAN,    D_1, 0},
+    {W_SKIP,           "blk.%d.ssm_d",                     D_1,         D_REC_HEADS, S_VEC,     ON_HEADS,   D_1, 0},
+    {W_STEP_IN,        "blk.%d.ssm_x.weight",              D_STEP,      D_REC_V,     0,         ON_MAMBA,   D_1, 0},
+    {W_STEP,           "blk.%d.ssm_dt.weight",             D_REC_V,     D_STEP_RANK, 0,         ON_SCAN,    D_1, 0},
+    {W_STEP,           "blk.%d.ssm_dt.weight",             D_REC_HEADS, D_STEP_RANK, 0,         ON_HEADS,   D_1, 0},
+    {W_STEP_NORM,      "blk.%d.ssm_dt_norm.weight",        D_1,         D_STEP_RANK, S_OPT_VEC, ON_MAMBA,   D_1, 0},
+    {W_KEY_NORM,       "blk.%d.ssm_b_norm.weight",         D_1,         D_REC_KEY,   S_OPT_VEC, ON_MAMBA,   D_1, 0},
+    {W_QUERY_NORM,     "blk.%d.ssm_c_norm.weight",         D_1,         D_REC_KEY,   S_OPT_VEC, ON_MAMBA,   D_1, 0},
+    {W_WKV_LERP,       "blk.%d.time_mix_lerp_fused.weight", D_LERPS,    D_EMBD,      S_VEC,     ON_WKV,     D_1, 0},
+    {W_WKV_LERP_X,     "blk.%d.time_mix_lerp_x.weight",    D_1,         D_EMBD,      S_VEC,     ON_WKV6,    D_1, 0},
+    {W_WKV_MIX_1,      "blk.%d.time_mix_w1.weight",        D_RANK_MIXES, D_EMBD,     0,         ON_WKV6,    D_1, 0},
+    {W_WKV_MIX_2,      "blk.%d.time_mix_w2.weight",        D_EMBD,      D_RANK_MIX,  0,         ON_WKV6,    D_FIVE, 0},
+    {W_WKV_R,          "blk.%d.time_mix_receptance.weight", D_EMBD,     D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {B_WKV_R,          "blk.%d.time_mix_receptance.bias",  D_1,         D_EMBD,      S_OPT_VEC, ON_WKV6,    D_1, 0},
+    {W_WKV_K,          "blk.%d.time_mix_key.weight",       D_REC_KEYS,  D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {B_WKV_K,          "blk.%d.time_mix_key.bias",         D_1,         D_REC_KEYS,  S_OPT_VEC, ON_WKV6,    D_1, 0},
+    {W_WKV_V,          "blk.%d.time_mix_value.weight",     D_REC_KEYS,  D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {B_WKV_V,          "blk.%d.time_mix_value.bias",       D_1,         D_REC_KEYS,  S_OPT_VEC, ON_WKV6,    D_1, 0},
+    {W_WKV_GATE,       "blk.%d.time_mix_gate.weight",      D_EMBD,      D_EMBD,      0,         ON_WKV6,    D_1, 0},
+    {W_WKV_OUT,        "blk.%d.time_mix_output.weight",    D_EMBD,      D_EMBD,      0,         ON_WKV,     D_1, 0},
+    {W_WKV_DECAY_1,    "blk.%d.time_mix_w1.weight",        D_RANK_DECAY, D_EMBD,     0,         ON_WKV7,    D_1, 0},
+    {W_WKV_DECAY_1,    "blk.%d.time_mix_decay_w1.weight",  D_RANK_DECAY, D_EMBD,     0,         ON_WKV6,    D_1, 0},
+    {W_WKV_DECAY_2,    "blk.%d.time_mix_w2.weight",        D_EMBD,      D_RANK_DECAY, 0,        ON_WKV7,    D_1, 0},
+    {W_WKV_DECAY_2,    "blk.%d.time_mix_decay_w2.weight",  D_EMBD,      D_RANK_DECAY, 0,        ON_WKV6,    D_1, 0},
+    {B_WKV_DECAY,      "blk.%d.time_mix_w0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {B_WKV_DECAY,      "blk.%d.time_mix_decay.weight",     D_1,         D_EMBD,      S_VEC,     ON_WKV6,    D_1, 0},
+    {W_WKV_RATE_1,     "blk.%d.time_mix_a1.weight",        D_RANK_RATE, D_EMBD,      0,         ON_WKV7,    D_1, 0},
+    {W_WKV_RATE_2,     "blk.%d.time_mix_a2.weight",        D_EMBD,      D_RANK_RATE, 0,         ON_WKV7,    D_1, 0},
+    {B_WKV_RATE,       "blk.%d.time_mix_a0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_VALUE_1,    "blk.%d.time_mix_v1.weight",        D_RANK_RATE, D_EMBD,      S_OPT | S_FIRST, ON_WKV7, D_1, 0},
+    {W_WKV_VALUE_1,    "blk.%d.time_mix_v1.weight",        D_RANK_VALUE, D_EMBD,     0,         ON_WKV7,    D_1, 0},
+    {W_WKV_VALUE_2,    "blk.%d.time_mix_v2.weight",        D_EMBD,      D_RANK_RATE, S_OPT | S_FIRST, ON_WKV7, D_1, 0},
+    {W_WKV_VALUE_2,    "blk.%d.time_mix_v2.weight",        D_EMBD,      D_RANK_VALUE, 0,        ON_WKV7,    D_1, 0},
+    {B_WKV_VALUE,      "blk.%d.time_mix_v0.weight",        D_1,         D_EMBD,      S_OPT_VEC | S_FIRST, ON_WKV7, D_1, 0},
+    {B_WKV_VALUE,      "blk.%d.time_mix_v0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_GATE_1,     "blk.%d.time_mix_g1.weight",        D_RANK_GATE, D_EMBD,      0,         ON_WKV7,    D_1, 0},
+    {W_WKV_GATE_2,     "blk.%d.time_mix_g2.weight",        D_EMBD,      D_RANK_GATE, 0,         ON_WKV7,    D_1, 0},
+    {W_WKV_KEY,        "blk.%d.time_mix_k_k.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_KEY_RATE,   "blk.%d.time_mix_k_a.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_SHARE,      "blk.%d.time_mix_r_k.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
+    {W_WKV_FIRST,      "blk.%d.time_mix_first.weight",     D_REC_HEADS, D_REC_KEY,   S_VEC,     ON_WKV6,    D_1, A_LAYER_NORM},
+    {W_WKV_NORM,       "blk.%d.time_mix_ln.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV,     D_1, A_LAYER_NORM},
+    {W_WKV_NORM,       "blk.%d.time_mix_ln.weight",        D_1,         D_EMBD,      S_OPT_VEC, ON_WKV7,    D_1, 0},
+    {B_WKV_NORM,       "blk.%d.time_mix_ln.bias",          D_1,         D_EMBD,      S_VEC,     ON_WKV,     D_1, A_LAYER_NORM},
+    {B_WKV_NORM,       "blk.%d.time_mix_ln.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_WKV7,    D_1, 0},
+    {W_MIX_LERP_K,     "blk.%d.channel_mix_lerp_k.weight", D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
+    {W_MIX_LERP_R,     "blk.%d.channel_mix_lerp_r.weight", D_1,         D_EMBD,      S_OPT_VEC, ON_CHANNELS, D_1, 0},
+    {W_MIX_KEY,        "blk.%d.channel_mix_key.weight",    D_FF,        D_EMBD,      0,         ON_CHANNELS, D_1, 0},
+    {W_MIX_VALUE,      "blk.%d.channel_mix_value.weight",  D_EMBD,      D_FF,        0,         ON_CHANNELS, D_1, 0},
+    {W_MIX_R,          "blk.%d.channel_mix_receptance.weight", D_EMBD,  D_EMBD,      S_OPT,     ON_CHANNELS, D_1, 0},
     {W_BY_TOKEN,       "per_layer_token_embd.weight",      D_VOCAB,     D_LAYERS,    0,         ON_MODEL,   D_1, A_BY_LAYER},
     {W_BY_STREAM,      "per_layer_model_proj.weight",      D_LAYERS,    D_EMBD,      0,         ON_MODEL,   D_1, A_BY_LAYER},
     {W_BY_NORM,        "per_layer_proj_norm.weight",       D_1,         D_LAYER,     S_VEC,     ON_MODEL,   D_1, A_BY_LAYER},

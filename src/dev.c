@@ -447,6 +447,11 @@ typedef enum {
     ACT_SWIGLU_CLIP = K_ROW_CLIP
 } dev_act;
 
+/* How a state goes from position to position: the gated delta rule; scalar decays and no correction (Mamba-2); a decay for each
+ * channel and value (Mamba); the delta rule with a decay for each channel (KDA); decays for each channel without a correction
+ * (gated linear attention), with a bonus for the position itself (RWKV-6); with a correction key apart from the key (RWKV-7). */
+typedef enum { RULE_DELTA, RULE_SSD, RULE_SCAN, RULE_KDA, RULE_GLA, RULE_WKV6, RULE_WKV7 } dev_rule;
+
 /* The score of an expert from its logit. ROUTE_MIXER: of two experts, each of its own choice (SparseMixer: Liu et al. 2024). */
 typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER } dev_router;
 /* Positions that a row sees: up to its own; all of the step; up to its own in its chunk, where a text is cut into chunks as long
@@ -535,8 +540,15 @@ typedef struct {
             int          d_k;                         /* values of a key */
             int          n_vec;                       /* values of vec */
             bool         grouped;                     /* neighbouring value heads share a key head */
-            const float *decay;                       /* [n_v] gates */
-            const float *step;                        /* [n_v] gates */
+            bool         silu;                        /* OPS_CONV: of what it gives */
+            dev_rule     rule;                        /* OPS_DELTA */
+            const float *decay;                       /* gates: factors, of each head, channel or value as the rule has them */
+            const float *step;                        /* gates: what is added to the first ones */
+            const float *bias;                        /* OPS_CONV: of each channel, NULL: none */
+            const float *skip;                        /* share of the value itself; RULE_WKV6: bonus of each channel */
+            const float *rate;                        /* RULE_WKV7: added to the rates of the correction, of each channel */
+            const float *key[2];                      /* RULE_WKV7: gains of correction keys; what of a key depends on the rate */
+            const float *share;                       /* RULE_WKV7: gains of query times key, out[1] of each head */
         } state;
         struct {
             int        n;                             /* experts of the layer */

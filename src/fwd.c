@@ -76,6 +76,7 @@ typedef struct {
     fwd_part             part;
     dev_row_set          rows;                        /* the rows at this place */
     dev_row_set          past;                        /* those that go past keys and values in this layer */
+    dev_row_set          after;                       /* those that go past the layer */
     bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
     dev_buf x;                                        /* [B, D] residual stream */
     dev_buf next;                                     /* [B, D] where the next sum goes */
@@ -105,6 +106,13 @@ typedef struct {
     dev_buf alpha;                                    /* [B, heads] one of them */
     dev_buf beta;                                     /* [B, heads] the other */
     dev_buf o;                                        /* its output */
+    dev_buf mixed;                                    /* [B, channels] what its state reads, where that is not raw */
+    dev_buf piece[6];                                 /* [B, D] of RWKV: what each projection reads */
+    dev_buf low[4];                                   /* [B, rank] products in between */
+    dev_buf before;                                   /* [B, D] inputs of the position before */
+    dev_buf first;                                    /* [B, D] values of the first layer */
+    dev_buf share;                                    /* [B, heads] */
+    dev_buf rates;                                    /* [B, rank + ...] of Mamba: what makes steps, keys and queries */
     dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
     dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
     dev_buf side;                                     /* [B, D] a second part of a block, beside experts or attention */
@@ -263,7 +271,7 @@ static void fwd__head_norm(fwd_draft *d, dev_buf b, const float *const *norm, in
     const int        n = d->lh->hd_k;
     const arch_desc *desc = d->m->hp.desc;
     const bool       wide = desc->traits & A_QK_WHOLE || desc->quirks & Q_MAY_ALIBI;
-    if (!norm[0] || !(desc->quirks & Q_HEAD_GAINS)) {
+    if (!norm[0] || !(desc->quirks & Q_EACH_GAIN)) {
         fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * n : n);
         return;
     }
@@ -483,12 +491,17 @@ static void fwd__latent(fwd_draft *d) {
 
 /* --- recurrent layers --- */
 
-/* Slots keep what every row brings. After that, rows that are needed no more end. */
-static void fwd__keep(fwd_draft *d, dev_op op) {
+/* Slots keep what every row brings. */
+static void fwd__keep_all(fwd_draft *d, dev_op op) {
     op.kind = OPS_KEEP;
     op.out[0] = 0;
     op.vec = NULL;
     fwd__op(d, op);
+}
+
+/* The same, and after it rows that are needed no more end. */
+static void fwd__keep(fwd_draft *d, dev_op op) {
+    fwd__keep_all(d, op);
     d->rows = d->past;
     d->beside = true;
 }
@@ -552,6 +565,291 @@ static void fwd__conv(fwd_draft *d) {
     fwd__keep(d, op);
     fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
     fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
+}
+
+/* --- Mamba: Gu and Dao 2023, Dao and Gu 2024 --- */
+
+/* mixed = silu of the convolution of the inputs, the values of the state; raw is what they are. */
+static void fwd__ssm_conv(fwd_draft *d) {
+    const arch_rec     *c = &d->lh->conv[0];
+    const float *const *vec = d->l->vec;
+    dev_op              op = {.kind = OPS_CONV, .in = {d->raw}, .out = {d->mixed}, .n = c->width, .vec = vec[W_REC_TAPS],
+                              .state = {.st = d->kv ? &d->kv->conv[d->il * ARCH_CONVS] : NULL, .n_vec = c->width * c->taps,
+                                        .silu = true, .bias = vec[B_CONV]}};
+    d->part = FWD_STATE;
+    fwd__op(d, op);
+    fwd__keep_all(d, op);
+}
+
+/* z = y silu(z), from the values, keys and queries `mixed` and the steps alpha. */
+static void fwd__ssm_state(fwd_draft *d, dev_rule rule) {
+    const arch_rec     *r = &d->lh->rec;
+    const float *const *vec = d->l->vec;
+    const dev_op        op = {.kind = OPS_DELTA, .in = {d->mixed, d->alpha}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v,
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .grouped = true, .rule = rule,
+                                        .decay = vec[W_REC_DECAY], .step = vec[B_REC_STEP], .skip = vec[W_SKIP]}};
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_v, r->d_v, 2 * r->d_v, 0, 0);
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->o}, .out = {d->z}, .act = ACT_SILU, .n = r->n_v * r->d_v});
+}
+
+/* Mamba-2: the norm of y silu(z) is by groups of heads, which share keys and queries. */
+static void fwd__ssd(fwd_draft *d) {
+    const arch_rec     *r = &d->lh->rec;
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = r->n_v * r->d_v;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw);
+    dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    dev_plan_product(d->to, &w[W_REC_ALPHA], d->rows, d->in, d->alpha);
+    fwd__ssm_conv(d);
+    fwd__ssm_state(d, RULE_SSD);
+    if (vec[W_REC_NORM]) {
+        fwd__any_norm(d, d->z, d->z, fwd_no_norm, r->n_k, n / r->n_k);
+        fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->z}, .vec = vec[W_REC_NORM], .n = n});
+    }
+    fwd__give(d, &w[W_REC_OUT], d->z);
+}
+
+/* Attention and Mamba-2 of the same rows. */
+static void fwd__attn_ssd(fwd_draft *d) {
+    const int         n = d->m->hp.n_embd;
+    const dev_row_set all = d->rows;
+    fwd__ssd(d);
+    fwd__pick(d, d->y, d->side, 1, n, n, 0, 0);
+    d->rows = all;
+    fwd__attention(d);
+    fwd__sum(d, d->y, d->side, d->y, n);
+}
+
+/* `to` = n values of the rates from `at` on, with their norm. */
+static void fwd__rate(fwd_draft *d, dev_buf to, int to_at, const float *gain, int at, int n) {
+    fwd__pick(d, d->rates, d->gates, 1, n, n, at, 0);
+    if (gain || d->lh->rec_normed)
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->gates}, .out = {d->gates}, .vec = gain, .scale = d->m->hp.eps, .n = n});
+    fwd__pick(d, d->gates, to, 1, n, n, 0, to_at);
+}
+
+/* Mamba: steps, keys and queries are made from the values. heads: one step for each head, after keys and queries. */
+static void fwd__scan_of(fwd_draft *d, bool heads) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float *const  *vec = d->l->vec;
+    const int            n = lh->rec.n_v * lh->rec.d_v, d_k = lh->rec.d_k, rank = lh->n_rank, b = heads ? 0 : rank;
+    fwd__ssm_conv(d);
+    fwd__product(d, FWD_STATE, &w[W_STEP_IN], d->mixed, d->rates);
+    fwd__rate(d, d->mixed, n, vec[W_KEY_NORM], b, d_k);
+    fwd__rate(d, d->mixed, n + d_k, vec[W_QUERY_NORM], b + d_k, d_k);
+    fwd__rate(d, d->beta, 0, vec[W_STEP_NORM], heads ? 2 * d_k : 0, rank);
+    fwd__product(d, FWD_STATE, &w[W_STEP], d->beta, d->alpha);
+    fwd__ssm_state(d, heads ? RULE_SSD : RULE_SCAN);
+    fwd__give(d, &w[W_REC_OUT], d->z);
+}
+
+static void fwd__scan(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw);
+    dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    fwd__scan_of(d, false);
+}
+
+/* The projection has z and the inputs of one head, then those of the next. */
+static void fwd__scan_heads(fwd_draft *d) {
+    const arch_rec *r = &d->lh->rec;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
+    d->part = FWD_STATE;
+    fwd__pick(d, d->all, d->raw, r->n_v, r->d_v, 2 * r->d_v, r->d_v, 0);
+    fwd__scan_of(d, true);
+}
+
+/* --- RWKV: Peng et al. 2024, 2025 --- */
+
+/* The product of matrix `stack` of several. */
+static void fwd__stacked(fwd_draft *d, const dev_mat *w, int stack, dev_buf in, dev_buf out) {
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, w, d->rows, in, out);
+    d->to->product[d->to->n_product - 1].stack = stack;
+}
+
+enum { FWD_WKV_EPS = 64 };                            /* of the norm of heads, in units of 1e-5 */
+
+/* before = what each row's position before it has in `in`, which slots keep. */
+static void fwd__shift(fwd_draft *d, int which) {
+    const dev_op op = {.kind = OPS_SHIFT, .in = {d->in}, .out = {d->before}, .n = d->m->hp.n_embd,
+                       .state = {.st = d->kv ? &d->kv->conv[d->il * ARCH_CONVS + which] : NULL}};
+    d->part = FWD_STATE;
+    fwd__op(d, op);
+    fwd__keep_all(d, op);
+}
+
+/* to = between `in` and `before`, by vec or by the values of `by`. */
+static void fwd__lerp(fwd_draft *d, dev_buf to, const float *vec, dev_buf by) {
+    const int n = d->m->hp.n_embd;
+    fwd__op(d, (dev_op){.kind = OPS_LERP, .in = {d->in, d->before, by}, .out = {to}, .vec = vec, .n = n});
+}
+
+/* Forms of the first `count` pieces. */
+static void fwd__piece_forms(fwd_draft *d, int count) {
+    for (int i = 0; i < count; i++) fwd__forms(d, d->piece[i], d->m->hp.n_embd, 0);
+}
+
+static void fwd__act(fwd_draft *d, dev_buf b, dev_act act, int n) {
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {b}, .act = act, .n = n});
+}
+
+static void fwd__tanh(fwd_draft *d, dev_buf b, int n) { fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {b}, .n = n, .scale = 1}); }
+
+/* The state, then the norm of each head: att. */
+static void fwd__wkv_state(fwd_draft *d, dev_op op) {
+    const arch_rec     *r = &d->lh->rec;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd;
+    op.kind = OPS_DELTA, op.in[0] = d->raw, op.out[0] = d->o, op.n = r->d_v, op.n_head = r->n_v;
+    op.state.st = d->kv ? &d->kv->state[d->il] : NULL, op.state.d_k = r->d_k, op.state.grouped = true;
+    op.state.step = vec[B_WKV_DECAY];
+    fwd__op(d, op);
+    op.out[1] = 0;
+    fwd__keep(d, op);
+    if (!vec[W_WKV_NORM]) {
+        fwd__pick(d, d->o, d->att, 1, n, n, 0, 0);
+        return;
+    }
+    fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->o}, .out = {d->att}, .scale = FWD_WKV_EPS * 1e-5f, .n = r->d_v,
+                        .n_head = r->n_v, .norm = {K_NORM_LAYER, NULL}});
+    fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->att}, .vec = vec[W_WKV_NORM], .n = n});
+    fwd__bias(d, d->att, vec[B_WKV_NORM], n);
+}
+
+/* Values: those of the first layer are mixed into those of later ones. */
+static void fwd__wkv_values(fwd_draft *d) {
+    const int n = d->m->hp.n_embd;
+    if (!d->il) {
+        fwd__pick(d, d->v, d->first, 1, n, n, 0, 0);
+        return;
+    }
+    fwd__bias(d, d->piece[2], d->l->vec[B_WKV_VALUE], n);
+    fwd__act(d, d->piece[2], ACT_SIGMOID, n);
+    fwd__op(d, (dev_op){.kind = OPS_LERP, .in = {d->v, d->first, d->piece[2]}, .out = {d->v}, .n = n});
+}
+
+static void fwd__wkv7(fwd_draft *d) {
+    enum { R, DECAY, K, V, RATE, GATE };
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd;
+    const bool          gate = w[W_WKV_GATE_1].data != NULL, later = d->il > 0;
+    fwd__shift(d, 0);
+    for (int i = 0; i < 5 + gate; i++) fwd__lerp(d, d->piece[i], vec[W_WKV_LERP] + i * n, 0);
+    fwd__piece_forms(d, 5 + gate);
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_WKV_R], d->rows, d->piece[R], d->q);
+    dev_plan_product(d->to, &w[W_WKV_K], d->rows, d->piece[K], d->k);
+    dev_plan_product(d->to, &w[W_WKV_V], d->rows, d->piece[V], d->v);
+    dev_plan_product(d->to, &w[W_WKV_DECAY_1], d->rows, d->piece[DECAY], d->low[0]);
+    dev_plan_product(d->to, &w[W_WKV_RATE_1], d->rows, d->piece[RATE], d->low[1]);
+    if (later) dev_plan_product(d->to, &w[W_WKV_VALUE_1], d->rows, d->piece[V], d->low[2]);
+    if (gate) dev_plan_product(d->to, &w[W_WKV_GATE_1], d->rows, d->piece[GATE], d->low[3]);
+    d->part = FWD_STATE;
+    fwd__tanh(d, d->low[0], w[W_WKV_DECAY_1].n_out);
+    if (gate) fwd__act(d, d->low[3], ACT_SIGMOID, w[W_WKV_GATE_1].n_out);
+    fwd__forms(d, d->low[0], w[W_WKV_DECAY_1].n_out, 0);
+    fwd__forms(d, d->low[1], w[W_WKV_RATE_1].n_out, 0);
+    if (later) fwd__forms(d, d->low[2], w[W_WKV_VALUE_1].n_out, 0);
+    if (gate) fwd__forms(d, d->low[3], w[W_WKV_GATE_1].n_out, 0);
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_WKV_DECAY_2], d->rows, d->low[0], d->piece[0]);
+    dev_plan_product(d->to, &w[W_WKV_RATE_2], d->rows, d->low[1], d->piece[1]);
+    if (later) dev_plan_product(d->to, &w[W_WKV_VALUE_2], d->rows, d->low[2], d->piece[2]);
+    if (gate) dev_plan_product(d->to, &w[W_WKV_GATE_2], d->past, d->low[3], d->z);
+    d->part = FWD_STATE;
+    fwd__wkv_values(d);
+    const dev_buf parts[5] = {d->q, d->piece[0], d->k, d->v, d->piece[1]};
+    for (int i = 0; i < 5; i++) fwd__pick(d, parts[i], d->raw, 1, n, n, 0, i * n);
+    fwd__wkv_state(d, (dev_op){.out = {0, d->share}, .scale = 1e-12f,
+                               .state = {.rule = RULE_WKV7, .rate = vec[B_WKV_RATE], .key = {vec[W_WKV_KEY], vec[W_WKV_KEY_RATE]},
+                                         .share = vec[W_WKV_SHARE]}});
+    fwd__op(d, (dev_op){.kind = OPS_ADD_HEADS, .in = {d->v, d->share}, .out = {d->att}, .n = d->lh->rec.d_v,
+                        .n_head = d->lh->rec.n_v});
+    if (gate) fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->att, d->z}, .out = {d->att}, .n = n});
+    fwd__give(d, &w[W_WKV_OUT], d->att);
+}
+
+/* What each of five projections reads is mixed by the token itself. */
+static void fwd__wkv6_parts(fwd_draft *d) {
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd, rank = w[W_WKV_MIX_2].n_in;
+    fwd__lerp(d, d->piece[5], vec[W_WKV_LERP_X], 0);
+    fwd__product(d, FWD_QKV, &w[W_WKV_MIX_1], d->piece[5], d->all);
+    fwd__tanh(d, d->all, 5 * rank);
+    for (int i = 0; i < 5; i++) {
+        fwd__pick(d, d->all, d->low[0], 1, rank, rank, i * rank, 0);
+        fwd__forms(d, d->low[0], rank, 0);
+        fwd__stacked(d, &w[W_WKV_MIX_2], i, d->low[0], d->side);
+        fwd__bias(d, d->side, vec[W_WKV_LERP] + i * n, n);
+        fwd__lerp(d, d->piece[i], NULL, d->side);
+    }
+}
+
+/* RWKV-6; without a bonus for the position itself, gated linear attention. */
+static void fwd__wkv6(fwd_draft *d) {
+    enum { DECAY, K, V, R, GATE };
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd, keys = w[W_WKV_K].n_out;
+    const bool          own = vec[W_WKV_FIRST] != NULL;
+    fwd__shift(d, 0);
+    fwd__wkv6_parts(d);
+    fwd__piece_forms(d, 5);
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_WKV_R], d->rows, d->piece[R], d->q);
+    dev_plan_product(d->to, &w[W_WKV_K], d->rows, d->piece[K], d->k);
+    dev_plan_product(d->to, &w[W_WKV_V], d->rows, d->piece[V], d->v);
+    dev_plan_product(d->to, &w[W_WKV_DECAY_1], d->rows, d->piece[DECAY], d->low[0]);
+    dev_plan_product(d->to, &w[W_WKV_GATE], d->past, d->piece[GATE], d->z);
+    d->part = FWD_STATE;
+    fwd__bias(d, d->q, vec[B_WKV_R], n);
+    fwd__bias(d, d->k, vec[B_WKV_K], keys);
+    fwd__bias(d, d->v, vec[B_WKV_V], keys);
+    fwd__tanh(d, d->low[0], w[W_WKV_DECAY_1].n_out);
+    fwd__product(d, FWD_QKV, &w[W_WKV_DECAY_2], d->low[0], d->piece[0]);
+    d->part = FWD_STATE;
+    fwd__pick(d, d->q, d->raw, 1, n, n, 0, 0);
+    fwd__pick(d, d->piece[0], d->raw, 1, n, n, 0, n);
+    fwd__pick(d, d->k, d->raw, 1, keys, keys, 0, 2 * n);
+    fwd__pick(d, d->v, d->raw, 1, keys, keys, 0, 2 * n + keys);
+    fwd__wkv_state(d, (dev_op){.state = {.rule = own ? RULE_WKV6 : RULE_GLA, .skip = vec[W_WKV_FIRST]}});
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = own ? ACT_SILU : ACT_SIGMOID, .n = n});
+    fwd__give(d, &w[W_WKV_OUT], d->z);
+}
+
+/* The channel mix of RWKV: a feed-forward that reads the position before, too; in RWKV-6 with a gate for what it adds. */
+static void fwd__channels(fwd_draft *d) {
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd, F = w[W_MIX_KEY].n_out;
+    const bool          gated = w[W_MIX_R].data != NULL;
+    fwd__shift(d, 1);
+    d->rows = d->after;
+    d->beside = true;
+    fwd__lerp(d, d->piece[0], vec[W_MIX_LERP_K], 0);
+    if (gated) fwd__lerp(d, d->piece[1], vec[W_MIX_LERP_R], 0);
+    fwd__piece_forms(d, 1 + gated);
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, &w[W_MIX_KEY], d->rows, d->piece[0], d->ff);
+    if (gated) dev_plan_product(d->to, &w[W_MIX_R], d->rows, d->piece[1], d->z);
+    fwd__act(d, d->ff, d->m->hp.act, F);
+    if (!gated) {
+        fwd__product(d, FWD_FFN, &w[W_MIX_VALUE], d->ff, d->y);
+        return;
+    }
+    fwd__product(d, FWD_FFN, &w[W_MIX_VALUE], d->ff, d->side);
+    fwd__act(d, d->z, ACT_SIGMOID, n);
+    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->side, d->z}, .out = {d->y}, .n = n});
 }
 
 /* ff = act(ff) * up, n values of each of `each` rows; 0: one. up 0: act(ff) alone. Both factors are cut to [-cut, cut], 0: they
@@ -648,15 +946,15 @@ typedef struct {
 } fwd_experts;
 
 /* out = the sum of the chosen ones of E experts of width F, of `in`, by their weights. pick: [B, K] their numbers. */
-static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, int F, dev_buf out) {
+static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, int F, dev_buf in, dev_buf out) {
     const int     K = d->lh->n_expert_used;
     const bool    gated = of->gate->data != NULL, first = d->m->hp.desc->weigh_first;
     const dev_buf wide = gated ? d->up : d->ff;
     fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {pick}, .out = {d->slot_row, d->slot_of},
                         .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
     fwd__expert_matmul(d, E, 0);
-    if (gated) dev_plan_product(d->to, of->gate, d->rows, d->in, d->ff);
-    dev_plan_product(d->to, of->up, d->rows, d->in, wide);
+    if (gated) dev_plan_product(d->to, of->gate, d->rows, in, d->ff);
+    dev_plan_product(d->to, of->up, d->rows, in, wide);
     fwd__expert_bias(d, d->ff, of->b_gate, F, E);
     fwd__expert_bias(d, wide, of->b_up, F, E);
     if (first) fwd__weigh(d, wide, F, E);
@@ -666,7 +964,7 @@ static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, i
     fwd__expert_matmul(d, E, gated ? 2 * E : E);
     dev_plan_product(d->to, of->down, d->rows, d->ff, d->moe);
     fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, first ? 0 : d->weight, d->slot_of}, .out = {out}, .vec = of->b_down,
-                        .n = d->m->hp.n_embd, .experts = {.n = E, .used = K}});
+                        .n = of->down->n_out, .experts = {.n = E, .used = K}});
 }
 
 /* The small experts that groups share are added to y: that of each chosen expert's group, with its weight. */
@@ -677,7 +975,7 @@ static void fwd__adjugate(fwd_draft *d) {
     const fwd_experts   of = {&w[W_GATE_ADJ], &w[W_UP_ADJ], &w[W_DOWN_ADJ], NULL, NULL, NULL};
     if (!of.up->data || hp->adjugate_scale == 0) return;
     fwd__op(d, (dev_op){.kind = OPS_FAMILY, .in = {d->pick}, .out = {d->family}, .n = K, .share = hp->n_adjugate});
-    fwd__mix(d, &of, d->family, d->lh->n_expert / hp->n_adjugate, d->lh->n_ff_adj, d->side);
+    fwd__mix(d, &of, d->family, d->lh->n_expert / hp->n_adjugate, d->lh->n_ff_adj, d->in, d->side);
     fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->y, d->side}, .out = {d->y}, .n = n, .scale = hp->adjugate_scale});
 }
 
@@ -688,9 +986,17 @@ static void fwd__chosen(fwd_draft *d) {
     const float *const  *vec = d->l->vec;
     const fwd_experts    of = {&w[W_GATE_EXPS],  &w[W_UP_EXPS],  &w[W_DOWN_EXPS],
                                vec[B_GATE_EXPS], vec[B_UP_EXPS], vec[B_DOWN_EXPS]};
+    const bool           apart = w[W_EXPS_IN].data != NULL;
+    const dev_buf        in = apart ? d->side : d->in, y = apart ? d->o : d->y;
     if (vec[W_SHEXP_GATE])
         fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = d->m->hp.n_embd});
-    fwd__mix(d, &of, d->pick, lh->n_expert, lh->n_ff_exp, d->y);
+    if (apart) {
+        fwd__matmul(d, FWD_FFN);
+        dev_plan_product(d->to, &w[W_EXPS_IN], d->rows, d->in, in);
+        fwd__forms(d, in, w[W_EXPS_IN].n_out, 0);
+    }
+    fwd__mix(d, &of, d->pick, lh->n_expert, lh->n_ff_exp, in, y);
+    if (apart) fwd__product(d, FWD_FFN, &w[W_EXPS_OUT], y, d->y);
     if (w[W_UP_SHEXP].data) fwd__shared(d);
     fwd__adjugate(d);
 }
@@ -744,9 +1050,13 @@ static void fwd__both(fwd_draft *d) {
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
 static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv,
-                                        [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL};
+                                        [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL,
+                                        [MIX_SSD] = fwd__ssd, [MIX_BOTH] = fwd__attn_ssd,
+                                        [MIX_SCAN] = fwd__scan, [MIX_SCAN_HEADS] = fwd__scan_heads,
+                                        [MIX_WKV7] = fwd__wkv7, [MIX_WKV6] = fwd__wkv6};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
-                                      [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both, [FFN_ASIDE] = fwd__aside};
+                                      [FFN_CHANNELS] = fwd__channels, [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both,
+                                      [FFN_ASIDE] = fwd__aside};
 
 /* --- embeddings for each layer --- */
 
@@ -777,13 +1087,6 @@ static void fwd__by_layer(fwd_draft *d, dev_buf b) {
 }
 
 /* --- several streams --- */
-
-/* The product of matrix `stack` of several. */
-static void fwd__stacked(fwd_draft *d, const dev_mat *w, int stack, dev_buf in, dev_buf out) {
-    fwd__matmul(d, FWD_EMBED);
-    dev_plan_product(d->to, w, d->rows, in, out);
-    d->to->product[d->to->n_product - 1].stack = stack;
-}
 
 /* The stream becomes the first of several, the others are products of it, as long as it is. */
 static void fwd__spread(fwd_draft *d) {
@@ -939,11 +1242,13 @@ static void fwd__buffers(fwd_draft *d) {
         dev_buf    *buf;
     } all[] = {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(ask),
-        FWD_BUF(head),
-        FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
-        FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
-        FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef),
-        FWD_BUF(pair), FWD_BUF(skip), FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state)};
+        FWD_BUF(head), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight),
+        FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha),
+        FWD_BUF(beta), FWD_BUF(o), FWD_BUF(mixed), FWD_BUF(rates), FWD_BUF(piece[0]), FWD_BUF(piece[1]), FWD_BUF(piece[2]),
+        FWD_BUF(piece[3]), FWD_BUF(piece[4]), FWD_BUF(piece[5]), FWD_BUF(low[0]), FWD_BUF(low[1]), FWD_BUF(low[2]),
+        FWD_BUF(low[3]), FWD_BUF(before), FWD_BUF(first), FWD_BUF(share), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
+        FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(skip), FWD_BUF(family),
+        FWD_BUF(guess), FWD_BUF(state)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -964,7 +1269,7 @@ static void fwd__head(fwd_draft *d, const dev_mat *w, int n, bool watched) {
 /* The last layer that keeps something of each row for later ones. */
 static int fwd__last_keeper(const arch_hparams *hp) {
     int il = hp->n_layer - 1;
-    while (il > 0 && (hp->layer[il].kv_back || hp->layer[il].mixer >= MIX_LINEAR)) il--;
+    while (il > 0 && (hp->layer[il].kv_back || hp->layer[il].mixer == MIX_LINEAR || hp->layer[il].mixer == MIX_NONE)) il--;
     return il;
 }
 
@@ -1107,10 +1412,12 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (hp->n_stream) fwd__spread(d);
     for (int il = 0; il < hp->n_layer; il++) {
         fwd__at_layer(d, il);
-        d->past = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
+        d->after = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
+        d->past = d->lh->ffn == FFN_CHANNELS ? DEV_ALL : d->after;
         (hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
         if (!hp->loop_skip && il + 1 < hp->n_layer && arch_own(hp, il + 1) == 0)
             fwd__norm(d, d->x, d->x, &f->m->glob.vec[W_OUTPUT_NORM], 1, hp->n_embd);
+        if (hp->rescale_every && (il + 1) % hp->rescale_every == 0) fwd__scale(d, d->x, hp->n_embd, 0.5f);
     }
     if (hp->n_stream) fwd__gather(d);
     if (chain) fwd__pick(d, d->x, d->state, 1, hp->n_embd, hp->n_embd, 0, 0);

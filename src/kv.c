@@ -133,8 +133,9 @@ typedef struct {
 
 typedef struct {
     kv_opts   opts;                                   /* as the run asks for */
-    dev_kv   *layer;                                  /* [n_layer] where its keys and values lie */
+    dev_kv   *layer;                                  /* [n_layer] where its keys and values lie; group -1: it has none */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
+    dev_state *conv;                                  /* [n_layer][ARCH_CONVS] of convolutions apart from them */
     int       n_layer;                                /* layers of the model, draft heads among them */
     kv_group *group;                                  /* [n_group] */
     int       n_group;                                /* groups of layers */
@@ -174,12 +175,9 @@ static int kv__hadamard(uint32_t type, int hd) { return k_types[type].block > 1 
 
 static size_t kv__aligned(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* The group that layer il belongs to; a new one for a rule that no layer had yet. */
-static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
-    const int     window = lh->view != VIEW_ALL ? lh->window : 0;      /* a text that sees both ways is one step: all is needed */
-    const bool    chunked = lh->view == VIEW_CHUNK;
-    const kv_rule rule = lh->rec.width ? KV_STATE : window ? KV_WINDOW : KV_ALL;
-    int           i = 0;
+/* The group for a rule; a new one for a rule that no layer had yet. */
+static int kv__group_of(kv_cache *kv, kv_rule rule, int window, bool chunked) {
+    int i = 0;
     for (; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
         if (gr->rule == rule && gr->window == window && gr->chunked == chunked) break;
@@ -193,8 +191,9 @@ static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
 static dev_state kv__place_state(const arch_rec *r, size_t *at) {
     dev_state l = {.taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v, .d_k = r->d_k, .d_v = r->d_v,
                    .ring_at = *at};
+    for (int i = 0; i < 2; i++) l.n_gate[i] = r->n_gate[i];
     l.gate_at = l.ring_at + kv__aligned(sizeof(float) * (size_t)(r->taps - 1 + DEV_LOG) * (size_t)r->width);
-    l.sum_at = l.gate_at + kv__aligned(sizeof(float) * DEV_LOG * 2 * (size_t)r->n_v);
+    l.sum_at = l.gate_at + kv__aligned(sizeof(float) * DEV_LOG * ((size_t)r->n_gate[0] + (size_t)r->n_gate[1]));
     *at = l.sum_at + kv__aligned(sizeof(float) * (size_t)r->n_v * (size_t)r->d_k * (size_t)r->d_v);
     return l;
 }
@@ -203,6 +202,8 @@ static dev_state kv__place_state(const arch_rec *r, size_t *at) {
 static size_t kv_state_bytes(const arch_layer_hp *lh) {
     size_t n = 0;
     if (lh->rec.width) kv__place_state(&lh->rec, &n);
+    for (int i = 0; i < ARCH_CONVS; i++)
+        if (lh->conv[i].width) kv__place_state(&lh->conv[i], &n);
     return n;
 }
 
@@ -216,10 +217,10 @@ static size_t kv_slot_bytes(const arch_hparams *hp) {
 /* Places a layer in the blocks of its group, after the layers placed before. on_gpu: the GPU that runs it, -1: the host. */
 static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     const kv_opts *o = &kv->opts;
-    const int      i = kv__group_of(kv, lh);
+    const int      window = lh->view != VIEW_ALL ? lh->window : 0;    /* a text that sees both ways is one step: all is needed */
+    const int      i = kv__group_of(kv, window ? KV_WINDOW : KV_ALL, window, lh->view == VIEW_CHUNK);
     size_t        *at = &kv->group[i].mem.block_bytes;
     dev_kv         l = {.mem = &kv->group[i].mem, .group = i, .block = o->block, .k_at = *at, .v_at = *at};
-    if (lh->rec.width) return l;
     l.n_head = lh->n_head_kv;
     l.shared = lh->rank > 0;
     l.type_k = o->type_k;
@@ -236,6 +237,21 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     return l;
 }
 
+/* Places the states of layer il, if it has any, after those of the layers before it. */
+static void kv__layer_states(kv_cache *kv, const arch_layer_hp *lh, int il, int on_gpu) {
+    if (!lh->rec.width) return;
+    kv_group *gr = &kv->group[kv->states = kv__group_of(kv, KV_STATE, 0, false)];
+    for (int i = -1; i < ARCH_CONVS; i++) {
+        const arch_rec *r = i < 0 ? &lh->rec : &lh->conv[i];
+        dev_state      *to = i < 0 ? &kv->state[il] : &kv->conv[il * ARCH_CONVS + i];
+        if (!r->width) continue;
+        *to = kv__place_state(r, &gr->mem.block_bytes);
+        to->mem = &gr->mem;
+        to->group = kv->states;
+    }
+    gr->end[1 + on_gpu] = gr->mem.block_bytes;
+}
+
 /* Frees the cache, whose sequences are freed before; NULL is fine. */
 static void kv_free(kv_cache *kv) {
     if (!kv) return;
@@ -244,7 +260,7 @@ static void kv_free(kv_cache *kv) {
         mem_free_all(kv->group[i].block, kv->group[i].spare);
     }
     if (kv->tree) mem_free_all(kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh);
-    mem_free_all(kv->tree, kv->gap, kv->cost, kv->copy, kv->group, kv->layer, kv->state, kv);
+    mem_free_all(kv->tree, kv->gap, kv->cost, kv->copy, kv->group, kv->layer, kv->state, kv->conv, kv);
 }
 
 /* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
@@ -330,17 +346,15 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = arch_layers(hp)};
     kv->layer = mem_new((size_t)kv->n_layer, sizeof *kv->layer);
     kv->state = mem_new((size_t)kv->n_layer, sizeof *kv->state);
-    kv->group = mem_new((size_t)kv->n_layer, sizeof *kv->group);
+    kv->conv = mem_new((size_t)kv->n_layer * ARCH_CONVS, sizeof *kv->conv);
+    kv->group = mem_new((size_t)kv->n_layer + 1, sizeof *kv->group);
     for (int il = 0; il < kv->n_layer; il++) {
-        const dev_kv *l = &kv->layer[il];
-        const int     on_gpu = dev_gpus_of(load.gpus, il);
-        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], on_gpu);
-        if (kv->group[l->group].rule != KV_STATE) continue;
-        kv->states = l->group;
-        kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
-        kv->group[l->group].end[1 + on_gpu] = kv->group[l->group].mem.block_bytes;
-        kv->state[il].mem = l->mem;
-        kv->state[il].group = l->group;
+        const arch_layer_hp *lh = &hp->layer[il];
+        const int            on_gpu = dev_gpus_of(load.gpus, il);
+        kv->layer[il].group = -1;
+        if (lh->kv_back) kv->layer[il] = kv->layer[il - lh->kv_back];
+        else if (lh->n_head_kv) kv->layer[il] = kv__layer(kv, lh, on_gpu);
+        kv__layer_states(kv, lh, il, on_gpu);
     }
     kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);
     kv->cost = mem_new((size_t)kv->n_group, sizeof *kv->cost);

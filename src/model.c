@@ -88,8 +88,10 @@ static void model_close(model *m) {
 }
 
 static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_t want[3], bool at_least_rows, err_t *e) {
-    bool ok = t->n_dims <= 3 || t->dim[3] == 1;
-    for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
+    const bool rows_last = t->n_dims == 4 && t->dim[1] == 1 && t->dim[2] == 1;      /* D x 1 x 1 x rows: time_mix_lerp_fused */
+    const uint64_t is[3] = {t->dim[0], rows_last ? t->dim[3] : t->dim[1], t->dim[2]};
+    bool ok = t->n_dims <= 3 || rows_last || t->dim[3] == 1;
+    for (int i = 0; i < 3; i++) ok = ok && (is[i] == want[i] || (i == 1 && at_least_rows && is[i] > want[i]));
     if (ok) return true;
     return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", GGUF_SHOW(t->name),
                     GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(want[0]), GGUF_U(want[1]), GGUF_U(want[2]));
@@ -122,6 +124,16 @@ static bool model__unread(const model *m, const arch_slot *s, int il) {
     return (s->flags & S_OWN) && il >= 0 && m->hp.layer[il].kv_back;
 }
 
+/* A vector whose name lacks ".weight": llama.cpp's converter writes some so (ffn_norm of Falcon-H1, norms of PLaMo 2). */
+static const gguf_tensor *model__unsuffixed(const gguf_file *g, const char *name) {
+    static const char tail[] = ".weight";
+    char              stem[96];
+    const int         n = (int)strlen(name) - (int)(sizeof tail - 1);
+    if (n <= 0 || strcmp(name + n, tail) != 0) return NULL;
+    snprintf(stem, sizeof stem, "%.*s", n, name);
+    return gguf_tensor_find(g, stem);
+}
+
 /* Finds the tensor of a slot in layer il (-1: of the model). */
 static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
@@ -131,6 +143,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     if (!s) return true;
     snprintf(name, sizeof name, s->name, il);
     const gguf_tensor *t = gguf_tensor_find(g, name);
+    if (!t && s->flags & S_VEC) t = model__unsuffixed(g, name);
     if (t && model__unread(m, s, il)) {
         used[t - g->tensor] = true;
         return true;
@@ -160,16 +173,19 @@ typedef struct {
     arch_slot_id whole;                               /* the joined tensor */
     arch_slot_id bias;                                /* its bias; 0: there is none */
     uint64_t     traits;                              /* only architectures with one of these; 0: all */
+    bool         whole_only;                          /* layers without a slot for the whole have nothing of it */
     int          n;                                   /* parts */
     struct { arch_slot_id mat, bias; arch_size rows; } part[3];        /* [n] in the order of their rows */
 } model_join;
 
 static const model_join model_joins[] = {
-    /* whole         bias   traits      parts: matrix, bias, rows */
-    {W_QKV,          B_QKV, 0,          3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
-    {W_GATE_UP,      0,     A_UP_FIRST, 2, {{W_UP, 0, D_FF}, {W_GATE, 0, D_FF}}},
-    {W_GATE_UP,      0,     0,          2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
-    {W_GATE_UP_EXPS, 0,     0,          2, {{W_GATE_EXPS, 0, D_FF_EXP}, {W_UP_EXPS, 0, D_FF_EXP}}},
+    /* whole         bias   traits      alone  parts: matrix, bias, rows */
+    {W_QKV,          B_QKV, 0,          false, 3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
+    {W_GATE_UP,      0,     A_UP_FIRST, false, 2, {{W_UP, 0, D_FF}, {W_GATE, 0, D_FF}}},
+    {W_GATE_UP,      0,     0,          false, 2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
+    {W_GATE_UP_EXPS, 0,     0,          false, 2, {{W_GATE_EXPS, 0, D_FF_EXP}, {W_UP_EXPS, 0, D_FF_EXP}}},
+    {W_MAMBA_IN,     0,     0,          true, 2, {{W_REC_IN, 0, D_CONV}, {W_REC_Z, 0, D_REC_V}}},
+    {W_SSM_IN,       0,     0,          true, 3, {{W_REC_Z, 0, D_REC_V}, {W_REC_IN, 0, D_CONV}, {W_REC_ALPHA, 0, D_REC_HEADS}}},
 };
 
 /* The error for two tensors of layer il of which a file has one. */
@@ -214,6 +230,7 @@ static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
         const model_join *j = &model_joins[i];
         int64_t           at = 0;
         if (j->traits && !(j->traits & m->hp.desc->traits)) continue;
+        if (j->whole_only && !arch_slot_of(&m->hp, j->whole, il)) continue;
         for (int k = 0; k < j->n; at += arch_dim(&m->hp, j->part[k++].rows, il))
             if (!model__part(m, l, j, k, at, il, e)) return false;
         l->mat[j->whole] = (dev_mat){0};
@@ -299,23 +316,49 @@ static bool model__ignored(const model *m, const gguf_tensor *t) {
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
 }
 
-/* Checks what is known of a gated delta net once its tensors are: its projections, and decays that keep a state finite. */
+/* Which of n values is not what it should be: a number, not positive where `decay`; -1: none. */
+static int model__wrong(const float *v, int64_t n, bool decay) {
+    for (int64_t i = 0; v && i < n; i++)
+        if (!(fabsf(v[i]) <= FLT_MAX) || (decay && v[i] > 0)) return (int)i;
+    return -1;
+}
+
+/* Checks what is known of a recurrent layer once its tensors are: decays that keep a state finite. */
+static bool model__check_rates(const model *m, int il, err_t *e) {
+    static const struct { arch_slot_id id; bool decay; const char *name, *want; } rates[] = {
+        {W_REC_DECAY, true, "ssm_a", "0 or a negative number"}, {B_REC_STEP, false, "ssm_dt.bias", "a number"},
+        {W_SKIP, false, "ssm_d", "a number"}};
+    const model_tensors *l = &m->layer[il];
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const arch_slot *s = arch_slot_of(&m->hp, rates[i].id, il);
+        const int        at = s ? model__wrong(l->vec[s->id], arch_dim(&m->hp, s->in, il) * arch_dim(&m->hp, s->out, il),
+                                               rates[i].decay) : -1;
+        if (at >= 0)
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.%s: value %d is %g, expected %s", m->g->path, il, rates[i].name, at,
+                           (double)l->vec[s->id][at], rates[i].want);
+    }
+    return true;
+}
+
+/* The projections of a gated delta net: one, or two. */
 static bool model__check_delta(const model *m, int il, err_t *e) {
     const model_tensors *l = &m->layer[il];
-    const float         *decay = l->vec[W_REC_DECAY], *step = l->vec[B_REC_STEP];
     if (m->hp.layer[il].mixer != MIX_DELTA) return true;
     const bool all = l->mat[W_REC_ALL].data, in = l->mat[W_REC_IN].data, z = l->mat[W_REC_Z].data;
     if (all && (in || z)) return model__both(m, W_REC_ALL, in ? W_REC_IN : W_REC_Z, il, e);
-    if (!all && !(in && z))
-        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, in ? "gate" : "qkv");
-    for (int i = 0; i < m->hp.layer[il].rec.n_v; i++) {
-        if (!(decay[i] <= 0 && decay[i] >= -FLT_MAX))
-            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_a: value %d is %g, expected 0 or a negative number", m->g->path, il, i,
-                           (double)decay[i]);
-        if (!(fabsf(step[i]) <= FLT_MAX))
-            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_dt.bias: value %d is %g, expected a number", m->g->path, il, i,
-                           (double)step[i]);
-    }
+    return all || (in && z) ||
+           err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, in ? "gate" : "qkv");
+}
+
+/* Experts of another width have the matrices that go there and back. */
+static bool model__check_experts(const model *m, int il, err_t *e) {
+    const model_tensors *l = &m->layer[il];
+    const bool           want = m->hp.n_embd_exp && m->hp.layer[il].ffn == FFN_EXPERTS;
+    const arch_slot_id   ids[2] = {W_EXPS_IN, W_EXPS_OUT};
+    for (int i = 0; i < 2; i++)
+        if (want && !l->mat[ids[i]].data)
+            return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.ffn_latent_%s.weight is missing", m->g->path, il,
+                           i ? "up" : "down");
     return true;
 }
 
@@ -340,7 +383,8 @@ static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
     for (int id = 0; id < ARCH_SLOTS; id++)
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
     return il < 0 || (model__split(m, &m->layer[il], il, e) && model__split_latent(m, &m->layer[il], il, e) &&
-                      model__check_delta(m, il, e) && model__check_laurel(m, il, e) && model__check_gate(m, il, e));
+                      model__check_delta(m, il, e) && model__check_rates(m, il, e) && model__check_experts(m, il, e) &&
+                      model__check_laurel(m, il, e) && model__check_gate(m, il, e));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
@@ -785,7 +829,7 @@ static bool model_check(const gguf_file *g, err_t *e) {
 
 /* Bytes of the keys and values that a layer keeps of one position. */
 static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
-    if (l->rec.width || l->kv_back) return 0;
+    if (l->kv_back) return 0;
     return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v)));
 }
 

@@ -632,6 +632,20 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
     for (int task; (task = pool_next(dv->p)) < n;) ops__attend_merge(dv, op, deal, task);
 }
 
+/* out = in[0] + (in[1] - in[0]) times vec, or in[2] where there is none. */
+static void ops__lerp(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *to = ops__in(dv, op, 1, r), *by = op->vec ? op->vec : ops__in(dv, op, 2, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) y[i] = fmaf(to[i] - x[i], by[i], x[i]);
+}
+
+/* out: each head grows by in[0] times its number in in[1]. */
+static void ops__add_heads(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *by = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int h = 0; h < op->n_head; h++) k_axpy(y + h * op->n, x + h * op->n, by[h], op->n);
+}
+
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
 
 /* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the
@@ -667,7 +681,7 @@ static float *ops__ring(const dev_state *st, uint8_t *slot, int t) {
     return ops__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width;
 }
 static float *ops__log(const dev_state *st, uint8_t *slot, int t) {
-    return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v;
+    return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * ((size_t)st->n_gate[0] + (size_t)st->n_gate[1]);
 }
 static float *ops__sums(const dev_state *st, uint8_t *slot, int head) {
     return ops__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v;
@@ -690,18 +704,47 @@ static void ops__convolve(const dev *dv, const dev_op *op, const ops_walk *w, in
         const float *raw = ops__raw(dv, op, w, t - taps + 1 + i);
         x[i] = raw ? raw + ch : NULL;
     }
-    k_conv(x, op->vec + (size_t)ch * (size_t)taps, NULL, taps, n, rows, silu, y, ld);
+    k_conv(x, op->vec + (size_t)ch * (size_t)taps, op->state.bias ? op->state.bias + ch : NULL, taps, n, rows, silu, y, ld);
+}
+
+enum { OPS_CONV_CHANNELS = 256 };                     /* channels of a task */
+_Static_assert((int)OPS_DELTA_ROWS >= (int)DEV_ATTN_ROWS, "a run of rows is convolved together");
+
+static int ops__conv_strips(const dev_op *op) { return (op->n + OPS_CONV_CHANNELS - 1) / OPS_CONV_CHANNELS; }
+
+/* Each run of rows of one sequence, and of them some channels. */
+static int ops__conv_tasks(const dev_run *run, const dev_op *op) {
+    return run->plan->rows[op->rows].n_run * ops__conv_strips(op);
+}
+
+/* out = the convolution, with the weights vec and state.bias, of the inputs in[0] of the row and of the positions before it; its
+ * SiLU where state.silu. */
+static void ops__conv(const dev *dv, const dev_op *op, int task) {
+    const dev_batch    *b = dv->run->batch;
+    const dev_row_list *on = &dv->run->plan->rows[op->rows];
+    const int           strips = ops__conv_strips(op), run = task / strips, ch = task % strips * OPS_CONV_CHANNELS;
+    const ops_walk      w = ops__walk_of(dv, op, b->seq[on->row[on->run[run]]]);
+    for (int r = on->run[run], n; r < on->run[run + 1]; r += n) {
+        for (n = 1; r + n < on->run[run + 1] && on->row[r + n] == on->row[r] + n;) n++;
+        ops__convolve(dv, op, &w, b->pos[on->row[r]], n, ch, min_int(op->n - ch, OPS_CONV_CHANNELS), op->state.silu,
+                      ops__out(dv, op, 0, r) + ch, dv->run->plan->buf[op->out[0]].a.ldx);
+    }
 }
 
 static int ops__row_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n; }
 
-/* out = the convolution, with the weights vec, of the inputs in[0] of the row and of the positions before it. */
-static void ops__conv(const dev *dv, const dev_op *op, int r) {
+/* out = the inputs in[0] of the position before the row's, zeros before a text. */
+static void ops__shift(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
-    const int        row = dv->run->plan->rows[op->rows].row[r];
+    const int        row = ops__which(dv, op, r);
     const ops_walk   w = ops__walk_of(dv, op, b->seq[row]);
-    ops__convolve(dv, op, &w, b->pos[row], 1, 0, op->n, false, ops__out(dv, op, 0, r), 0);
+    const float     *x = ops__raw(dv, op, &w, b->pos[row] - 1);
+    float           *y = ops__out(dv, op, 0, r);
+    if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
+    else memset(y, 0, (size_t)op->n * sizeof *y);
 }
+
+static bool ops__conv_can(const dev_op *op) { return !op->state.silu && !op->state.bias; }
 
 /* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
 typedef struct {
@@ -716,10 +759,18 @@ typedef struct {
     float   *decay;                                   /* [OPS_DELTA_ROWS] */
     float   *beta;                                    /* [OPS_DELTA_ROWS] */
     float   *own;                                     /* [d_k * d_v] sums after w.to, which no slot keeps */
+    /* of rules other than RULE_DELTA */
+    float   *p;                                       /* [OPS_DELTA_ROWS][d_k] correction keys */
+    float   *r;                                       /* [OPS_DELTA_ROWS][d_k] second keys */
+    float   *fall;                                    /* [OPS_DELTA_ROWS][d_k] decays */
+    float   *dt;                                      /* [OPS_DELTA_ROWS][d_v] steps */
+    float   *kq;                                      /* [OPS_DELTA_ROWS] */
+    float   *rq;                                      /* [OPS_DELTA_ROWS] */
 } ops_delta_task;
 
-static size_t ops__delta_scratch(int d_k, int d_v) {
-    return mem_size(OPS_DELTA_ROWS * (2 * (size_t)d_k + (size_t)d_v + 2) + (size_t)d_k * (size_t)d_v, sizeof(float));
+static size_t ops__delta_scratch(dev_rule rule, int d_k, int d_v) {
+    const size_t more = rule == RULE_DELTA ? 0 : 3 * (size_t)d_k + (size_t)d_v + 2;
+    return mem_size(OPS_DELTA_ROWS * (2 * (size_t)d_k + (size_t)d_v + 2 + more) + (size_t)d_k * (size_t)d_v, sizeof(float));
 }
 
 /* Tasks for each head: one, or as many of its strips of columns as make an even share for every thread. */
@@ -749,13 +800,19 @@ static ops_delta_task ops__delta_task_of(const dev *dv, const dev_op *op, int ta
     d.decay = d.v + OPS_DELTA_ROWS * st->d_v;
     d.beta = d.decay + OPS_DELTA_ROWS;
     d.own = d.beta + OPS_DELTA_ROWS;
+    d.p = d.own + (size_t)st->d_k * (size_t)st->d_v;
+    d.r = d.p + OPS_DELTA_ROWS * st->d_k;
+    d.fall = d.r + OPS_DELTA_ROWS * st->d_k;
+    d.dt = d.fall + OPS_DELTA_ROWS * st->d_k;
+    d.kq = d.dt + OPS_DELTA_ROWS * st->d_v;
+    d.rq = d.kq + OPS_DELTA_ROWS;
     return d;
 }
 
 /* The gates alpha, i = 0, or beta, i = 1, of the value heads at position t. */
 static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *w, int i, int t) {
     if (t >= w->p) return ops__row(dv, op->in[1 + i], w->first + t - w->p);
-    return ops__log(w->st, w->in, t) + i * w->st->n_v;
+    return ops__log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
@@ -777,6 +834,107 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     }
 }
 
+/* Mamba-2 (Dao and Gu 2024): a row has values, keys, queries; the gate is the step of a head. */
+static void ops__ssd_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *const *gate, int i,
+                             bool out) {
+    const dev_state *st = d->w.st;
+    const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, at = (size_t)i * d_k, n_k = (size_t)st->n_k;
+    const float     *x = row + (size_t)d->head * d_v, *k = row + (size_t)st->n_v * d_v + (size_t)d->key * d_k, *q = k + n_k * d_k;
+    const float      dt = k_softplus(gate[0][d->head] + op->state.step[d->head]), fall = k_expf(op->state.decay[d->head] * dt);
+    memcpy(d->v + (size_t)i * d_v, x, d_v * sizeof *x);
+    memcpy(d->k + at, k, d_k * sizeof *k);
+    for (size_t j = 0; j < d_k; j++) d->fall[at + j] = fall;
+    d->beta[i] = dt;
+    d->kq[i] = out ? k_dot(k, q, st->d_k) : 0;
+    d->rq[i] = op->state.skip[d->head];
+    if (out) k_mul(d->q + at, d->fall + at, q, st->d_k);
+}
+
+/* Mamba (Gu and Dao 2023): the same with a step for each channel. */
+static void ops__scan_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *const *gate, int i) {
+    const dev_state *st = d->w.st;
+    const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, first = (size_t)d->head * d_v;
+    const float     *k = row + (size_t)st->n_v * d_v;
+    memcpy(d->v + (size_t)i * d_v, row + first, d_v * sizeof *row);
+    memcpy(d->k + (size_t)i * d_k, k, d_k * sizeof *k);
+    memcpy(d->q + (size_t)i * d_k, k + d_k, d_k * sizeof *k);
+    for (size_t c = (size_t)d->col; c < (size_t)(d->col + d->cols); c++)
+        d->dt[(size_t)i * d_v + c] = k_softplus(gate[0][first + c] + op->state.step[first + c]);
+}
+
+/* RWKV-7 (Peng et al. 2025): a row has queries, decays, keys, values, rates, each of all heads. */
+static void ops__wkv7_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, const float *row, int t, int i) {
+    const dev_state *st = d->w.st;
+    const int        n = st->d_k, off = d->head * n, all = st->n_v * n;
+    const size_t     at = (size_t)i * (size_t)n;
+    const float     *r = row + off, *k = r + 2 * all, *v = r + 3 * all;
+    float           *q = d->q + at, *fix = d->p + at, *b = d->k + at, *key = d->r + at, *fall = d->fall + at;
+    memcpy(d->v + at, v, (size_t)n * sizeof *v);
+    k_add(fall, r + all, op->state.step + off, n);
+    k_activate(K_SIGMOID, fall, NULL, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(-0.606531f * fall[j]);
+    k_add(b, r + 4 * all, op->state.rate + off, n);
+    k_activate(K_SIGMOID, b, NULL, n);
+    k_mul(fix, k, op->state.key[0] + off, n);
+    k_l2_norm(fix, op->scale, n);
+    for (int j = 0; j < n; j++) key[j] = k[j] * fmaf(b[j] - 1, op->state.key[1][off + j], 1);
+    k_mul(b, b, fix, n);
+    d->beta[i] = 1;
+    d->kq[i] = d->rq[i] = 0;
+    if (t < d->w.p) return;
+    if (!d->col) {
+        k_mul(q, r, op->state.share + off, n);
+        ops__row(dv, op->out[1], d->w.first + t - d->w.p)[d->head] = k_dot(q, key, n);
+    }
+    d->kq[i] = k_dot(r, b, n);
+    d->rq[i] = k_dot(r, key, n);
+    k_mul(q, r, fall, n);
+}
+
+/* RWKV-6 (Peng et al. 2024) and the gated linear attention of its kin: a row has queries, decays, keys, values, the last two of
+ * key heads. */
+static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const float *row, int i, bool out) {
+    const dev_state *st = d->w.st;
+    const int        n = st->d_k, off = d->head * n, all = st->n_v * n, key = d->key * n;
+    const size_t     at = (size_t)i * (size_t)n;
+    const bool       gla = op->state.rule == RULE_GLA;
+    const float     *r = row + off, *v = row + 2 * all + st->n_k * n + key;
+    float           *q = d->q + at, *k = d->k + at, *fall = d->fall + at;
+    memcpy(d->v + at, v, (size_t)n * sizeof *v);
+    memcpy(k, row + 2 * all + key, (size_t)n * sizeof *k);
+    k_add(fall, r + all, op->state.step + off, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(-k_expf(fall[j]));
+    for (int j = 0; gla && j < n; j++) k[j] *= 1 - fall[j];
+    d->beta[i] = 1;
+    d->kq[i] = d->rq[i] = 0;
+    if (!out) return;
+    if (gla) {
+        memcpy(q, r, (size_t)n * sizeof *q);
+        k_scale(q, 1 / sqrtf((float)n), n);
+        d->kq[i] = k_dot(q, k, n);
+        k_mul(q, q, fall, n);
+    } else {
+        k_mul(q, k, op->state.skip + off, n);
+        d->kq[i] = k_dot(q, r, n);
+        memcpy(q, r, (size_t)n * sizeof *q);
+    }
+}
+
+/* Vectors and numbers of n positions from t on for all rules but the gated delta rule. Positions of the log have no queries. */
+static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
+    for (int i = 0; i < n; i++) {
+        const float *row = ops__raw(dv, op, &d->w, t + i), *gate[2];
+        for (int k = 0; k < 2; k++) gate[k] = d->w.st->n_gate[k] ? ops__gates(dv, op, &d->w, k, t + i) : NULL;
+        switch (op->state.rule) {
+        case RULE_SSD: ops__ssd_vectors(op, d, row, gate, i, t + i >= d->w.p); break;
+        case RULE_SCAN: ops__scan_vectors(op, d, row, gate, i); break;
+        case RULE_WKV7: ops__wkv7_vectors(dv, op, d, row, t + i, i); break;
+        case RULE_GLA: case RULE_WKV6: ops__wkv6_vectors(op, d, row, i, t + i >= d->w.p); break;
+        case RULE_DELTA: case RULE_KDA: break;
+        }
+    }
+}
+
 /* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the
  * snapshot. */
 static int ops__delta_until(const ops_walk *w, int t, int most) {
@@ -786,20 +944,55 @@ static int ops__delta_until(const ops_walk *w, int t, int most) {
     return most;
 }
 
+/* Some positions that columns of a head go through. */
+typedef struct {
+    float *s;                                         /* their sums */
+    int    c, cols;                                   /* the first column; columns */
+    size_t at;                                        /* number of the first position among the vectors */
+    int    n;                                         /* positions */
+    int    fold;                                      /* of these, those of the log */
+    bool   peek;                                      /* the sums do not take in the last one */
+    float *out;                                       /* of the first one that is a row */
+    size_t ld_out;                                    /* values between two rows */
+} ops_pass;
+
+static void ops__pass_delta(const ops_delta_task *d, const ops_pass *p, size_t d_k, size_t d_v) {
+    k_delta(&(k_delta_args){.s = p->s, .q = d->q + p->at * d_k, .k = d->k + p->at * d_k, .v = d->v + p->at * d_v + p->c,
+                            .decay = d->decay + p->at, .beta = d->beta + p->at, .o = p->out,
+                            .ld_s = (size_t)p->cols, .ld_qk = d_k, .ld_v = d_v, .ld_gate = 1, .ld_o = p->ld_out,
+                            .d_k = (int)d_k, .n = p->cols, .n_pos = p->n, .fold = p->fold, .peek = p->peek});
+}
+
+static void ops__pass_scan(const dev_op *op, const ops_delta_task *d, const ops_pass *p, size_t d_k, size_t d_v) {
+    const size_t ch = (size_t)d->head * d_v + (size_t)p->c;
+    k_scan(&(k_scan_args){.s = p->s, .a = op->state.decay + ch * d_k, .q = d->q + p->at * d_k, .k = d->k + p->at * d_k,
+                          .v = d->v + p->at * d_v + p->c, .dt = d->dt + p->at * d_v + p->c, .skip = op->state.skip + ch,
+                          .o = p->out, .ld = d_k, .ld_v = d_v, .ld_o = p->ld_out, .d_k = (int)d_k, .n = p->cols, .n_pos = p->n,
+                          .fold = p->fold, .peek = p->peek});
+}
+
+static void ops__pass_outer(const dev_op *op, const ops_delta_task *d, const ops_pass *p, size_t d_k, size_t d_v) {
+    const bool second = op->state.rule == RULE_WKV7, fix = second || op->state.rule == RULE_KDA;
+    k_outer(&(k_outer_args){.s = p->s, .q = d->q + p->at * d_k, .p = fix ? d->p + p->at * d_k : NULL, .k = d->k + p->at * d_k,
+                            .w = d->fall + p->at * d_k, .r = second ? d->r + p->at * d_k : NULL, .v = d->v + p->at * d_v + p->c,
+                            .beta = d->beta + p->at, .kq = d->kq + p->at, .rq = d->rq + p->at, .o = p->out,
+                            .ld_s = (size_t)p->cols, .ld = d_k, .ld_v = d_v, .ld_o = p->ld_out, .d_k = (int)d_k, .n = p->cols,
+                            .n_pos = p->n, .fold = p->fold, .peek = p->peek});
+}
+
 /* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but
  * for the last. */
 static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_task *d, float *s, int c, int cols, int t,
                             int next, int i, bool peek) {
     const ops_walk *w = &d->w;
     const dev_acts *o = &dv->run->plan->buf[op->out[0]].a;
-    const size_t    d_k = (size_t)w->st->d_k, d_v = (size_t)w->st->d_v, at = (size_t)i;
+    const size_t    d_k = (size_t)w->st->d_k, d_v = (size_t)w->st->d_v;
     const int       fold = t >= w->p ? 0 : next < w->p ? next - t : w->p - t, row = w->first + t + fold - w->p;
-    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c,
-                            .decay = d->decay + at, .beta = d->beta + at,
-                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c,
-                            .ld_s = (size_t)cols, .ld_qk = d_k,
-                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t,
-                            .fold = fold, .peek = peek});
+    const ops_pass  p = {.s = s, .c = c, .cols = cols, .at = (size_t)i, .n = next - t, .fold = fold, .peek = peek,
+                         .ld_out = o->ldx,
+                         .out = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c};
+    if (op->state.rule == RULE_DELTA) ops__pass_delta(d, &p, d_k, d_v);
+    else (op->state.rule == RULE_SCAN ? ops__pass_scan : ops__pass_outer)(op, d, &p, d_k, d_v);
 }
 
 /* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last
@@ -823,13 +1016,14 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
     }
 }
 
-/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and
- * values, convolved with the weights vec, and the gates in[1] and in[2]. */
+/* out = what state.rule reads from the sums of each head. RULE_DELTA, the gated delta rule (Yang et al. 2024): for the inputs
+ * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. Others read in[0] as it
+ * is. */
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
         n = min_int(d.w.end - t, OPS_DELTA_ROWS);
-        ops__delta_vectors(dv, op, &d, t, n);
+        (op->state.rule == RULE_DELTA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
         for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
     }
 }
@@ -853,11 +1047,11 @@ static void ops__keep(const dev *dv, const dev_op *op, int r) {
     /* before the slot changes, which may be read */
     if (w.snap) ops__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);
     ops__keep_inputs(dv, op, &w, w.out, w.to - (st->taps - 1), w.end);
-    for (int t = w.to; st->n_v && t < w.end; t++)
+    for (int t = w.to; t < w.end; t++)
         for (int i = 0; i < 2; i++) {
-            const float *from = ops__gates(dv, op, &w, i, t);
-            float       *to = ops__log(st, w.out, t) + i * st->n_v;
-            if (from != to) memcpy(to, from, (size_t)st->n_v * sizeof *to);
+            const float *from = st->n_gate[i] ? ops__gates(dv, op, &w, i, t) : NULL;
+            float       *to = ops__log(st, w.out, t) + i * st->n_gate[0];
+            if (from && from != to) memcpy(to, from, (size_t)st->n_gate[i] * sizeof *to);
         }
 }
 
@@ -1048,8 +1242,8 @@ static int ops__kv_width(const dev_kv *kv, bool values) {
 /* The same of the inputs of a convolution, up to their end. */
 static int ops__state_end(const dev_op *op) { return op->state.st ? op->state.at + op->state.st->width : 0; }
 
-/* The same of each gate of a delta rule. */
-static int ops__n_gates(const dev_op *op) { return op->state.st ? op->state.st->n_v : 0; }
+/* The same of the gates in[1 + i] of a state. */
+static int ops__n_gates(const dev_op *op, int i) { return op->state.st ? op->state.st->n_gate[i] : 0; }
 
 /* Space for one row's partial results, too, where the K/V heads do not make an even share for every thread. */
 static void ops__attend_needs(const dev_op *op, dev_needs *to) {
@@ -1061,7 +1255,7 @@ static void ops__attend_needs(const dev_op *op, dev_needs *to) {
 }
 
 static void ops__delta_needs(const dev_op *op, dev_needs *to) {
-    to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.d_k, op->n));
+    to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.rule, op->state.d_k, op->n));
 }
 
 static void ops__group_needs(const dev_op *op, dev_needs *to) {
@@ -1381,7 +1575,7 @@ static void ops__delta_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gp
     gpu_launch(sh->g, l->kernel, z->n_seq * l->op->n_head, runs, &l->delta, sizeof l->delta);
 }
 
-static bool ops__delta_can(const dev_op *op) { return op->state.d_k <= K_CUDA_DELTA_KEYS; }
+static bool ops__delta_can(const dev_op *op) { return op->state.rule == RULE_DELTA && op->state.d_k <= K_CUDA_DELTA_KEYS; }
 
 static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delta_launch};
 
@@ -1479,12 +1673,20 @@ static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUT
       ops__no_cost, OPS_ROW(ops__weigh), OPS_GPU(K_ROW_WEIGH), .gpu_args = ops__slots_args)                                     \
     X(MUL, "mul", DEV_WRITES, op->mul.to + op->n, op->mul.a + op->n, op->mul.b + op->n, 0, 0,                                   \
       ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \
-    X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,    \
-      ops__no_cost, OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV), .gpu_args = ops__state_args)                     \
-    X(DELTA, "delta", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,  \
+    X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1),               \
+      op->state.n_vec, ops__no_cost, OPS_TASKS(ops__conv, ops__conv_tasks), OPS_GPU(K_ROW_CONV),                                \
+      .gpu_args = ops__state_args, .gpu_can = ops__conv_can)                                                                    \
+    X(DELTA, "delta", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1),             \
+      op->state.n_vec,                                                                                                          \
       ops__delta_cost, OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta,                   \
       .gpu_can = ops__delta_can)                                                                                                \
-    X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op), ops__n_gates(op), 0,                                   \
+    X(SHIFT, "shift", DEV_WRITES, op->n, ops__state_end(op), 0, 0, 0,                                                           \
+      ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_HOST)                                                            \
+    X(LERP, "lerp", DEV_WRITES, op->n, op->n, op->n, op->vec ? 0 : op->n, op->n,                                                \
+      ops__no_cost, OPS_ROW(ops__lerp), OPS_HOST)                                                                               \
+    X(ADD_HEADS, "add heads", DEV_CHANGES, ops__all_heads(op), ops__all_heads(op), op->n_head, 0, 0,                            \
+      ops__no_cost, OPS_ROW(ops__add_heads), OPS_HOST)                                                                          \
+    X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1), 0,                             \
       ops__no_cost, OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP), .gpu_args = ops__state_args)                                       \
     X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                            \
       ops__no_cost, OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE))                                                                \

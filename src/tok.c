@@ -1,8 +1,9 @@
 /* ===== [tok] vocabularies: text to tokens and back =====
  * Owns the tokenizers `llama` (SentencePiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
  * written as characters), `gemma4` (BPE over characters with byte tokens), `bert` (WordPiece: the longest token at each
- * place of a word), `t5` (unigram: the tokens with the best sum of scores) and `whitespace` (BPE over characters, without
- * spaces), and the table of pre-tokenizers.
+ * place of a word), `t5` (unigram: the tokens with the best sum of scores), `whitespace` (BPE over characters, without
+ * spaces) and `rwkv` (the longest token at each place of a text; tokens are written as Python writes bytes), and the table of
+ * pre-tokenizers.
  * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
  * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
  *   Text is bytes. Text that is not UTF-8 is accepted: each invalid byte is a word of its own. tok_decode() returns
@@ -251,7 +252,7 @@ typedef struct {
     uint32_t       n_text;           /* bytes of all texts    */
 } tok__map;
 
-typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_WHITE, TOK_KINDS } tok_kind;
+typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_WHITE, TOK_RWKV, TOK_KINDS } tok_kind;
 
 typedef struct tok_vocab {
     const gguf_file *g;              /* the file, which outlives the vocabulary                                  */
@@ -287,7 +288,7 @@ typedef struct tok_vocab {
     uint64_t         merge_mask;     /* entries of merge - 1                                                     */
     tok__slot       *slot;           /* [mask + 1] text to id                                                    */
     tok__merge      *merge;          /* [merge_mask + 1] pair to rank and result                                 */
-    tok__trie        trie;           /* bert, t5: the tokens that a text can have                                */
+    tok__trie        trie;           /* bert, t5, rwkv: the tokens that a text can have                          */
     tok__map         map;            /* t5: what characters become                                               */
     double           unk_score;      /* t5: of a character without a token                                       */
     int32_t          byte_id[256];   /* the token of each byte, -1: none                                         */
@@ -556,7 +557,7 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
         if (t == TOK_BYTE && !hex)
             return TOK_BAD(kv, v->text[i].p, "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i,
                            GGUF_SHOW(v->text[i]));
-        if (v->raw && v->kind != TOK_BERT && t == TOK_NORMAL && hex) t = TOK_BYTE;
+        if (v->raw && v->kind != TOK_BERT && v->kind != TOK_RWKV && t == TOK_NORMAL && hex) t = TOK_BYTE;
         if (v->raw && t == TOK_USER && tok__has_space(v->text[i])) t = TOK_NORMAL;     /* only merges can give U+2581 */
         v->type[i] = (uint8_t)t;
     }
@@ -653,6 +654,7 @@ static void tok__set_defaults(tok_vocab *v) {
         [TOK_BERT]   = {101, 102, 100, true,  true,  true},
         [TOK_T5]     = {-1,  1,   2,   false, true,  true},
         [TOK_WHITE]  = {-1,  -1,  -1,  false, false, false},
+        [TOK_RWKV]   = {-1,  -1,  -1,  false, false, false},
     };
     v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = -1;
     v->add_bos = rows[v->kind].add_bos || (v->pre && v->pre->flags & PRE_BOS);
@@ -721,6 +723,19 @@ static size_t tok__restore_spaces(bytes t, uint8_t *out) {
     return n;
 }
 
+/* The bytes that Python writes so between quotes: \t \n \r \xHH, and any other character after a backslash. */
+static size_t tok__unquote(bytes t, uint8_t *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < t.n; i++) {
+        const uint8_t c = i + 1 < t.n && t.p[i] == '\\' ? t.p[++i] : 0;
+        const bool    hex = c == 'x' && i + 2 < t.n && isxdigit(t.p[i + 1]) && isxdigit(t.p[i + 2]);
+        char          digits[3] = {0};
+        if (hex) memcpy(digits, t.p + i + 1, 2), i += 2;
+        out[n++] = hex ? (uint8_t)strtoul(digits, NULL, 16) : c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : t.p[i];
+    }
+    return n;
+}
+
 static size_t tok__make_piece(const tok_vocab *v, int32_t id, uint8_t *out) {
     bytes t = v->text[id];
     switch (tok__type(v, id)) {
@@ -729,6 +744,7 @@ static size_t tok__make_piece(const tok_vocab *v, int32_t id, uint8_t *out) {
     case TOK_BYTE: return out[0] = (uint8_t)tok__byte_of(t), 1;
     default:
         if (v->kind == TOK_WHITE) return memcpy(out, t.p, t.n), t.n;
+        if (v->kind == TOK_RWKV) return tok__unquote(t, out);
         return v->raw ? tok__restore_spaces(t, out) : tok__chars_to_bytes(t, out);
     }
 }
@@ -875,7 +891,26 @@ static void tok__load_marks(tok_vocab *v) {
         if (v->mark_at[c + 1] < v->mark_at[c]) v->mark_at[c + 1] = v->mark_at[c];
 }
 
-/* --- load: the trie (bert, t5) --- */
+/* --- load: the trie (bert, t5, rwkv) --- */
+
+static int tok__by_text_then_id(const void *a, const void *b) {
+    const int32_t x = ((const tok__mark *)a)->id, y = ((const tok__mark *)b)->id;
+    const int     c = tok__by_text(a, b);
+    return c ? c : (x > y) - (x < y);
+}
+
+/* The n tokens that a text can have, sorted by what stands for them in it: all differ. The caller frees the list. */
+static tok__mark *tok__parts(const tok_vocab *v, uint32_t *n) {
+    tok__mark *list = tok__sorted(v, tok__is_part, n);
+    uint32_t   kept = 0;
+    if (v->kind != TOK_RWKV) return list;
+    for (uint32_t i = 0; i < *n; i++) list[i].text = tok_piece(v, list[i].id);
+    qsort(list, *n, sizeof *list, tok__by_text_then_id);
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i].text.n && (!kept || tok__by_text(&list[kept - 1], &list[i]))) list[kept++] = list[i];
+    *n = kept;
+    return list;
+}
 
 /* Number of nodes: one for each beginning of a text, the empty one too. */
 static size_t tok__trie_size(const tok__mark *list, uint32_t n) {
@@ -895,7 +930,7 @@ static bool tok__load_trie(tok_vocab *v, err_t *e) {
     if (v->text_bytes > INT32_MAX)
         return TOK_NO("%s: the tokens are %zu bytes, expected at most %d", v->g->path, v->text_bytes, INT32_MAX);
     uint32_t     n_list;
-    tok__mark   *list = tok__sorted(v, tok__is_part, &n_list);
+    tok__mark   *list = tok__parts(v, &n_list);
     const size_t nodes = tok__trie_size(list, n_list);
     part        *own = mem_new(nodes, sizeof *own);
     tok__trie    t = {mem_new(nodes + 1, sizeof *t.child), mem_new(nodes, sizeof *t.id), mem_new(nodes, 1)};
@@ -1037,10 +1072,10 @@ static void tok__load_patterns(tok_vocab *v) {
     pcre2_set_match_limit(v->limits, UINT32_MAX);     /* no pattern of ours backtracks more than once over a run */
 }
 
-#define TOK_MODELS "llama, gpt2, gemma4, bert, t5 or whitespace"
+#define TOK_MODELS "llama, gpt2, gemma4, bert, t5, whitespace or rwkv"
 
 static bool tok__load_model(tok_vocab *v, err_t *e) {
-    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5", "whitespace"};
+    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5", "whitespace", "rwkv"};
     const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.model");
     bytes          model = {0};
     if (gguf_get_str(v->g, "tokenizer.ggml.model", &model, e) < 0) return false;
@@ -1096,7 +1131,7 @@ static void tok_free(tok_vocab *v) {
 static bool tok__load_rules(tok_vocab *v, err_t *e) {
     switch (v->kind) {
     case TOK_LLAMA: return tok__load_scores(v, e);
-    case TOK_BERT: return tok__load_trie(v, e);
+    case TOK_BERT: case TOK_RWKV: return tok__load_trie(v, e);
     case TOK_T5: return tok__load_unigram(v, e);
     default: return tok__load_merges(v, e);
     }
@@ -1894,12 +1929,23 @@ static bool tok__t5_text(tok__run *r, bytes t, bool prefix) {
     return ok && (!r->buf.n || tok__t5_word(r));
 }
 
+/* A byte that begins no token is unknown. */
+static bool tok__rwkv_text(tok__run *r, bytes t) {
+    for (size_t at = 0, n; at < t.n; at += max_size(n, 1)) {
+        const int32_t id = tok__longest(r->v, (bytes){t.p + at, t.n - at}, &n);
+        if (id >= 0) tok_ids_add(r->out, id);
+        else if (!tok__put_unknown(r)) return false;
+    }
+    return true;
+}
+
 /* Encodes a text without user and control tokens. prefix: it begins a text or follows such a token. */
 static bool tok__plain_text(tok__run *r, bytes t, bool prefix) {
     switch (r->v->kind) {
     case TOK_BERT: return tok__bert_text(r, t);
     case TOK_T5: return tok__t5_text(r, t, prefix);
     case TOK_WHITE: return tok__white_text(r, t);
+    case TOK_RWKV: return tok__rwkv_text(r, t);
     default: return r->v->raw ? tok__raw_text(r, t, prefix) : tok__bytes(r, t);
     }
 }

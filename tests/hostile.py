@@ -916,6 +916,74 @@ def recurrent():
         yield "72 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
 
 
+def state_spaces():
+    """Mamba-2, Mamba and their hybrids."""
+    for m in ("mamba2", "nemotron_h", "nemotron_h_moe", "nemotron_h_moe_latent", "granitehybrid", "granitehybrid_dense", "falcon-h1", "falcon-h1_norm",
+              "mamba", "mamba_falcon", "jamba", "plamo2"):
+        yield "77 good " + m, GOOD, family(m).bytes()
+    sizes = {"ssm.conv_kernel": (0, 1, 3, 5, 17, 1 << 31), "ssm.state_size": (0, 5, 12, 1025, 1 << 31), "ssm.inner_size": (0, 31, 33, 64, 1 << 20, 1 << 31)}
+    for m in ("mamba2", "granitehybrid_dense", "falcon-h1", "mamba", "plamo2"):
+        for k, v in [(k, v) for k in sizes for v in sizes[k]]: yield "77 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, k, v in ([("mamba2", "ssm.group_count", v) for v in (0, 1, 3, 5, 8, 1 << 31)] + [("mamba2", "ssm.time_step_rank", v) for v in (0, 2, 3, 8, 4097)]
+                    + [("mamba", "ssm.time_step_rank", v) for v in (0, 2, 4, 1 << 31)] + [("mamba", "ssm.group_count", 2), ("plamo2", "ssm.group_count", 1)]
+                    + [("plamo2", "ssm.time_step_rank", v) for v in (0, 3, 5, 8)] + [("nemotron_h_moe_latent", "moe_latent_size", v) for v in (0, 7, 16, 1 << 31)]
+                    + [("nemotron_h_moe", "moe_latent_size", 8), ("falcon-h1", "attention.head_count_kv", 0), ("falcon-h1", "attention.head_count", 0)]):
+        yield "77 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for k in ("ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size"):
+        yield "77 %s missing" % k, BAD, family("mamba2", k, U32, None).bytes()
+    f = family("mamba2")
+    for k in ("state_size", "group_count", "time_step_rank", "inner_size"): f.set("mamba2.ssm." + k, U32, 1024)
+    yield "77 a state of 4 GiB that no tensor has", BAD, f.bytes()
+    for m, k, v in (("nemotron_h", "feed_forward_length", [24] * 5), ("nemotron_h", "feed_forward_length", [0] * 5),
+                    ("nemotron_h", "attention.head_count_kv", [0] * 5), ("nemotron_h", "attention.head_count_kv", [1] * 5),
+                    ("granitehybrid", "attention.head_count_kv", [0, 1]), ("granitehybrid", "attention.head_count_kv", [1, 1, 1]),
+                    ("granitehybrid", "attention.head_count_kv", [0, 0, 0]), ("granitehybrid", "attention.head_count_kv", [0, 3, 0]),
+                    ("plamo2", "attention.head_count", [0, 0, 0]), ("jamba", "attention.head_count_kv", [1 << 31, 1, 0, 0])):
+        yield "77 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
+    for word in (0x7fc00000, 0x7f800000, 0xff800000, 0x3f800000):
+        for m in ("mamba2", "mamba", "plamo2"): yield "78 %s: decay of bits %08x" % (m, word), BAD, filled(m, "blk.0.ssm_a", word)
+    for word in (0x7fc00000, 0x7f800000, 0xff800000):
+        for m, t in (("mamba2", "ssm_dt.bias"), ("mamba", "ssm_dt.bias"), ("mamba2", "ssm_d"), ("plamo2", "ssm_d")):
+            yield "78 %s: %s of bits %08x" % (m, t, word), BAD, filled(m, "blk.0." + t, word)
+    for word in (0x7fc00000, 0x7f800000, 0xff7fffff):
+        for m, t in (("mamba2", "ssm_conv1d.weight"), ("mamba2", "ssm_conv1d.bias"), ("mamba2", "ssm_in.weight"), ("mamba2", "ssm_norm.weight"),
+                     ("mamba", "ssm_x.weight"), ("mamba", "ssm_dt.weight"), ("jamba", "ssm_b_norm.weight")):
+            yield "78 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, "blk.0." + t, word)
+    for m, t, dims in (("mamba2", "blk.0.ssm_in.weight", [16, 91]), ("mamba2", "blk.0.ssm_conv1d.weight", [4, 55]), ("mamba2", "blk.0.ssm_a", [4]),
+                       ("mamba2", "blk.0.ssm_d", [1, 3]), ("mamba2", "blk.0.ssm_norm.weight", [32]), ("mamba2", "blk.0.ssm_out.weight", [31, 16]),
+                       ("mamba2", "blk.0.ssm_dt.bias", [5]), ("mamba", "blk.0.ssm_a", [5, 32]), ("mamba", "blk.0.ssm_x.weight", [32, 14]),
+                       ("mamba", "blk.0.ssm_dt.weight", [4, 32]), ("plamo2", "blk.0.ssm_dt.weight", [64, 3]), ("plamo2", "blk.1.attn_q_norm.weight", [8]),
+                       ("nemotron_h_moe_latent", "blk.1.ffn_latent_down.weight", [16, 7]), ("nemotron_h_moe_latent", "blk.1.ffn_up_exps.weight", [16, 16, 5])):
+        yield "78 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("mamba2", "ssm_in.weight"), ("mamba2", "ssm_conv1d.weight"), ("mamba2", "ssm_a"), ("mamba2", "ssm_d"), ("mamba2", "ssm_norm.weight"),
+                 ("mamba2", "ssm_out.weight"), ("mamba2", "ssm_dt.bias"), ("mamba", "ssm_x.weight"), ("mamba", "ssm_dt.weight")):
+        yield "78 %s: %s missing" % (m, t), BAD, without_tensor(m, "blk.0." + t)
+    for m, t in (("nemotron_h_moe_latent", "blk.1.ffn_latent_up.weight"), ("nemotron_h_moe", "blk.1.exp_probs_b.bias"), ("plamo2", "blk.0.post_ffw_norm"),
+                 ("falcon-h1", "blk.0.ffn_norm")):
+        yield "78 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    yield "78 nemotron_h: no bias of the convolution, which a file may lack", GOOD, without_tensor("nemotron_h", "blk.0.ssm_conv1d.bias")
+    for m, t, dims in (("mamba2", "blk.0.attn_q.weight", [16, 16]), ("nemotron_h", "blk.1.ssm_a", [1, 4]), ("nemotron_h", "blk.0.ffn_up.weight", [16, 24]),
+                       ("mamba2", "blk.2.attn_norm.weight", [16]), ("jamba", "blk.1.ssm_d", [32])):
+        yield "78 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+
+
+def rwkvs():
+    """RWKV-6 and 7."""
+    for m in ("rwkv7", "arwkv7", "arwkv7_plain", "rwkv6", "rwkv6qwen2"): yield "79 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("rwkv7", "wkv.head_size", (0, 3, 32, 1025, 1 << 31)), ("rwkv7", "attention.decay_lora_rank", (0, 3, 5, 1 << 31)),
+                         ("rwkv7", "attention.iclr_lora_rank", (0, 5)), ("rwkv7", "attention.value_residual_mix_lora_rank", (0, 5)),
+                         ("rwkv7", "attention.gate_lora_rank", (0, 5)), ("rwkv6", "time_mix_extra_dim", (0, 5)), ("rwkv6", "time_decay_extra_dim", (0, 5)),
+                         ("rwkv6qwen2", "attention.head_count_kv", (1, 3, 8)), ("rwkv6", "rescale_every_n_layers", (513,))):
+        for v in values: yield "79 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, k in (("rwkv7", "wkv.head_size"), ("rwkv7", "attention.iclr_lora_rank"), ("rwkv6", "time_mix_extra_dim")):
+        yield "79 %s: %s missing" % (m, k), BAD, family(m, k, U32, None).bytes()
+    for m, t in (("rwkv7", "time_mix_lerp_fused"), ("rwkv7", "time_mix_k_k"), ("rwkv7", "time_mix_ln"), ("rwkv6", "time_mix_first"), ("rwkv7", "channel_mix_key"),
+                 ("rwkv7", "attn_norm_2"), ("arwkv7", "ffn_norm")):
+        yield "79 %s: %s missing" % (m, t), BAD, without_tensor(m, "blk.0.%s.weight" % t)
+    yield "79 rwkv7: values of the first layer, which nothing reads", GOOD, without_tensor("rwkv7", "blk.0.time_mix_v1.weight")
+    yield "79 rwkv7: values of a later layer missing", BAD, without_tensor("rwkv7", "blk.1.time_mix_v1.weight")
+
+
 def gemmas():
     """Layers that read the K/V of others, embeddings of each layer, several streams."""
     nan, inf = float("nan"), float("inf")
@@ -1406,7 +1474,8 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, more_families, quirky, latent, parallel_families, assistants, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+    groups = (goods, container, tensors, models, families, more_families, quirky, latent, parallel_families, assistants, recurrent,
+              state_spaces, rwkvs, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

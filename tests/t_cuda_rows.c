@@ -140,7 +140,10 @@ static const char *tr_launch(tr_case *c, const dev_phase *ph, int spare) {
     ASSERT(ph->n <= K_CUDA_ROW_OPS);
     for (int i = 0; i < ph->n; i++) c->op[i] = ops__gpu_op(&c->share, &c->p.op[ph->first + i]);
     c->op[0].beside = false;
-    return emu_launch(tr_run, &a, dev__phase_tasks(&c->run, ph) + spare, 1, K_CUDA_THREADS, tc_seed++);
+    int rows = 0;                                     /* on the CPU tasks may be others */
+    for (const dev_op *op = &c->p.op[ph->first]; op < &c->p.op[ph->first + ph->n]; op++)
+        if (op == &c->p.op[ph->first] || op->beside) rows += c->p.rows[op->rows].n * max_int(op->each, 1);
+    return emu_launch(tr_run, &a, rows + spare, 1, K_CUDA_THREADS, tc_seed++);
 }
 
 /* Whether everything that the list writes is the same. */

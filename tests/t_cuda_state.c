@@ -58,6 +58,7 @@ static void ts_new(ts_case *t, const ts_shape *s, int n_seq) {
     t->shape = s, t->n_seq = n_seq;
     t->p.n = 1;
     t->st = (dev_state){.mem = &t->mem, .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v,
+                        .n_gate = {s->n_v, s->n_v},
                         .d_k = s->d_k, .d_v = s->d_v,
                         .ring_at = 64, .gate_at = 64 + ring, .sum_at = 64 + ring + gates};
     t->mem = dev_blocks_new(ts_aligned(t->st.sum_at + sums), TS_SLOTS);

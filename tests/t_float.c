@@ -1145,6 +1145,99 @@ static void tf_delta(void) {
     k_init("auto");
 }
 
+/* --- the same for k_outer and k_scan --- */
+
+typedef struct {
+    float s[TF_DK * TF_DV], a[TF_DK * TF_DV], of[5][TF_POS * TF_DK], v[TF_POS * TF_DV], dt[TF_POS * TF_DV], num[3][TF_POS], skip[TF_DV],
+        o[TF_POS * TF_DV];
+} tf_outer_data;
+
+static void tf_outer_fill(tf_outer_data *d, int d_k) {
+    tf_at = 99;
+    tf_fill(d->s, TF_DK * TF_DV, 1), tf_fill(d->v, TF_POS * TF_DV, 1), tf_fill(d->a, TF_DK * TF_DV, 1), tf_fill(d->dt, TF_POS * TF_DV, 1),
+        tf_fill(d->skip, TF_DV, 1);
+    for (int i = 0; i < 5; i++) tf_fill(d->of[i], TF_POS * TF_DK, 1.0f / sqrtf((float)d_k));
+    for (int i = 0; i < 3; i++) tf_fill(d->num[i], TF_POS, 1);
+    for (int i = 0; i < TF_DK * TF_DV; i++) d->a[i] = -fabsf(d->a[i]);
+    for (int i = 0; i < TF_POS * TF_DV; i++) d->dt[i] = fabsf(d->dt[i]);
+    memset(d->o, 0x55, sizeof d->o);
+}
+
+/* kind 0: no correction; 1: with one; 2: with a second key; 3: k_scan. From position p on, columns from c on. */
+static void tf_outer_run(tf_outer_data *d, int kind, int d_k, int n, int c, int p, int n_pos, int fold, bool peek, float *o) {
+    const int at = p * TF_DK, in = p * TF_DV + c;
+    if (kind == 3)
+        k_scan(&(k_scan_args){.s = d->s + c * d_k, .a = d->a + c * d_k, .q = d->of[0] + at, .k = d->of[2] + at, .v = d->v + in,
+                              .dt = d->dt + in, .skip = d->skip + c, .o = o, .ld = TF_DK, .ld_v = TF_DV, .ld_o = TF_DV, .d_k = d_k,
+                              .n = n, .n_pos = n_pos, .fold = fold, .peek = peek});
+    else
+        k_outer(&(k_outer_args){.s = d->s + c, .q = d->of[0] + at, .p = kind ? d->of[1] + at : NULL, .k = d->of[2] + at,
+                                .w = d->of[3] + at, .r = kind == 2 ? d->of[4] + at : NULL, .v = d->v + in, .beta = d->num[0] + p,
+                                .kq = d->num[1] + p, .rq = d->num[2] + p, .o = o, .ld_s = TF_DV, .ld = TF_DK, .ld_v = TF_DV,
+                                .ld_o = TF_DV, .d_k = d_k, .n = n, .n_pos = n_pos, .fold = fold, .peek = peek});
+}
+
+/* As the header writes it, in double. */
+static void tf_outer_naive(const tf_outer_data *d, const float *got, int kind, int d_k, int n) {
+    static double s[TF_DK];
+    for (int c = 0; c < n; c++) {
+        for (int j = 0; j < d_k; j++) s[j] = (double)d->s[kind == 3 ? c * d_k + j : j * TF_DV + c];
+        for (int p = 0; p < TF_POS; p++) {
+            const float *of[5];
+            double       u = 0, o = 0, v = (double)d->v[p * TF_DV + c], dt = (double)d->dt[p * TF_DV + c];
+            for (int i = 0; i < 5; i++) of[i] = d->of[i] + p * TF_DK;
+            for (int j = 0; j < d_k; j++) u += kind == 1 || kind == 2 ? s[j] * (double)of[1][j] : 0, o += s[j] * (double)of[0][j];
+            const double x = kind == 3 ? dt * v : (double)d->num[0][p] * ((kind == 2 ? 0 : v) - u);
+            o = kind == 3 ? (double)d->skip[c] * v : o + (double)d->num[1][p] * x + (double)d->num[2][p] * v;
+            for (int j = 0; j < d_k; j++) {
+                const double fall = kind == 3 ? exp(dt * (double)d->a[c * d_k + j]) : (double)of[3][j];
+                s[j] = fall * s[j] + (double)of[2][j] * x + (kind == 2 ? (double)of[4][j] * v : 0);
+                if (kind == 3) o += s[j] * (double)of[0][j];
+            }
+            if (!NEAR(got[p * TF_DV + c], o, 3e-5)) return;
+        }
+    }
+}
+
+/* In calls of `step` positions and `cols` columns, each output on its own: fold up to it, look, go back. */
+static void tf_outer_parts(tf_outer_data *d, int kind, int d_k, int n, int step, int cols) {
+    static float old[TF_DK * TF_DV];
+    for (int c = 0; c < n; c += cols)
+        for (int p = 0; p < TF_POS; p += step) {
+            const int wide = n - c < cols ? n - c : cols, left = TF_POS - p < step ? TF_POS - p : step;
+            for (int i = 0; i < left; i++) {
+                memcpy(old, d->s, sizeof old);
+                tf_outer_run(d, kind, d_k, wide, c, p, i + 1, i, true, d->o + (p + i) * TF_DV + c);
+                if (!i) EQ_MEM(d->s, old, sizeof old);
+                memcpy(d->s, old, sizeof old);
+            }
+            tf_outer_run(d, kind, d_k, wide, c, p, left, left, false, NULL);
+        }
+}
+
+static void tf_outer(void) {
+    static const int     shape[][2] = {{128, 64}, {128, 77}, {130, 33}, {7, 16}, {3, 5}, {1, 8}, {16, 32}};
+    static tf_outer_data want, got;
+    for (size_t i = 0; i < 4 * sizeof shape / sizeof *shape; i++) {
+        const int d_k = shape[i / 4][0], n = shape[i / 4][1], kind = (int)i % 4;
+        tf_outer_fill(&want, d_k);
+        got = want;
+        k_init("scalar");
+        tf_outer_run(&want, kind, d_k, n, 0, 0, TF_POS, 0, false, want.o);
+        tf_outer_naive(&got, want.o, kind, d_k, n);
+        for (int l = 0; l < tf_levels(); l++)
+            for (int step = TF_POS; step; step = step == TF_POS ? 4 : step == 4 ? 1 : 0) {
+                tf_use(l);
+                tf_outer_fill(&got, d_k);
+                if (step == TF_POS) tf_outer_run(&got, kind, d_k, n, 0, 0, TF_POS, 0, false, got.o);
+                else tf_outer_parts(&got, kind, d_k, n, step, step == 1 ? 8 : 32);
+                CHECKF(!memcmp(got.o, want.o, sizeof got.o) && !memcmp(got.s, want.s, sizeof got.s),
+                       "kind %d at level %s: %d x %d, steps of %d", kind, tf_level[l], d_k, n, step);
+            }
+    }
+    k_init("auto");
+}
+
 static const t_case t_float_cases[] = {
     {"float exp",           "exp and tanh stay within 2 ulp all over the floats, with exact ends", tf_exp},
     {"float phi",           "the normal distribution function within 6 ulp into its tail, softplus within 4", tf_phi},
@@ -1158,6 +1251,7 @@ static const t_case t_float_cases[] = {
     {"float hadamard",      "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_hadamard},
     {"float conv",          "causal convolutions: the double sums, rows of zeros, same bits at every level and split", tf_conv},
     {"float delta",         "the gated delta rule is that of the paper; same bits at every level and for any split", tf_delta},
+    {"float outer",         "states of Mamba, linear attention, RWKV: as the header says; same bits at every level, for any split", tf_outer},
     {"float kv store",      "cache rows are what the type's quantiser writes, within its step", tf_kv_store},
     {"float round",         "every f16 to bf16, the same at each level", tf_round},
     {"float mul",           "F32 F16 BF16 products, F16 as BF16: right, same bits for any level, column mix and address", tf_mul},

@@ -34,7 +34,7 @@ static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max
 enum { T_KV_MIXES = 5, T_KV_TAPS = 3 };
 
 /* A toy recurrence whose inputs, gates and sums are numbers of 8 bytes, three sums each. */
-static const arch_rec t_kv_rec = {.taps = T_KV_TAPS, .width = 2, .n_k = 1, .n_v = 1, .d_k = 2, .d_v = 3};
+static const arch_rec t_kv_rec = {.taps = T_KV_TAPS, .width = 2, .n_k = 1, .n_v = 1, .d_k = 2, .d_v = 3, .n_gate = {1, 1}};
 
 /* Models of several groups: layers of other windows, heads and widths, and layers with a state. The window of mix 2 is the
  * least; mix 4 has chunks of 16 beside a window of 16. */
@@ -313,12 +313,12 @@ static void t_kv_groups(void) {
         for (int il = 0; il < rig.kv->n_layer; il++) {
             const dev_kv    *l = &rig.kv->layer[il];
             const dev_state *st = &rig.kv->state[il];
-            size_t          *at = &end[l->group];
-            EQ_INT(l->group, want[mix][il]);
-            CHECK(l->mem == &rig.kv->group[l->group].mem);
+            const int        group = st->mem ? st->group : l->group;
+            size_t          *at = &end[group];
+            EQ_INT(group, want[mix][il]);
+            CHECK((st->mem ? st->mem : l->mem) == &rig.kv->group[group].mem);
             if (st->mem) {
-                CHECK(st->mem == l->mem && st->group == l->group && l->group == rig.kv->states && st->ring_at == *at &&
-                      *at % 64 == 0);
+                CHECK(l->group < 0 && !l->mem && group == rig.kv->states && st->ring_at == *at && *at % 64 == 0);
                 CHECK(st->gate_at >= st->ring_at + sizeof(uint64_t) * (T_KV_TAPS - 1 + DEV_LOG) &&
                       st->sum_at >= st->gate_at + sizeof(uint64_t) * DEV_LOG);
                 *at = (st->sum_at + 3 * sizeof(uint64_t) + 63) / 64 * 64;
@@ -1041,9 +1041,9 @@ static struct {
 /* The bytes of a layer in a stored block. */
 static void t_tree_layer(const t_tree_kept *k, int il, int32_t stored, uint8_t *block) {
     const dev_kv *l = &k->kv->layer[il];
-    const int     first = k->first[stored];
+    const int     first = k->first[stored], end = first + k->kv->opts.block;
     if (k->kv->state[il].mem) {
-        const t_toy toy = t_toy_of(k->of[stored], il, first + l->block, first + l->block);
+        const t_toy toy = t_toy_of(k->of[stored], il, end, end);
         t_toy_write(&k->kv->state[il], &toy, block);
         return;
     }
@@ -1065,7 +1065,7 @@ static bool t_tree_fetch(void *ctx, int group, int32_t stored, int32_t to) {
     t_tree_n.fetched++;
     uint8_t *block = mem_new(1, mem->block_bytes);
     for (int il = 0; il < k->kv->n_layer; il++)
-        if (k->kv->layer[il].group == group) t_tree_layer(k, il, stored, block);
+        if ((k->kv->state[il].mem ? k->kv->state[il].group : k->kv->layer[il].group) == group) t_tree_layer(k, il, stored, block);
     dev_blocks_write(mem, to, block);
     mem_free(block);
     return true;

@@ -127,6 +127,7 @@ static void top_fit_state(top_rig *r) {
     dev_state *st = &r->st;
     *st = (dev_state){.mem = &r->mem, .taps = 4, .log = DEV_LOG, .width = r->op.n};
     if (delta) st->n_k = 1, st->n_v = r->op.n_head = 2, st->d_k = 16, st->d_v = r->op.n, st->width = 2 * 16 + 2 * r->op.n;
+    st->n_gate[0] = st->n_gate[1] = st->n_v;
     st->gate_at = (size_t)((3 + DEV_LOG) * st->width) * sizeof(float);
     st->sum_at = st->gate_at + (size_t)(DEV_LOG * 2 * st->n_v) * sizeof(float);
     r->n_blocks = 3 * r->b.n_seq;
@@ -328,6 +329,10 @@ static const top_example top_examples[] = {
     {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},
+    {.name = "shift",           .op = {.kind = OPS_SHIFT, TOP_ONE}, .fit = top_fit_state},
+    {.name = "lerp",            .op = {.kind = OPS_LERP, TOP_TWO, .vec = top_vec}},
+    {.name = "lerp, by rows",   .op = {.kind = OPS_LERP, TOP_THREE}},
+    {.name = "add heads",       .op = {.kind = OPS_ADD_HEADS, TOP_TWO}},
     {.name = "delta, grouped",
      .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f, .state = {.grouped = true}}, .fit = top_fit_state},
     {.name = "keep",            .op = {.kind = OPS_KEEP, TOP_THREE}, .fit = top_fit_state},

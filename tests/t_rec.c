@@ -8,6 +8,7 @@ enum { REC_TOKENS = 96, REC_ROWS = 64, REC_SEQS = 3, REC_SLOTS = 3 * REC_SEQS };
 typedef struct {
     int  taps, n_k, n_v, d_k, d_v;                    /* n_v 0: a convolution of d_v channels */
     bool grouped;
+    dev_rule rule;                                    /* other than RULE_DELTA: taps is 1 */
 } rec_shape;
 
 /* One layer with random weights; the inputs of a position are those of its token. */
@@ -17,7 +18,7 @@ typedef struct {
     dev_blocks mem;
     dev_state  st;
     dev_mat    raw, alpha, beta;
-    float     *taps, *decay, *step;
+    float     *taps, *decay, *step, *skip;
     pool      *p;
     dev_plan   plan;
     dev_run    run;
@@ -46,6 +47,20 @@ static const float *rec_input(const dev_mat *m, int token) {
     return (const float *)(const void *)(m->data + (size_t)token * m->row_bytes);
 }
 
+/* Values of the inputs of a position. */
+static int rec_width(const rec_shape *s) {
+    return s->n_v ? 2 * s->n_k * s->d_k + s->n_v * s->d_v : s->d_v;
+}
+
+/* Values of its gates: first ones, second ones. */
+static int rec_gate(const rec_shape *s, int i) {
+    switch (s->rule) {
+    case RULE_SSD: return i ? 0 : s->n_v;
+    case RULE_SCAN: return i ? 0 : s->n_v * s->d_v;
+    default: return s->n_v;
+    }
+}
+
 static dev_buf rec_embed(rec_rig *r, const char *name, const dev_mat *m) {
     const dev_buf b = dev_plan_buf(&r->plan, name, false);
     if (m->n_in)
@@ -56,9 +71,11 @@ static dev_buf rec_embed(rec_rig *r, const char *name, const dev_mat *m) {
 static void rec_write_plan(rec_rig *r) {
     dev_plan_begin(&r->plan, ops_kinds);
     dev_op op = {.rows = DEV_ALL, .vec = r->taps, .scale = 1e-6f,
-                 .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .decay = r->decay, .step = r->step}};
+                 .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .rule = r->s.rule, .decay = r->decay,
+                           .step = r->step, .skip = r->skip}};
     op.in[0] = rec_embed(r, "raw", &r->raw);
-    if (r->s.n_v) op.in[1] = rec_embed(r, "alpha", &r->alpha), op.in[2] = rec_embed(r, "beta", &r->beta);
+    if (r->alpha.n_in) op.in[1] = rec_embed(r, "alpha", &r->alpha);
+    if (r->beta.n_in) op.in[2] = rec_embed(r, "beta", &r->beta);
     op.out[0] = r->out = dev_plan_buf(&r->plan, "out", false);
     op.kind = r->s.n_v ? OPS_DELTA : OPS_CONV;
     op.n = r->s.d_v;
@@ -71,22 +88,24 @@ static void rec_write_plan(rec_rig *r) {
 }
 
 static void rec_open(rec_rig *r, rec_shape s, int threads) {
-    const size_t gates = 2 * (size_t)s.n_v, each = sizeof(float);
+    const size_t gates = (size_t)(rec_gate(&s, 0) + rec_gate(&s, 1)), each = sizeof(float);
+    const int    n_rate = s.rule == RULE_SCAN ? s.n_v * s.d_v * s.d_k : s.n_v;
     rec_turn = 1;
     *r = (rec_rig){.s = s, .n_out = s.n_v ? s.n_v * s.d_v : s.d_v, .p = pool_new(threads)};
-    r->st = (dev_state){.mem = &r->mem, .taps = s.taps, .width = s.n_v ? 2 * s.n_k * s.d_k + s.n_v * s.d_v : s.d_v,
-                        .log = DEV_LOG, .n_k = s.n_k, .n_v = s.n_v, .d_k = s.d_k, .d_v = s.d_v};
+    r->st = (dev_state){.mem = &r->mem, .taps = s.taps, .width = rec_width(&s),
+                        .log = DEV_LOG, .n_k = s.n_k, .n_v = s.n_v, .d_k = s.d_k, .d_v = s.d_v, .n_gate = {rec_gate(&s, 0), rec_gate(&s, 1)}};
     r->st.gate_at = (size_t)(s.taps - 1 + DEV_LOG) * (size_t)r->st.width * each;
     r->st.sum_at = r->st.gate_at + DEV_LOG * gates * each;
     r->mem = dev_blocks_new(r->st.sum_at + (size_t)s.n_v * (size_t)s.d_k * (size_t)s.d_v * each, REC_SLOTS);
     while (dev_blocks_more(&r->mem)) {}
     for (int i = 0; i < REC_SLOTS; i++) memset(dev_block(&r->mem, i), 0xff, r->mem.block_bytes);   /* of another sequence: NaN */
     r->raw = rec_matrix(r->st.width);
-    r->alpha = rec_matrix(s.n_v);
-    r->beta = rec_matrix(s.n_v);
+    r->alpha = rec_matrix(rec_gate(&s, 0));
+    r->beta = rec_matrix(rec_gate(&s, 1));
     r->taps = rec_random(r->st.width * s.taps, -1, 1);
-    r->decay = rec_random(s.n_v, -1, -0.01);
-    r->step = rec_random(s.n_v, -3, 1);
+    r->decay = rec_random(n_rate, -1, -0.01);
+    r->step = rec_random(rec_gate(&s, 0), -3, 1);
+    r->skip = rec_random(s.n_v * s.d_v, -1, 1);
     rec_write_plan(r);
     r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->batch};
     int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq};
@@ -97,7 +116,7 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
 
 static void rec_close(rec_rig *r) {
     void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data,
-                   r->taps, r->decay, r->step, r->batch.token, r->batch.pos, r->batch.seq,
+                   r->taps, r->decay, r->step, r->skip, r->batch.token, r->batch.pos, r->batch.seq,
                    r->batch.want, r->batch.turn};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     dev_plan_free(&r->plan);
@@ -147,10 +166,33 @@ static void rec_read_head(const rec_rig *r, const int32_t *ids, int n, int h, do
     mem_free(S), mem_free(q), mem_free(k);
 }
 
+/* Mamba and Mamba-2, as the recurrence is written: rows have values, keys, queries. */
+static void rec_read_ssm(const rec_rig *r, const int32_t *ids, int n, int h, double *o) {
+    const rec_shape *s = &r->s;
+    const bool       scan = s->rule == RULE_SCAN;
+    const int        inner = s->n_v * s->d_v, key = h / (s->n_v / s->n_k);
+    double          *S = mem_new((size_t)s->d_k, sizeof *S);
+    for (int c = h * s->d_v; c < (h + 1) * s->d_v; c++) {
+        memset(S, 0, (size_t)s->d_k * sizeof *S);
+        for (int t = 0; t < n; t++) {
+            const float *x = rec_input(&r->raw, ids[t]), *k = x + inner + key * s->d_k, *q = k + s->n_k * s->d_k;
+            const int    g = scan ? c : h;
+            const double dt = log1p(exp((double)rec_input(&r->alpha, ids[t])[g] + (double)r->step[g]));
+            double       y = (double)r->skip[g] * (double)x[c];
+            for (int j = 0; j < s->d_k; j++) {
+                S[j] = exp(dt * (double)r->decay[scan ? c * s->d_k + j : h]) * S[j] + (double)k[j] * dt * (double)x[c];
+                y += S[j] * (double)q[j];
+            }
+            o[t * r->n_out + c] = y;
+        }
+    }
+    mem_free(S);
+}
+
 /* Outputs of n positions. */
 static double *rec_read(const rec_rig *r, const int32_t *ids, int n) {
     double *o = mem_new((size_t)n * (size_t)r->n_out, sizeof *o);
-    for (int h = 0; h < r->s.n_v; h++) rec_read_head(r, ids, n, h, o);
+    for (int h = 0; h < r->s.n_v; h++) (r->s.rule == RULE_DELTA ? rec_read_head : rec_read_ssm)(r, ids, n, h, o);
     for (int t = 0; t < n && !r->s.n_v; t++)
         for (int c = 0; c < r->n_out; c++) o[t * r->n_out + c] = rec_conv(r, ids, t, c);
     return o;
@@ -256,13 +298,16 @@ static void rec_plain(rec_rig *r, rec_seq *s) {
         const double off = fabs((double)s->want[i] - want[i]);
         worst = off > worst || isnan(off) ? off : worst;
     }
-    CHECKF(worst < 1e-5, "%d taps, %d heads: %g from the plain reading", r->s.taps, r->s.n_v, worst);
+    CHECKF(worst < (r->s.rule ? 1e-4 : 1e-5), "%d taps, %d heads: %g from the plain reading", r->s.taps, r->s.n_v, worst);
     mem_free(want);
 }
 
 static void t_rec_steps(void) {
-    static const rec_shape shapes[] = {{4, 2, 4, 16, 40, false}, {4, 2, 4, 16, 40, true}, {2, 3, 3, 8, 72, false},
-                                       {3, 0, 0, 0, 33, false}, {5, 1, 2, 20, 7, true}};
+    static const rec_shape shapes[] = {{4, 2, 4, 16, 40, false, RULE_DELTA}, {4, 2, 4, 16, 40, true, RULE_DELTA},
+                                       {2, 3, 3, 8, 72, false, RULE_DELTA}, {3, 0, 0, 0, 33, false, RULE_DELTA},
+                                       {5, 1, 2, 20, 7, true, RULE_DELTA},
+                                       {1, 2, 4, 16, 40, true, RULE_SSD}, {1, 1, 3, 6, 72, true, RULE_SSD},
+                                       {1, 1, 2, 16, 64, true, RULE_SCAN}, {1, 1, 3, 6, 33, true, RULE_SCAN}};
     static const struct { const char *level; int threads; } hows[] = {{"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"avx2", 5}};
     rec_rig r;
     rec_seq seqs[REC_SEQS], begun[REC_SEQS];

@@ -713,7 +713,8 @@ static void tt_hostile(void) {
     static const struct { const char *name; int tiny; tm_kv over[5]; const char *says; } rows[] = {
         {"no model", 0, {{"tokenizer.ggml.model", 0, ""}}, "no tokenizer.ggml.model"},
         {"model of a wrong type", 0, {{"tokenizer.ggml.model", 'U', "3"}}, "expected a string"},
-        {"rwkv", 0, {{"tokenizer.ggml.model", 'S', "rwkv"}}, "\"rwkv\", expected llama, gpt2, gemma4, bert, t5 or whitespace"},
+        {"plamo2", 0, {{"tokenizer.ggml.model", 'S', "plamo2"}},
+         "\"plamo2\", expected llama, gpt2, gemma4, bert, t5, whitespace or rwkv"},
         {"whitespace with another pre-tokenizer", TM_WHITE, {{"tokenizer.ggml.pre", 'S', "qwen2"}},
          "tokenizer.ggml.pre is \"qwen2\", expected whitespace"},
         {"whitespace without merges", TM_WHITE, {{TM_MERGES, 0, ""}}, "no tokenizer.ggml.merges"},
@@ -937,9 +938,27 @@ static void tt_middle(void) {
     tt_close(&o);
 }
 
+/* The longest token at each place; tokens are written as Python writes bytes. Any bytes come back. */
+static void tt_rwkv(void) {
+    static const char text[] = " thering\n\n's\\n\xc3\xa9\xe3\x81\x82\xff    and";
+    tt_open o;
+    str     back = {0};
+    tok_ids ids = {0};
+    err_t   e = {0};
+    if (!tt_open_file(&o, "tests/data/tiny/rwkv7.gguf", NULL)) return;
+    str line = tt_line(o.v, bytes_of(text), 0);
+    EQ_STR(line.p, "260 115 266 261 262 263 264 270 131 256 269 271");
+    CHECK(tok_encode(o.v, bytes_of(text), 0, &ids, &e));
+    tok_decode(o.v, ids.id, ids.n, false, &back);
+    EQ_STR(back.p, text);
+    str_drop(&line), str_drop(&back), tok_ids_drop(&ids);
+    tt_close(&o);
+}
+
 static const t_case t_tok_cases[] = {
     {"tok.spans", "a control token has no byte in a span, other tokens do not change", tt_spans},
     {"tok.middle", "a text that continues another one gets no space before it", tt_middle},
+    {"tok.rwkv", "rwkv: the longest token at each place, and bytes come back", tt_rwkv},
     {"tok.suites", "46 of 46 texts in each of six vocabularies", tt_suites},
     {"tok.oracle", "ids equal those of the tokenizers library for each kind of pattern", tt_oracle},
     {"tok.words", "tokens of bert and t5 equal those of transformers, of gemma4 those of the tokenizers library", tt_words},

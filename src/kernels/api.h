@@ -266,7 +266,7 @@ typedef struct {
     uint8_t *base;                                       /* of slot 0, on a GPU */
     size_t   slot_bytes;                                 /* between two slots, on a GPU */
     size_t   ring_at;                                    /* bytes from the slot's start: inputs [taps - 1 + log][width] */
-    size_t   gate_at;                                    /* the same: gates [log][2 * n_v] */
+    size_t   gate_at;                                    /* the same: gates [log][n_gate[0] + n_gate[1]] */
     size_t   sum_at;                                     /* the same: sums [n_v][d_k * d_v], of each head strips of
                                                           * K_DELTA_COLS columns, one after the other */
     int      group;                                      /* of the cache */
@@ -277,6 +277,7 @@ typedef struct {
     int      n_v;                                        /* heads of values; 0: a convolution alone */
     int      d_k;                                        /* values of a key */
     int      d_v;                                        /* values of a value head */
+    int      n_gate[2];                                  /* values of the gates of a position: first ones, second ones */
 } k_state_place;
 
 /* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr +
@@ -592,6 +593,52 @@ typedef struct {
 enum { K_DELTA_COLS = 32 };
 /* All positions of the arguments, the results to a->o and a->s. */
 K_PUBLIC void k_delta(const k_delta_args *a);
+
+/* A matrix S that is decayed and written to at each of n_pos >= 1 positions, in order: the state of Mamba-2 (Dao and Gu 2024),
+ * of linear attention with a decay for each channel, of RWKV-6 and 7. At each position, with vectors q, p, k, r, w [d_k] and
+ * v, o [n] and numbers beta, kq, rq:
+ *     u = S^T p;  x = beta * (v - u), with r: -beta * u;  o = S^T q + kq x + rq v;  S = w S + k x^T + r v^T
+ * where w S scales row j by w[j]. So q reads the state before the position, and kq and rq are what it reads of that one.
+ * Columns of S are independent. Any split into calls of fewer positions or columns gives the same bits. */
+typedef struct {
+    float       *s;                                      /* the state [d_k][ld_s], changed in place */
+    const float *q;                                      /* [n_pos][ld]; rows that give no o are not read */
+    const float *p;                                      /* [n_pos][ld], NULL: u is 0 */
+    const float *k, *w;                                  /* [n_pos][ld] */
+    const float *r;                                      /* [n_pos][ld], NULL: none */
+    const float *v;                                      /* [n_pos][ld_v] */
+    const float *beta, *kq, *rq;                         /* [n_pos] */
+    float       *o;                                      /* [n_pos - fold][ld_o] */
+    size_t       ld_s, ld, ld_v, ld_o;                   /* floats between rows */
+    int          d_k, n;                                 /* rows and columns of S */
+    int          n_pos;
+    int          fold;                                   /* so many positions, the first ones, only change the state */
+    bool         peek;                                   /* the last position does not change it */
+} k_outer_args;
+
+/* All positions of the arguments, the results to a->o and a->s. */
+K_PUBLIC void k_outer(const k_outer_args *a);
+
+/* The selective scan of Mamba (Gu and Dao 2023): n channels with d_k values of state each, n_pos >= 1 positions in order. At
+ * each of them, with vectors q, k [d_k] and for each channel c numbers v, dt:
+ *     S_c = exp(dt a_c) S_c + k dt v;  o = S_c . q + skip_c v
+ * Sums have eight lanes: lane l adds values l, l + 8, ... in order; then the upper half of the lanes is added to the lower. */
+typedef struct {
+    float       *s;                                      /* [n][d_k], changed in place */
+    const float *a;                                      /* [n][d_k] */
+    const float *q, *k;                                  /* [n_pos][ld]; rows of q that give no o are not read */
+    const float *v, *dt;                                 /* [n_pos][ld_v] */
+    const float *skip;                                   /* [n] */
+    float       *o;                                      /* [n_pos - fold][ld_o] */
+    size_t       ld, ld_v, ld_o;                         /* floats between rows */
+    int          d_k, n;
+    int          n_pos;
+    int          fold;                                   /* so many positions, the first ones, only change the state */
+    bool         peek;                                   /* the last position does not change it */
+} k_scan_args;
+
+/* All positions of the arguments, the results to a->o and a->s. */
+K_PUBLIC void k_scan(const k_scan_args *a);
 
 /* --- cache and attention --- */
 

@@ -28,6 +28,8 @@ typedef struct {
     void  (*cap)(float *, float, int);
     void  (*conv)(const float *const *, const float *, const float *, int, int, int, bool, float *, size_t);
     void  (*delta)(const k_delta_args *);
+    void  (*outer)(const k_outer_args *);
+    void  (*scan)(const k_scan_args *);
     void  (*softmax)(float *, int);
     float (*max)(const float *, int, int *);
     void  (*rope)(float *, int, int, int, int, const float *);
@@ -47,8 +49,8 @@ typedef struct {
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
     .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .softmax = k_softmax_##l, .max = k_max_##l,          \
-    .conv = k_conv_##l, .delta = k_delta_##l, .rope = k_rope_##l, .hadamard = k_hadamard_##l,                          \
-    .kv_store = k_kv_store_##l, .probe = &k_probe_##probes
+    .conv = k_conv_##l, .delta = k_delta_##l, .outer = k_outer_##l, .scan = k_scan_##l, .rope = k_rope_##l,            \
+    .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .probe = &k_probe_##probes
 
 /* From the plainest to the fastest; k__pick() takes the last that runs.
  * TO ADD A LEVEL. The compiler or a test finds a place that was forgotten, but for those marked *.
@@ -424,6 +426,8 @@ K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, 
     g_k_level->conv(x, w, bias, taps, n, n_rows, silu, y, ldy);
 }
 K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }
+K_PUBLIC void  k_outer(const k_outer_args *a) { g_k_level->outer(a); }
+K_PUBLIC void  k_scan(const k_scan_args *a) { g_k_level->scan(a); }
 K_PUBLIC void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 K_PUBLIC float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
 K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, int form, const float *cs) {

@@ -260,6 +260,57 @@ static void k__delta_from_ref(const k_delta_args *a, int first) {
 
 static void k_delta_ref(const k_delta_args *a) { k__delta_from_ref(a, 0); }
 
+/* The vectors and numbers of position i. q is k where no o is wanted. */
+typedef struct {
+    const float *q, *p, *k, *w, *r, *v;
+    float        beta, kq, rq;
+    bool         out;                                 /* o is wanted */
+} k__outer_at;
+
+K__BODY k__outer_at k__outer_position(const k_outer_args *a, int i) {
+    const size_t at = (size_t)i * a->ld;
+    const bool   out = i >= a->fold;
+    return (k__outer_at){(out ? a->q : a->k) + at, a->p ? a->p + at : NULL, a->k + at, a->w + at, a->r ? a->r + at : NULL,
+                         a->v + (size_t)i * a->ld_v, a->beta[i], a->kq[i], a->rq[i], out};
+}
+
+/* Columns from `first` on. */
+static void k__outer_from_ref(const k_outer_args *a, int first) {
+    for (int i = 0; first < a->n && i < a->n_pos; i++) {
+        const k__outer_at at = k__outer_position(a, i);
+        for (int c = first; c < a->n; c++) {
+            float      *s = a->s + c;
+            const float u = at.p ? k__delta_dot_ref(s, a->ld_s, at.p, a->d_k) : 0, v = at.v[c],
+                        x = at.beta * ((at.r ? 0 : v) - u);
+            if (at.out)
+                a->o[(size_t)(i - a->fold) * a->ld_o + (size_t)c] =
+                    fmaf(at.rq, v, fmaf(at.kq, x, k__delta_dot_ref(s, a->ld_s, at.q, a->d_k)));
+            if (a->peek && i == a->n_pos - 1) continue;
+            for (size_t j = 0; j < (size_t)a->d_k; j++) {
+                const float sum = fmaf(at.k[j], x, at.w[j] * s[j * a->ld_s]);
+                s[j * a->ld_s] = at.r ? fmaf(at.r[j], v, sum) : sum;
+            }
+        }
+    }
+}
+
+static void k_outer_ref(const k_outer_args *a) { k__outer_from_ref(a, 0); }
+
+static void k_scan_ref(const k_scan_args *a) {
+    for (int i = 0; i < a->n_pos; i++)
+        for (int c = 0; c < a->n; c++) {
+            const float *of = a->a + (size_t)c * (size_t)a->d_k, *k = a->k + (size_t)i * a->ld, *q = a->q + (size_t)i * a->ld;
+            const float  dt = a->dt[(size_t)i * a->ld_v + (size_t)c], v = a->v[(size_t)i * a->ld_v + (size_t)c], x = dt * v;
+            float       *s = a->s + (size_t)c * (size_t)a->d_k, sum[8] = {0};
+            for (int j = 0; j < a->d_k; j++) {
+                const float now = fmaf(k[j], x, k__exp_ref(dt * of[j]) * s[j]);
+                if (i >= a->fold) sum[j & 7] = fmaf(now, q[j], sum[j & 7]);
+                if (!a->peek || i < a->n_pos - 1) s[j] = now;
+            }
+            if (i >= a->fold) a->o[(size_t)(i - a->fold) * a->ld_o + (size_t)c] = fmaf(a->skip[c], v, k__lanes_ref(sum, 8));
+        }
+}
+
 static float k_max_ref(const float *x, int n, int *arg) {
     float m = -INFINITY;
     for (int i = 0; i < n; i++)
@@ -828,6 +879,105 @@ static void k__delta_from_avx2(const k_delta_args *a, int c) {
 
 static void k_delta_avx2(const k_delta_args *a) { k__delta_from_avx2(a, 0); }
 
+/* Rows [j, j + 4) of eight columns: their products with q are added to w; where `change` they become those of the next position,
+ * written with x and, with r, with v. */
+K__V256 void k__outer_rows_avx2(const bool change, const bool second, const bool whole, float *s, size_t ld, int j, int d_k,
+                                const k__outer_at *at, __m256 x, __m256 v, __m256 *w) {
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        float *row = s + (size_t)(j + i) * ld;
+        __m256 y = _mm256_loadu_ps(row);
+        w[i] = _mm256_fmadd_ps(y, _mm256_broadcast_ss(at->q + j + i), w[i]);
+        if (!change) continue;
+        y = _mm256_fmadd_ps(_mm256_broadcast_ss(at->k + j + i), x, _mm256_mul_ps(_mm256_broadcast_ss(at->w + j + i), y));
+        if (second) y = _mm256_fmadd_ps(_mm256_broadcast_ss(at->r + j + i), v, y);
+        _mm256_storeu_ps(row, y);
+    }
+}
+
+/* One position of 8 * H columns, H <= 2: the state's products with q, *w, and where `change` its next value. */
+K__V256 void k__outer_pass_avx2(const bool change, const bool second, const int H, float *s, size_t ld, int d_k,
+                                const k__outer_at *at, const __m256 *x, const __m256 *v, __m256 *w) {
+    __m256 sum[2][4];
+    int    j = 0;
+    K__UNROLL for (int h = 0; h < 2; h++)
+        K__UNROLL for (int i = 0; i < 4; i++) sum[h][i] = _mm256_setzero_ps();
+    for (; j + 4 <= d_k; j += 4)
+        K__UNROLL for (int h = 0; h < 2; h++)
+            if (h < H) k__outer_rows_avx2(change, second, true, s + 8 * h, ld, j, d_k, at, x[h], v[h], sum[h]);
+    if (j < d_k)
+        K__UNROLL for (int h = 0; h < 2; h++)
+            if (h < H) k__outer_rows_avx2(change, second, false, s + 8 * h, ld, j, d_k, at, x[h], v[h], sum[h]);
+    K__UNROLL for (int h = 0; h < 2; h++) w[h] = k__fold_avx2(sum[h]);
+}
+
+/* 8 * H columns, H <= 2, go through all positions. */
+K__V256 void k__outer_strip_avx2(const bool fix, const bool second, const int H, const k_outer_args *a, int c) {
+    float *s = a->s + c;
+    for (int i = 0; i < a->n_pos; i++) {
+        k__outer_at  at = k__outer_position(a, i);
+        const bool   stays = a->peek && i == a->n_pos - 1;
+        __m256       x[2], v[2], u[2], w[2];
+        K__UNROLL for (int h = 0; h < 2; h++) x[h] = v[h] = u[h] = _mm256_setzero_ps();
+        if (fix) {
+            const k__outer_at read = {.q = at.p};
+            k__outer_pass_avx2(false, false, H, s, a->ld_s, a->d_k, &read, x, v, u);
+        }
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            if (h >= H) break;
+            v[h] = _mm256_loadu_ps(at.v + c + 8 * h);
+            x[h] = _mm256_mul_ps(_mm256_set1_ps(at.beta), _mm256_sub_ps(second ? _mm256_setzero_ps() : v[h], u[h]));
+        }
+        if (stays) k__outer_pass_avx2(false, false, H, s, a->ld_s, a->d_k, &at, x, v, w);
+        else k__outer_pass_avx2(true, second, H, s, a->ld_s, a->d_k, &at, x, v, w);
+        if (!at.out) continue;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            if (h >= H) break;
+            const __m256 o = _mm256_fmadd_ps(_mm256_set1_ps(at.kq), x[h], w[h]);
+            _mm256_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 8 * h, _mm256_fmadd_ps(_mm256_set1_ps(at.rq), v[h], o));
+        }
+    }
+}
+
+/* Columns from c on. */
+K__V256 int k__outer_strips_avx2(const bool fix, const bool second, const k_outer_args *a, int c) {
+    for (; c + 16 <= a->n; c += 16) k__outer_strip_avx2(fix, second, 2, a, c);
+    for (; c + 8 <= a->n; c += 8) k__outer_strip_avx2(fix, second, 1, a, c);
+    return c;
+}
+
+static K_VEC_AVX2 void k__outer_from_avx2(const k_outer_args *a, int c) {
+    c = a->r ? k__outer_strips_avx2(true, true, a, c) : a->p ? k__outer_strips_avx2(true, false, a, c)
+                                                            : k__outer_strips_avx2(false, false, a, c);
+    k__outer_from_ref(a, c);
+}
+
+static void k_outer_avx2(const k_outer_args *a) { k__outer_from_avx2(a, 0); }
+
+static K_VEC_AVX2 void k_scan_avx2(const k_scan_args *a) {
+    const size_t d_k = (size_t)a->d_k;
+    for (int i = 0; i < a->n_pos; i++) {
+        const float *k = a->k + (size_t)i * a->ld, *q = (i < a->fold ? a->k : a->q) + (size_t)i * a->ld;
+        const bool   stays = a->peek && i == a->n_pos - 1;
+        for (int c = 0; c < a->n; c++) {
+            const float  dt = a->dt[(size_t)i * a->ld_v + (size_t)c], v = a->v[(size_t)i * a->ld_v + (size_t)c], x = dt * v;
+            const float *of = a->a + (size_t)c * d_k;
+            float       *s = a->s + (size_t)c * d_k;
+            __m256       sum = _mm256_setzero_ps();
+            for (int j = 0; j < a->d_k; j += 8) {
+                const __m256i m = k__mask_avx2(a->d_k - j);
+                const __m256  e = k__exp_avx2(_mm256_mul_ps(_mm256_set1_ps(dt), _mm256_maskload_ps(of + j, m)));
+                const __m256  now = _mm256_fmadd_ps(_mm256_maskload_ps(k + j, m), _mm256_set1_ps(x),
+                                                    _mm256_mul_ps(e, _mm256_maskload_ps(s + j, m)));
+                sum = _mm256_fmadd_ps(now, _mm256_maskload_ps(q + j, m), sum);
+                if (!stays) k__put_avx2(s + j, m, a->d_k - j, now);
+            }
+            if (i >= a->fold)
+                a->o[(size_t)(i - a->fold) * a->ld_o + (size_t)c] = fmaf(a->skip[c], v, k__sum_avx2(sum));
+        }
+    }
+}
+
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX2 float k_max_avx2(const float *x, int n, int *arg) {
     __m256 a = _mm256_set1_ps(-INFINITY);
@@ -1306,6 +1456,74 @@ static void k_delta_avx512(const k_delta_args *a) {
     for (; c + 32 <= a->n; c += 32) k__delta_strip_avx512(a, c);
     k__delta_from_avx2(a, c);
 }
+
+/* Like k__outer_rows_avx2, for 32 columns. */
+K__V512 void k__outer_rows_avx512(const bool change, const bool second, const bool whole, float *s, size_t ld, int j, int d_k,
+                                  const k__outer_at *at, const __m512 *x, const __m512 *v, __m512 (*w)[2]) {
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        float *row = s + (size_t)(j + i) * ld;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            __m512 y = _mm512_loadu_ps(row + 16 * h);
+            w[i][h] = _mm512_fmadd_ps(y, _mm512_set1_ps(at->q[j + i]), w[i][h]);
+            if (!change) continue;
+            y = _mm512_fmadd_ps(_mm512_set1_ps(at->k[j + i]), x[h], _mm512_mul_ps(_mm512_set1_ps(at->w[j + i]), y));
+            if (second) y = _mm512_fmadd_ps(_mm512_set1_ps(at->r[j + i]), v[h], y);
+            _mm512_storeu_ps(row + 16 * h, y);
+        }
+    }
+}
+
+K__V512 void k__outer_pass_avx512(const bool change, const bool second, float *s, size_t ld, int d_k, const k__outer_at *at,
+                                  const __m512 *x, const __m512 *v, __m512 *w) {
+    __m512 sum[4][2];
+    int    j = 0;
+    K__UNROLL for (int i = 0; i < 4; i++)
+        K__UNROLL for (int h = 0; h < 2; h++) sum[i][h] = _mm512_setzero_ps();
+    for (; j + 4 <= d_k; j += 4) k__outer_rows_avx512(change, second, true, s, ld, j, d_k, at, x, v, sum);
+    if (j < d_k) k__outer_rows_avx512(change, second, false, s, ld, j, d_k, at, x, v, sum);
+    K__UNROLL for (int h = 0; h < 2; h++)
+        w[h] = _mm512_add_ps(_mm512_add_ps(sum[0][h], sum[2][h]), _mm512_add_ps(sum[1][h], sum[3][h]));
+}
+
+/* 32 columns go through all positions. */
+K__V512 void k__outer_strip_avx512(const bool fix, const bool second, const k_outer_args *a, int c) {
+    float *s = a->s + c;
+    for (int i = 0; i < a->n_pos; i++) {
+        k__outer_at at = k__outer_position(a, i);
+        __m512      x[2], v[2], u[2], w[2];
+        K__UNROLL for (int h = 0; h < 2; h++) x[h] = v[h] = u[h] = _mm512_setzero_ps();
+        if (fix) {
+            const k__outer_at read = {.q = at.p};
+            k__outer_pass_avx512(false, false, s, a->ld_s, a->d_k, &read, x, v, u);
+        }
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            v[h] = _mm512_loadu_ps(at.v + c + 16 * h);
+            x[h] = _mm512_mul_ps(_mm512_set1_ps(at.beta), _mm512_sub_ps(second ? _mm512_setzero_ps() : v[h], u[h]));
+        }
+        if (a->peek && i == a->n_pos - 1) k__outer_pass_avx512(false, false, s, a->ld_s, a->d_k, &at, x, v, w);
+        else k__outer_pass_avx512(true, second, s, a->ld_s, a->d_k, &at, x, v, w);
+        if (!at.out) continue;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            const __m512 o = _mm512_fmadd_ps(_mm512_set1_ps(at.kq), x[h], w[h]);
+            _mm512_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 16 * h,
+                             _mm512_fmadd_ps(_mm512_set1_ps(at.rq), v[h], o));
+        }
+    }
+}
+
+static K_VEC_AVX512 void k_outer_avx512(const k_outer_args *a) {
+    int c = 0;
+    for (; c + 32 <= a->n; c += 32) {
+        if (a->r) k__outer_strip_avx512(true, true, a, c);
+        else if (a->p) k__outer_strip_avx512(true, false, a, c);
+        else k__outer_strip_avx512(false, false, a, c);
+    }
+    k__outer_from_avx2(a, c);
+}
+
+/* States of 16 values and more in 16 lanes would be summed in another order. */
+static void k_scan_avx512(const k_scan_args *a) { k_scan_avx2(a); }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX512 float k_max_avx512(const float *x, int n, int *arg) {

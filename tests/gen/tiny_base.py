@@ -77,12 +77,25 @@ def add_bpe_vocab(w, pre="qwen2", around=False):
         w.add_add_eos_token(True)
 
 
+def add_rwkv_vocab(w):
+    """Tokens as Python writes bytes, of which a text has the longest at each place."""
+    words = [b" t", b"he", b"the", b" the", b"\n\n", b"'s", b"\\n", "\u00e9".encode(), b"in", b"ing", b"er", b"  ", b"    ", b"\xe3\x81", b"and"]
+    tokens = ["<s>"] + [repr(t)[2:-1] for t in [bytes([b]) for b in range(256)] + words]
+    assert len(tokens) == N_VOCAB and len(set(tokens)) == len(tokens)
+    w.add_tokenizer_model("rwkv")
+    w.add_token_list(tokens)
+    w.add_token_types([3] + [1] * (len(tokens) - 1))
+    w.add_bos_token_id(0)
+    w.add_eos_token_id(0)
+    w.add_eot_token_id(tokens.index("\\n\\n"))
+
+
 def add_vocab(g, s):
-    (add_spm_vocab if s["vocab"] == "spm" else add_bpe_vocab)(g)
+    {"spm": add_spm_vocab, "rwkv": add_rwkv_vocab}.get(s["vocab"], add_bpe_vocab)(g)
 
 
 def stop_ids(s):
-    return {2} if s["vocab"] == "spm" else {N_VOCAB - 4, N_VOCAB - 2}
+    return {"spm": {2}, "rwkv": {0, 261}}.get(s["vocab"], {N_VOCAB - 4, N_VOCAB - 2})
 
 
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
