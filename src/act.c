@@ -1174,7 +1174,7 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
     if (r->hold_text.n)
         act__put_digest(resumed, "constraint-file", bytes_digest((bytes){0}, str_bytes(&r->hold_text)),
                         bytes_hash(0, str_bytes(&r->hold_text)), out);
-    if (c->action == ACT_EMBED_LINES)
+    if (c->action == ACT_EMBED_LINES || (c->action == ACT_SERVE && (c->pooling || c->embed.norm != embed_defaults.norm)))
         str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
 }
 

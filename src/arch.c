@@ -743,7 +743,7 @@ static double arch__hd_k(arch_at a) {
 
 static double arch__same_hd(arch_at a) { return a.l->hd_k; }
 static double arch__hd_v(arch_at a) {                 /* files of MiniCPM 3 do not say it */
-    return a.l->rank && a.hp->n_embd % a.l->n_head == 0 ? a.hp->n_embd / a.l->n_head : a.l->hd_k;
+    return a.l->rank && a.l->n_head && a.hp->n_embd % a.l->n_head == 0 ? a.hp->n_embd / a.l->n_head : a.l->hd_k;
 }
 static double arch__n_ctx(arch_at a) { return a.hp->n_ctx_train; }
 static double arch__orig_ctx(arch_at a) { return a.hp->rope[0].n_ctx_orig; }
@@ -1186,7 +1186,8 @@ static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     const double hi = k->type == H_PATTERN ? 1 : k->hi;
     if (kv->count != (uint64_t)hp->n_layer && kv->count != (uint64_t)arch__trunk(hp, g))
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", GGUF_U(kv->count), hp->n_layer);
-    for (int il = (int)kv->count; il < hp->n_layer && hp->desc->local_turn; il++) arch__set(arch__field(hp, k, il), k->type, 0);
+    for (int il = (int)kv->count; il < hp->n_layer && hp->desc->local_turn && k->type == H_PATTERN; il++)
+        arch__set(arch__field(hp, k, il), k->type, 0);
     for (int il = 0; il < (int)kv->count; il++) {
         uint64_t     u = 0;
         float        f = 0;
@@ -1242,6 +1243,10 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
 
 /* Latent attention. In files of both forms hd_k and hd_v are then those of a position in the cache. */
 static bool arch__latent_heads(const arch_hparams *hp, const gguf_file *g, const arch_layer_hp *l, err_t *e) {
+    if (!l->n_head)
+        return arch__bad(hp, g, "attention.head_count", e, "0 heads in layer %d, expected at least one", (int)(l - hp->layer));
+    if (l->rank < 2 || l->rank % 2)
+        return arch__bad(hp, g, "attention.kv_lora_rank", e, "%d, expected an even number from 2 on", l->rank);
     if (l->n_rot < 2 || l->n_rot % 2 || l->n_rot >= l->hd_q)
         return arch__bad(hp, g, "rope.dimension_count", e, "%d, expected an even number from 2 on, below %d values of a query",
                          l->n_rot, l->hd_q);
@@ -1316,7 +1321,8 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
     if (l->n_expert && hp->desc->aside) l->ffn = FFN_ASIDE, l->n_ff = hp->n_embd;
     if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
     else if (l->ffn < FFN_BESIDE) l->n_ff_exp = l->n_ff_shexp = l->n_ff_adj = 0;
-    return true;
+    return l->ffn != FFN_NONE || !(hp->parallel || hp->n_stream) ||
+           arch__bad(hp, g, "feed_forward_length", e, "none in layer %d, expected one in each layer", (int)(l - hp->layer));
 }
 
 /* The RoPE that a layer needs, from that of the file. */

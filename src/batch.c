@@ -832,7 +832,7 @@ static bool batch__feed(batch_work *b, err_t *e) {
         if (!b->open && !batch__open(b, e)) return false;
         if (!b->open) continue;
         batch_line *l = b->open;
-        if (l->a.q.ask.gen.n_predict == 0) {
+        if (!l->a.q.ask.embeds && l->a.q.ask.gen.n_predict == 0) {
             b->open = NULL;
             batch__answer_nothing(l);
             if (!batch__answer(b, l, e)) return false;

@@ -146,6 +146,8 @@ static bool dq__check_codes(const st_folder *f, const dq_mat *m, err_t *e) {
     if (m->form == DQ_GPTQ)
         return dq__has(f, m->w, words * m->rows, "I32", e) && dq__has(f, m->scale, groups * m->rows, dq__float_types, e) &&
                dq__has(f, m->zero, groups * dq__groups(m->rows * bits, 32), "I32", e) && dq__check_order(f, m, groups, e);
+    if (m->form == DQ_AWQ && m->rows % 8)
+        return st_bad(f, m->w, e, "packs %llu outputs in words of 8, expected a multiple of 8", GGUF_U(m->rows));
     if (m->form == DQ_AWQ)
         return dq__has(f, m->w, m->cols * m->rows / 8, "I32", e) && dq__has(f, m->scale, groups * m->rows, dq__float_types, e) &&
                dq__has(f, m->zero, groups * m->rows / 8, "I32", e);
@@ -166,13 +168,17 @@ static bool dq__check_bnb(const st_folder *f, const dq_mat *m, err_t *e) {
            dq__has(f, m->nested_scale, dq__groups(blocks, m->nested_group), "F32", e);
 }
 
+enum { DQ_MAT_MAX = 65536 };                          /* matrices of one tensor */
+
 /* Whether all tensors of a matrix have the shapes that its form asks for. On failure e is set. */
 static bool dq_check(const st_folder *f, const dq_mat *m, err_t *e) {
     const uint64_t all = m->n_mat * m->rows * m->cols;
+    if (m->n_mat > DQ_MAT_MAX)
+        return st_bad(f, m->w, e, "holds %llu matrices, expected at most %d", GGUF_U(m->n_mat), DQ_MAT_MAX);
     if (m->rows > INT32_MAX || m->cols > INT32_MAX)
         return st_bad(f, m->w, e, "is %llu x %llu, expected at most 2^31 each", GGUF_U(m->rows), GGUF_U(m->cols));
     switch (m->form) {
-    case DQ_PLAIN: return true;
+    case DQ_PLAIN: return dq__has(f, m->w, all, "F32 F16 BF16 F64 F8_E4M3 F8_E5M2", e);
     case DQ_SCALED:
         return dq__has(f, m->w, all, "F8_E4M3 F8_E5M2 I8 F32 F16 BF16", e) &&
                dq__has(f, m->scale, m->n_mat * dq__groups(m->rows, m->group_rows) * dq__groups(m->cols, m->group),

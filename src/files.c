@@ -1043,15 +1043,17 @@ typedef struct {
     uint64_t n;                                       /* bytes */
 } files_upload;
 
-/* Begins a body. It waits for no other thread. NULL: e is set. */
+/* Begins a body. It waits for no other thread. NULL: e is set, and errno. */
 static files_upload *files_receive(const files_store *f, err_t *e) {
     char id[FILES_ID];
     str  path = {0};
     files__new_id("file-", id);
     const int fd = open(files__path(f, id, ".form.tmp", &path), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) err_set(e, err_code_of(errno), "the body of an upload: %s", strerror(errno));
+    const int no = errno;
+    if (fd < 0) err_set(e, err_code_of(no), "the body of an upload: %s", strerror(no));
     else unlink(path.p);
     str_drop(&path);
+    errno = no;
     if (fd < 0) return NULL;
     files_upload *u = mem_new(1, sizeof *u);
     u->fd = fd;

@@ -486,6 +486,7 @@ static void fwd__latent(fwd_draft *d) {
     d->part = FWD_CACHE;
     fwd__attend(d, fwd__kv(d), d->ask, d->o);
     fwd__by_heads(d, FWD_WO, &w[W_V_B], d->o, lh->rank, d->att, lh->hd_o);
+    if (d->m->hp.value_scale != 0) fwd__scale(d, d->att, lh->n_head * lh->hd_o, d->m->hp.value_scale);
     fwd__give(d, &w[W_O], d->att);
 }
 
@@ -955,10 +956,10 @@ static void fwd__mix(fwd_draft *d, const fwd_experts *of, dev_buf pick, int E, i
     fwd__expert_matmul(d, E, 0);
     if (gated) dev_plan_product(d->to, of->gate, d->rows, in, d->ff);
     dev_plan_product(d->to, of->up, d->rows, in, wide);
-    fwd__expert_bias(d, d->ff, of->b_gate, F, E);
-    fwd__expert_bias(d, wide, of->b_up, F, E);
     if (first) fwd__weigh(d, wide, F, E);
     if (first && gated) fwd__weigh(d, d->ff, F, E);
+    fwd__expert_bias(d, d->ff, of->b_gate, F, E);
+    fwd__expert_bias(d, wide, of->b_up, F, E);
     fwd__activate(d, gated ? d->up : 0, F, K, d->lh->cut);
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, E, gated ? 2 * E : E);

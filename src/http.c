@@ -436,7 +436,7 @@ static bool http__trailer_line(http_in *in) {
 static void http__take_body(http_in *in, bytes b, size_t *at) {
     const size_t n = (size_t)min_u64(in->left, b.n - *at);
     if (in->left > in->max_body || in->body.n > in->max_body - in->left) {
-        http__bad(in, 413, "a body of more than %llu bytes", (unsigned long long)in->max_body);
+        http__bad(in, 413, "a body of more than %llu bytes", (unsigned long long)in->most);
         return;
     }
     if (n) str_add(&in->body, b.p + *at, n);

@@ -281,7 +281,6 @@ typedef struct {
     unsigned      flags;             /* IMPORT_FILE and its neighbours                                     */
     import_made  *made;
     bool         *used;              /* [files.n] tensors that something takes                             */
-    gguf_index    built;             /* of tensors by name, while they are collected                       */
     uint32_t      n_vocab;           /* tokens                                                             */
     bool          halves;            /* rows of Q and K keep their order, though the file rotates pairs    */
     err_t        *e;
@@ -494,7 +493,10 @@ static bool import__packed(import_job *j, bytes base, const st_tensor *w, dq_mat
     m->order = import__beside(j, base, ".weight_g_idx");
     if (scale->n_dims != 2 || !scale->dim[1] || !m->cols || m->cols > INT32_MAX)
         return st_bad(f, w, j->e, "has scales of %d dimensions, expected 2", scale->n_dims);
-    m->group = (m->cols + scale->dim[1] - 1) / scale->dim[1];
+    if (m->cols % scale->dim[1])
+        return st_bad(f, w, j->e, "has rows of %llu and %llu groups, expected whole groups", GGUF_U(m->cols),
+                      GGUF_U(scale->dim[1]));
+    m->group = m->cols / scale->dim[1];
     return dq_check(f, m, j->e);
 }
 
@@ -575,6 +577,8 @@ static import_tensor *import__find(import_job *j, const char *name) {
     return NULL;
 }
 
+enum { IMPORT_MOST = 16384 };                         /* tensors of a model: finding one looks at all */
+
 /* Adds pieces to the tensor of this name, and makes it where there is none. expert: its number; -1: it has one piece, or
  * stacks. */
 static import_tensor *import__add(import_job *j, const char *name, int layer, const import_piece *p, uint64_t rows, uint64_t cols,
@@ -587,6 +591,10 @@ static import_tensor *import__add(import_job *j, const char *name, int layer, co
         return NULL;
     }
     if (!t) {
+        if (j->made->n == IMPORT_MOST) {
+            st_bad(&j->made->files, from, j->e, "is one of more than %d, expected fewer tensors", IMPORT_MOST);
+            return NULL;
+        }
         import_tensor fresh = {.layer = layer, .rows = rows, .cols = cols, .n_dims = n_dims, .times = 1, .from = from,
                                .type = K_F32};
         snprintf(fresh.name, sizeof fresh.name, "%s", name);
@@ -657,6 +665,8 @@ static import_tensor *import__take(const import__one *o, int part, uint64_t row0
     import__name(o, part, name);
     if (o->t->n_dims > 3 && m->form == DQ_PLAIN)
         return st_bad(&o->j->made->files, o->t, o->j->e, "has %d dimensions, expected at most 3", o->t->n_dims), NULL;
+    if (transposed && m->form != DQ_PLAIN)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised and stored transposed, expected floats"), NULL;
     for (uint64_t i = 0; i < m->n_mat; i++) {
         const import_piece p = {*m, i, row0, step, transposed, o->expert >= 0 ? (uint64_t)o->expert : i};
         if (!(t = import__add(o->j, name, o->layer, &p, rows, transposed ? m->rows : m->cols, dims, o->t))) return NULL;
@@ -780,7 +790,10 @@ static bool import__unpair(const import__one *o, uint64_t n_head) {
     if (!family_get(&o->j->c, "rope_parameters.mrope_section rope_scaling.mrope_section").n) return true;
     double         part = 0.5;
     family_rope(&o->j->c, "partial_rotary_factor", &part);
-    const uint64_t n = t->rows > 1 ? t->rows : t->cols, hd = n_head ? n / n_head : 0, rot = (uint64_t)((double)hd * part);
+    if (!(part >= 0 && part <= 1))
+        return st_bad(&o->j->made->files, o->t, o->j->e, "has a partial_rotary_factor of %g, expected 0 to 1", part);
+    const uint64_t n = t->rows > 1 ? t->rows : t->cols, hd = n_head ? n / n_head : 0;
+    const uint64_t rot = (uint64_t)((double)hd * part) & ~(uint64_t)1;
     if (!import__divides(o->j, o->t, n, n_head, "heads")) return false;
     uint32_t *order = import__identity(n);
     for (uint64_t r = 0; r < n; r++)
@@ -840,6 +853,8 @@ static bool import__qkvz(const import__one *o) {
 static bool import__experts(import__one *o) {
     const uint64_t n = (uint64_t)o->j->c.n_expert;
     if (!import__divides(o->j, o->t, o->m.rows, n, "experts")) return false;
+    if (o->m.form != DQ_PLAIN)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised, expected floats: its experts lie in one matrix");
     o->m.rows /= n;
     o->m.n_mat = n;
     import_tensor *t = o->row->change == IC_EXPERTS ? import__take(o, 0, 0, 1, o->m.rows, false)
@@ -1192,8 +1207,9 @@ static void import__factors(import_job *j, const import_tensor *t) {
     }
     snprintf(name, sizeof name, "%.*s.scale", (int)(strlen(t->name) - 7), t->name);
     if (!plain) {
+        const int layer = t->layer;                   /* import__own() may move t */
         import__own(j, name, f, t->n);
-        j->made->t[j->made->n - 1].layer = t->layer;
+        j->made->t[j->made->n - 1].layer = layer;
     }
     mem_free(f);
 }
@@ -1360,6 +1376,8 @@ static bool import__keys(import_job *j, gguf_writer *w) {
 static bool import__collect(import_job *j) {
     const st_folder *f = &j->made->files;
     if (!f->n) return err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);
+    for (size_t i = 0; i < f->n; i++)                 /* before any of them is read */
+        if (!f->tensor[i].n_bytes) return st_bad(f, &f->tensor[i], j->e, "has no values, expected sizes of at least 1");
     j->used = mem_new(f->n, sizeof *j->used);
     for (size_t i = 0; i < f->n; i++)
         if (!import__tensor(j, &f->tensor[i])) return false;
@@ -1430,6 +1448,7 @@ static bool import_open(gguf_file *g, const char *path, unsigned flags, err_t *e
     *g = (gguf_file){0};
     j.made->maker = (gguf_maker){.fill = import__fill, .drop = import__drop, .again = (flags & IMPORT_LAZY) != 0};
     const bool ok = import__build(&j, g, path);
+    if (!ok && !e->code) err_set(e, EXIT_INPUT, "%s: cannot be read as a checkpoint", path);
     if (g->n_parts > 1) {                             /* g has the mappings now */
         mem_free(j.made->files.files.part);
         j.made->files.files = (gguf_file){0};

@@ -46,9 +46,9 @@ typedef struct {
 
 #define METRICS_AT(f) offsetof(metrics, f)
 static const metrics_row metrics_rows[] = {
-    {"requests_running", METRICS_GAUGE, METRICS_AT(running), "requests whose answers are being made"},
-    {"requests_waiting", METRICS_GAUGE, METRICS_AT(waiting), "requests that wait for their turn"},
-    {"requests_paused", METRICS_GAUGE, METRICS_AT(paused), "running streams that wait for their readers"},
+    {"requests_running", METRICS_GAUGE, METRICS_AT(running), "completions that are made now, of requests and lines of batches"},
+    {"requests_waiting", METRICS_GAUGE, METRICS_AT(waiting), "completions that wait for their turn"},
+    {"requests_paused", METRICS_GAUGE, METRICS_AT(paused), "streams that wait for their readers"},
     {"requests_total", METRICS_REQUESTS, METRICS_AT(outcomes),
      "requests that have ended, by outcome: ok, refused, failed, left, timeout"},
     {"prompt_tokens_total", METRICS_COUNTER, METRICS_AT(read), "tokens of prompts that were computed"},

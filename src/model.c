@@ -576,6 +576,9 @@ static bool model__head_fits(const model *m, const model *h, err_t *e) {
     if (a->n_nextn)
         return err_set(e, EXIT_INPUT, "%s: holds a draft head, and %s has one of its own, expected one of them", h->g->path,
                        m->g->path);
+    if (a->desc == b->desc && a->halves != b->halves && a->desc->rope == ROPE_PAIRS)
+        return err_set(e, EXIT_INPUT, "%s: a draft head with rows of Q and K in another order than %s (rope.halves)", h->g->path,
+                       m->g->path);
     if (a->desc == b->desc && a->n_layer == b->n_layer && a->n_embd == b->n_embd && a->n_vocab == b->n_vocab) return true;
     return err_set(e, EXIT_INPUT,
                    "%s: the draft head of a %s of %d layers, %d wide, with %d tokens, expected that of a %s of %d, %d, %d",

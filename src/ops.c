@@ -620,7 +620,7 @@ static void ops__attend_merge(const dev *dv, const dev_op *op, int deal, int tas
 /* A phase of attention: where its tasks would be too few, all segments and then the merges. */
 static void ops__attend_all(dev *dv, const dev_phase *ph) {
     const dev_op *op = &dv->run->plan->op[ph->first];
-    int           deal, n;
+    int           deal = 1, n = 0;
     if (!ops__apart(dv->run, op, &deal, &n)) {
         dev_rows(dv, ph);
         return;
@@ -1279,7 +1279,8 @@ static void ops__matmul_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     for (int i = 0; i < op->n_product; i++) {
         const dev_product *m = &op->product[i];
         const dev_mat     *w = m->w;
-        const double       rows = dev_n_rows(b, m->rows), each = E ? K : 1, read = E ? E * (1 - pow(1 - K / E, rows)) : 1;
+        const double       rows = dev_n_rows(b, m->rows), each = E ? K : 1;
+        const double       read = E ? E * (1 - pow(1 - fmin(1, K / E), rows)) : 1;
         if (rows <= 0) continue;
         c->bytes += read * (w->packed ? (double)w->packed_bytes * m->n_out / w->n_out : (double)w->row_bytes * m->n_out);
         c->mul[k_act_of(w->type)] += each * rows * w->n_in * m->n_out;
@@ -1594,6 +1595,9 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 
 static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_MIXER && op->experts.groups <= 1; }
 
+/* Keys that RoPE also sorts into pairs are the host's: rows of Q and K of a model for GPUs are sorted in memory. */
+static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_PAIRS; }
+
 /* To add an operation:
  *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
  *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
@@ -1634,7 +1638,7 @@ static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUT
     X(DEAL, "deal", DEV_WRITES, op->n, op->pick.at + (op->each - 1) * op->pick.stride + op->n, 0, 0, 0,                         \
       ops__no_cost, OPS_ROW(ops__deal), OPS_HOST)                                                                               \
     X(ROPE, "rope", DEV_CHANGES, ops__all_heads(op), op->rope.at + op->rope.n_rot, 0, 0, 0,                                     \
-      ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope))                                                    \
+      ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope), .gpu_can = ops__rope_can)                          \
     X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
       ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args,                            \
       .gpu_can = ops__hadamard_can)                                                                                             \

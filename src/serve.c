@@ -431,7 +431,10 @@ static bool serve__head(void *ctx, const http_request *h, void **sink, net_refus
     if (h->method == HTTP_POST && to->kind == SERVE_FILES && s->files && http_is_type(type, "multipart/form-data")) {
         err_t e = {0};
         *sink = files_receive(s->files, &e);
-        if (!*sink) return serve__deny(s, h, out, "server_error", "%s", e.text);
+        const int no = errno;
+        if (!*sink)
+            return serve__deny(s, h, out, no == ENOSPC || no == EDQUOT ? "quota" : e.code == EXIT_RESOURCE ? "overloaded"
+                               : "server_error", "%s", e.text);
     }
     return true;
 }
@@ -1375,7 +1378,8 @@ static void serve__publish(server *s) {
     atomic_store(&s->m.blocks, (uint64_t)kv_held(s->eng->kv, &peak));
     atomic_store(&s->m.blocks_most, (uint64_t)s->eng->kv->max_blocks);
     atomic_store(&s->m.read, (uint64_t)st->prefill);
-    atomic_store(&s->m.cached, (uint64_t)st->cached);
+    if ((uint64_t)st->cached > atomic_load(&s->m.cached))        /* a preemption takes back what will be found once more */
+        atomic_store(&s->m.cached, (uint64_t)st->cached);
     atomic_store(&s->m.written, (uint64_t)st->written);
     atomic_store(&s->m.steps, (uint64_t)st->steps);
     atomic_store(&s->m.preempted, (uint64_t)st->preempted);

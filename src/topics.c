@@ -226,7 +226,8 @@ static const topic topics_all[] = {
         "Numbers\tEvery CPU level, from scalar to AVX-512, computes the same bits. Sums have a fixed order, so that neither "
         "threads nor the other rows of a step change them. Activations are rounded to 8 bits where they meet quantised "
         "weights (--help types)",
-        "Privacy\tThe program opens no network connection. It writes the files that options name, and the history of "
+        "Privacy\tThe program opens no network connection but for downloads (--help hub), and takes some with --serve alone. It "
+        "writes the files that options name, the cache of downloaded models, and the history of "
         "conversations (mode 0600), which the man page lists with all files",
         "Hostile files\tSizes, offsets, types, shapes and strings of a model file are checked before they are used; a fault "
         "is one line with its place. NaN and infinite weights are found when they reach the logits (exit code 2). A file "
@@ -257,7 +258,7 @@ static const topic topics_all[] = {
         "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
         "is slow."}},
     {"limits", "What llmrun cannot do", {
-        "There is no download, no picture or sound as input, and no training.",
+        "There is no picture or sound as input, and no training.",
         "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
         "are not read. Big-endian files are refused.",
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",

@@ -242,11 +242,12 @@ static bool vocab__rank_scores(vocab__job *v) {
     gguf_index    index = {0};
     const int64_t n = vocab__merges(v, &all, &at);
     vocab__named *name = mem_new(v->n, sizeof *name);
+    uint32_t      named = 0;                          /* ids without a token have the text "" */
     for (uint32_t i = 0; i < v->n; i++) {
-        name[i] = (vocab__named){vocab__text(v, i), i};
+        if (v->token[i].type) name[named++] = (vocab__named){vocab__text(v, i), i};
         if (v->token[i].type == VOCAB_NORMAL) v->token[i].score = -(float)(n + 1);
     }
-    gguf_index_build(&index, name, sizeof *name, v->n);
+    gguf_index_build(&index, name, sizeof *name, named);
     for (int64_t i = n - 1; i >= 0; i--) {
         const bytes    m = {(const uint8_t *)all.p + at[i], at[i + 1] - at[i]};
         const uint8_t *gap = memchr(m.p, ' ', m.n);
@@ -643,7 +644,7 @@ static void vocab__templates(vocab__job *v, bytes list) {
     int   n = 0;
     char  key[128];
     while (n < 32 && bytes_cut_item(&list, &item)) {
-        str_clear(&body);
+        str_clear(&body), str_clear(&text[n]);
         if (!str_unquote(&text[n], vocab__member(item, "name"), false) || !text[n].n || text[n].n > 64 ||
             !str_unquote(&body, vocab__member(item, "template"), false))
             continue;
@@ -732,15 +733,15 @@ static bool vocab__spm_json(vocab__job *v) {
     const bool gemma4 = family_is(v->c, "gemma4");
     if (!vocab__read_object(v, vocab__member(v->model, "vocab")) || !vocab__rank_scores(v)) return false;
     if (!vocab__read_added(v, -1000) || !vocab__sized(v)) return false;
+    str unk = {0};
+    str_unquote(&unk, vocab__member(v->model, "unk_token"), false);
     for (uint32_t i = 0; i < v->n; i++) {
         const bytes t = vocab__text(v, i);
         if (v->token[i].type == VOCAB_NORMAL && vocab__is_byte(t)) v->token[i].type = VOCAB_BYTE;
         if (gemma4 && bytes_among(t, visible)) v->token[i].type = VOCAB_USER;
-        str_clear(&v->scratch);
-        if (v->token[i].type != VOCAB_BYTE && str_unquote(&v->scratch, vocab__member(v->model, "unk_token"), false) &&
-            bytes_eq(t, str_bytes(&v->scratch)))
-            v->token[i].type = VOCAB_UNKNOWN;
+        if (v->token[i].type != VOCAB_BYTE && unk.n && bytes_eq(t, str_bytes(&unk))) v->token[i].type = VOCAB_UNKNOWN;
     }
+    str_drop(&unk);
     vocab__write_tokens(v, gemma4 ? "gemma4" : "llama", true);
     if (gemma4) return gguf_write_bool(v->w, "tokenizer.ggml.add_bos_token", true), vocab__write_merges(v);
     gguf_write_str(v->w, "tokenizer.ggml.pre", bytes_of("default"));

@@ -126,7 +126,7 @@ static bool wire_is_messages(bytes path) {
     return bytes_begins(path, one) && (path.n == one.n || path.p[one.n] == '/' || path.p[one.n] == '?');
 }
 
-/* The key that an error of [req] or of wire_read() is about, empty where it names none: what is before its colon, or the unknown
+/* The key that an error of [req] or of post_read() is about, empty where it names none: what is before its colon, or the unknown
  * key that it names. */
 static bytes wire_param(const err_t *e) {
     static const char unknown[] = "unknown key '";
@@ -603,7 +603,7 @@ static void wire__add(wire *w, bytes text, str *out) {
 /* --- a stream: begin; text, call and logprobs of each choice as they come, then its finish; end. fail ends it at any time, alive
  * may come at any time. Without w->p.stream nothing is written but what wire_whole() writes. --- */
 
-/* Begins an answer to a request that wire_read() and req_read() have read. What o points to is copied. */
+/* Begins an answer to a request that post_read() and req_read() have read. What o points to is copied. */
 static void wire_begin(wire *w, const req *q, const wire_origin *o, str *out) {
     str_put(&w->id, o->id), str_put(&w->name, o->model_name), str_put(&w->fingerprint, o->fingerprint);
     w->created = o->created;

@@ -167,7 +167,7 @@ def slow_clients(a, programs):
                                 c.sendall(b"x")
                             except OSError:
                                 pass
-                thread = threading.Thread(target=dribble)
+                thread = threading.Thread(target=dribble, daemon=True)
                 thread.start()
                 rates[1].append(rate(a, texts))
                 if name == "llmrun":
