@@ -46,7 +46,7 @@ static const uint8_t *tkl_rows(uint32_t type, int n, double deviation) {
     tkl_pool     *p = &tkl_pools[tkl_n_pools++];
     if (!CHECK(tkl_n_pools <= TKL_POOLS)) exit(1);
     *p = (tkl_pool){.type = type, .n = n, .level = level, .rows = mem_aligned(row * TKL_POOL, 1)};
-    tkl_seed = ((type * 131 + (uint32_t)n) * 131 + (uint32_t)(level + 64)) * 40503u;        /* whatever other models are made */
+    tkl_seed = ((type * 131 + (uint32_t)n) * 131 + (uint32_t)(level + 64)) * 40503u;    /* whatever other models are made */
     for (size_t r = 0; r < TKL_POOL; r++) {
         for (int i = 0; i < n; i++) x[i] = tkl_normal() * (float)exp2(level / 2.0);
         if (type == K_F32) memcpy(p->rows + r * row, x, row);
@@ -178,8 +178,8 @@ static void tkl_calm(tkl_model *t, const arch_layer_hp *was, const arch_layer_hp
     for (size_t i = 0; i < sizeof read / sizeof *read; i++) tkl_times(t, read[i], il, TKL_CALM);
     snprintf(full, sizeof full, "blk.%d.ssm_b_norm.weight", il);
     if (!tkl_find(&t->g, full)) tkl_times(t, "ssm_x", il, TKL_CALM);
-    static const char *const last[] = {"attn_output", "ssm_out", "time_mix_output", "channel_mix_value", "ffn_down", "ffn_down_exps",
-                                       "ffn_down_shexp", "post_attention_norm", "post_ffw_norm", "post_norm"};
+    static const char *const last[] = {"attn_output", "ssm_out", "time_mix_output", "channel_mix_value", "ffn_down",
+                                       "ffn_down_exps", "ffn_down_shexp", "post_attention_norm", "post_ffw_norm", "post_norm"};
     for (size_t i = 0; i < sizeof last / sizeof *last; i++) tkl_times(t, last[i], il, TKL_CALM);
 }
 
@@ -347,9 +347,9 @@ static void tkl_measure(tkl_model *t, const char *name, const char *mixture) {
 }
 
 /* The first file of a row of the table of architectures. Routers that take two experts by a threshold (SparseMixer) are left out:
- * an expert that comes or goes near it says nothing of arithmetic, and all experts cannot be taken. mamba is left out: a layer adds
- * the product of four things that it makes of its input, and nothing stands between such layers, so the figure is anything from
- * 4e-4 to 8e-3 as the random numbers fall. Jamba has the same layers with attention and feed-forwards between them. */
+ * an expert that comes or goes near it says nothing of arithmetic, and all experts cannot be taken. mamba is left out: a layer
+ * adds the product of four things that it makes of its input, and nothing stands between such layers, so the figure is anything
+ * from 4e-4 to 8e-3 as the random numbers fall. Jamba has the same layers with attention and feed-forwards between them. */
 static void tkl_file(const char *path, bool *met) {
     arch_hparams hp = {0};
     gguf_file    g;
