@@ -225,7 +225,8 @@ static void engine_need_steps(engine_needs *t, const model *m, int n_threads, in
 static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_t token) {
     if (all == UINT64_MAX) return 0;
     const uint64_t taken = engine__need_all(t) + min_u64(all / ENGINE_SHARE, ENGINE_SPARE), left = all > taken ? all - taken : 0;
-    return max_u64(left / (token + t->token_bytes) * token, all / ENGINE_SHARE);
+    const uint64_t each = max_u64(token + t->token_bytes, 1);         /* 0: all layers have states */
+    return max_u64(left / each * token, all / ENGINE_SHARE);
 }
 
 /* Logs the table of a run's memory, for -v. */

@@ -264,8 +264,9 @@ def invariance_models():
         equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
 
 
-KINDS = ("gemma3", "gpt-oss", "llama4", "qwen35", "qwen35_near", "lfm2moe", "deepseek2_v3")
-# windows, sinks, chunks, gated delta nets, a draft head, short convolutions, latent attention
+KINDS = ("gemma3", "gpt-oss", "llama4", "qwen35", "qwen35_near", "lfm2moe", "deepseek2_v3", "plamo2",
+         "falcon-h1", "mamba", "rwkv7")
+# windows, sinks, chunks, gated delta nets, a draft head, short convolutions, latent attention, states of Mamba and RWKV
 
 
 def kinds_lines():
