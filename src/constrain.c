@@ -20,7 +20,7 @@
  * constrain_check, constrain_given, constrain_from, constrain_cache_new, constrain_cache_free, constrain_get,
  * constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_strips,
  * constrain_seq_free, constrain_seq_copy, constrain_complete, constrain_closed, constrain_mask, constrain_bits,
- * constrain_accept, constrain_feed, constrain_forced.
+ * constrain_accept, constrain_guess, constrain_feed, constrain_forced.
  * Opens: constrain_spec, constrain_think, constrain_opts, constrain_rules. */
 
 enum {
@@ -669,18 +669,26 @@ static const uint32_t *constrain_bits(constrain_seq *s) {
     return !s->refused && constrain__find_bits(s, -1, UINT64_MAX) ? s->bits : NULL;
 }
 
-/* The answer has one more token, which is none that ends it. False: it is not allowed, or a limit was reached.
- * Allocates nothing. */
-static bool constrain_accept(constrain_seq *s, int32_t id) {
+/* One more token; counts: its steps are work of masks. */
+static bool constrain__token(constrain_seq *s, int32_t id, bool counts) {
     if (s->refused) return false;
     pthread_mutex_lock(&s->c->lock);
+    if (counts) gram_task_begin(s->c->g, s->work);
     const int32_t set = mask_accept(s->c->m, s->at.set, id, s->strip);
+    if (counts) constrain__spend(&s->work, gram_task_end(s->c->g), 0);
     if (set >= 0) s->at.set = set;
     pthread_mutex_unlock(&s->c->lock);
     s->strip = tok_strips(s->c->v, id, s->strip);
     s->refused = set < 0;
     return set >= 0;
 }
+
+/* The answer has one more token, which is none that ends it. False: it is not allowed, or a limit was reached.
+ * Allocates nothing. */
+static bool constrain_accept(constrain_seq *s, int32_t id) { return constrain__token(s, id, false); }
+
+/* The same for a guess, whose steps count as work of masks. Where that is spent nothing is guessed. */
+static bool constrain_guess(constrain_seq *s, int32_t id) { return s->work && constrain__token(s, id, true); }
 
 /* The same for text of no token. */
 static bool constrain_feed(constrain_seq *s, bytes text) {

@@ -276,7 +276,7 @@ static void spec__hold(spec_seq *q) {
 }
 
 /* Whether the constraint lets this token come after the guesses so far. */
-static bool spec__allows(spec_seq *q, int32_t id) { return !q->held || constrain_accept(q->ahead, id); }
+static bool spec__allows(spec_seq *q, int32_t id) { return !q->held || constrain_guess(q->ahead, id); }
 
 /* The tokens of the text that has to come next. False: there is none. */
 static bool spec__forced_tokens(const spec *sp, spec_seq *q, tok_ids *ids) {
