@@ -259,7 +259,6 @@ typedef struct {
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
-    bool                vectors;                      /* rows that ask for logits have hidden values, too */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
@@ -594,7 +593,6 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
-    if (plan.vectors && !plan.hidden && eng->m.gpus) fwd_keep_hidden(eng->f);      /* a CPU keeps them anyway */
     eng->n_head = fwd_n_heads(&eng->m);
     eng->head = mem_new((size_t)eng->n_head, sizeof *eng->head);
     for (int k = 0; k < eng->n_head; k++) eng->head[k] = fwd_new_head(&eng->m, eng->kv, eng->p, plan.n_seqs, k);

@@ -1582,8 +1582,9 @@ static void fwd_trim(fwd *f, int n) {
     fwd__fill(f, f->run.p->n, false);
 }
 
-/* From now on rows that ask for logits have hidden values after a step, too. */
+/* From now on rows that ask for logits have hidden values after a step, too. A CPU keeps them anyway. */
 static void fwd_keep_hidden(fwd *f) {
+    if (f->vectors || f->gives != FWD_LOGITS || !f->m->gpus) return;
     f->vectors = true;
     fwd__fill(f, f->run.p->n, false);
 }

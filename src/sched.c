@@ -300,6 +300,7 @@ static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
     ASSERT(r->n > 0 && (r->logprobs || !r->top));
     if (!gen_fits(sc->eng, r->prompt, e) || !samp_check(&r->samp, sc->eng->m.hp.n_vocab, e)) return NULL;
     sc->n_requests++;
+    if (r->embeds) fwd_keep_hidden(sc->eng->f);
     for (int i = 0; i < r->n; i++) {
         sched_seq *q = mem_new(1, sizeof *q);
         q->r = *r;

@@ -729,7 +729,7 @@ static void t_sched_mixed_with(int pooling) {
     }
     for (int way = 0; way < 3; way++) {               /* vectors alone, answers alone, both */
         engine_plan plan = sched_plan(&fo, 3, 0, NULL);
-        plan.hidden = way == 0, plan.vectors = way == 2;
+        plan.hidden = way == 0;
         engine *eng = engine_open(&g, v, &fo, &kv_defaults, plan, clock_now(), &e);
         sched  *sc = eng ? sched_new(eng, NULL, &(sched_opts){.n_seqs = 3, .live = way == 2}, &e) : NULL;
         if (!CHECKF(sc != NULL, "%s", e.text)) return;
