@@ -97,9 +97,9 @@ class Server:
         return float(re.search(r"^llmrun_%s (\S+)$" % re.escape(name), self.ok("/metrics").decode(), re.M).group(1))
 
     def until(self, ok, what):
-        end = time.time() + 30 * SLOW
+        end = time.time() + 120 * SLOW
         while not ok():
-            check(time.time() < end, "not within 30 s: " + what)
+            check(time.time() < end, "not within 120 s: " + what)
             time.sleep(0.01)
 
 
