@@ -404,6 +404,16 @@ def uploads():
         with open("/proc/%d/status" % s.p.pid) as f:
             return int(re.search(r"RssAnon:\s+(\d+)", f.read()).group(1)) << 10
 
+    def waiting():
+        """Bodies in files that have no name."""
+        fds, n = "/proc/%d/fd" % s.p.pid, 0
+        for fd in os.listdir(fds):
+            try:
+                n += os.readlink(os.path.join(fds, fd)).endswith(".form.tmp (deleted)")
+            except FileNotFoundError:
+                pass
+        return n
+
     with Server(LLAMA, "--files", folder, "--max-body", "64M") as s:
         data = b"".join(b'{"line":%d,"x":"%s"}\n' % (i, b"y" * 1000) for i in range(40000))
         form = (b"--X\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--X\r\nContent-Disposition: form-data; name=\"file\"; "
@@ -415,6 +425,7 @@ def uploads():
         cut.sendall(head + form[:len(form) // 2])
         whole = connect(s)
         whole.sendall(head + form[:-1])
+        same(waiting(), 2, "bodies in files")
         if not kit.sanitized():
             check(own() - before < 4 << 20, "%d bytes more in memory for two bodies of %d" % (own() - before, len(form)))
         whole.sendall(form[-1:])
@@ -424,6 +435,7 @@ def uploads():
         cut.close()
         whole.close()
         s.until(lambda: len(os.listdir(folder)) == had + 2, "files: %r" % os.listdir(folder))
+        s.until(lambda: waiting() == 0, "no body is left that nobody sends any more")
 
 
 def kill(s):

@@ -26,9 +26,6 @@ struct nt_server {
     _Atomic int dropped;
 };
 
-/* The bodies of /sink are added to s->sunk, up to so many bytes. */
-enum { NT_SUNK = 3500 };
-
 static bool nt_head(void *ctx, const http_request *h, void **sink, net_refusal *out) {
     if (!strcmp(h->path.p, "/sink")) *sink = ctx;
     if (strcmp(h->path.p, "/refused")) return true;
@@ -38,7 +35,9 @@ static bool nt_head(void *ctx, const http_request *h, void **sink, net_refusal *
     return false;
 }
 
-/* /echo is answered at once; other answers are the test's. */
+/* The bodies of /sink are added to s->sunk, up to so many bytes. */
+enum { NT_SUNK = 3500 };
+
 static bool nt_sink_put(void *ctx, void *sink, bytes b) {
     nt_server *s = sink;
     CHECK(ctx == sink && !atomic_load(&s->n_q));
@@ -54,6 +53,7 @@ static void nt_sink_drop(void *ctx, void *sink) {
     atomic_fetch_add(&s->dropped, 1);
 }
 
+/* /echo is answered at once; other answers are the test's. */
 static void nt_request_come(void *ctx, const http_request *h, str *body, void *sink, net_reply *r) {
     nt_server  *s = ctx;
     CHECK(sink == (strcmp(h->path.p, "/sink") ? NULL : s));
@@ -330,6 +330,7 @@ static void t_net_sinks(void) {
             NT_SOON(atomic_load(&s.dropped) == 1);
         }
         CHECKF(!strncmp(got.p, "HTTP/1.1 ", 9) ? !strncmp(got.p + 9, rows[i].want, 3) : !*rows[i].want, "row %zu: %.40s", i, got.p);
+        if (i == 4) CHECKF(strstr(got.p, "more than 4000 bytes") != NULL, "%s", got.p);
         close(fd);
         nt_close(&s);
         EQ_INT(atomic_load(&s.dropped), !good);
