@@ -1137,9 +1137,9 @@ def vocabularies():
         for what, v in (("empty", ""), ("twice", words[i - 1]), ("not UTF-8", b"\xff\xfe"), ("with NUL", "a\0b"),
                         ("of 16 MB", "k" * (1 << 24)), ("of 16 MB, not UTF-8", b"\xff" * (1 << 24))):
             yield "38 %s token %s" % (name, what), EITHER, kv(t + "tokens", ARR, (STR, words[:i] + [v] + words[i + 1:]), base)
-    for v in ("", "nonsense", "rwkv", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
+    for v in ("", "nonsense", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
     # tokens with scores may be anyone's
-    for v in ("t5", "bert"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)
+    for v in ("t5", "bert", "rwkv"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)
     white = BPE.copy().set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace")
     words = BPE.get(t + "tokens")[1]
     yield "39 whitespace", GOOD, white.bytes()
