@@ -889,7 +889,8 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;
-        m->y = p->counting ? NULL : p->buf[m->out].a.x + m->to;
+        float *const to = p->buf[m->out].a.x;           /* NULL: of a list that OPS_GROUP fills */
+        m->y = p->counting || !to ? NULL : to + m->to;
         m->ldy = p->buf[m->out].a.ldx;
         m->idx = m->gather ? p->rows[DEV_OUT].row : NULL;
     }
