@@ -361,7 +361,7 @@ def hostile_tensors():
     parts, more, _ = MAKERS["gptq_4"][0](random.Random(1), c.F, c.D)
     cases = {"more": (dict(tensors, **{"model.layers.0.extra.weight": ("F32", (1,), b"\0" * 4)}), "extra"), "alien": (dict(tensors, foo=("F32", (1,), b"\0" * 4)), "foo"),
              "fewer": ({n: t for n, t in tensors.items() if n != some + ".weight"}, "ffn_up"), "shape": (dict(tensors, **{some + ".weight": ("BF16", (c.F, c.D // 2), b"\0" * c.F * c.D)}), "ffn_up"),
-             "integers": (dict(tensors, **{"model.norm.weight": ("I64", (c.D // 2,), b"\0" * 4 * c.D)}), "output_norm"), "no_rows": (dict(tensors, **{some + ".weight": ("BF16", (0, c.D), b"")}), some),
+             "integers": (dict(tensors, **{"model.norm.weight": ("I64", (c.D // 2,), b"\0" * 4 * c.D)}), "model.norm"), "no_rows": (dict(tensors, **{some + ".weight": ("BF16", (0, c.D), b"")}), some),
              "scalar": (dict(tensors, **{some + ".weight": ("BF16", (), b"\0\0")}), ""), "five": (dict(tensors, **{some + ".weight": ("BF16", (1, 1, 1, c.F, c.D), b"\0" * 2 * c.F * c.D)}), ""),
              "scales_alone": (dict(tensors, **{some + ".scales": parts["scales"]}), "scales")}
     for part in ("qzeros", "scales"):

@@ -231,9 +231,10 @@ static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
     kv_flush(s->kv);
     for (int il = 0; ok && il < s->kv->n_layer; il++) {
         const dev_kv *l = &s->kv->layer[il];
+        if (s->kv->state[il].mem) ok = t_kv_verify_state(s, il, stream_of);
+        if (!l->n_head) continue;                     /* its group is none of K/V */
         const kv_group *gr = &s->kv->group[l->group];
         const int window = gr->window, from = gr->chunked ? at / window * window : window && at >= window ? at + 1 - window : 0;
-        if (s->kv->state[il].mem) ok = t_kv_verify_state(s, il, stream_of);
         for (int h = 0; ok && h < l->n_head; h++)
             ok = t_kv_verify_head(s, il, h, stream_of, from);
     }
