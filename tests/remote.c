@@ -76,19 +76,24 @@ static void device_make_plan(uint64_t id) {
     device_plan       *p = device_plan_of(id);
     device_get(&in, sizeof in);
     device_plan_drop(p);
-    const kv_opts o = {.type_k = in.type_k, .type_v = in.type_v, .block = in.block};
+    const kv_opts o = {.type_k = in.type_k, .type_v = in.type_v, .block = max_int(in.block, 1)};   /* 0: there are states alone */
     in.rope.scaling = in.scaling[0] ? in.scaling : NULL;
     p->id = id;
     if (!k_init(in.level) || !gguf_open(&p->g, in.path, &e) || !model_open(&p->m, &p->g, &in.rope, &e))
         die(EXIT_INPUT, "device: %s", e.text);
     if (in.as_bf16) model_as_bf16(&p->m);
     model_use_head(&p->m, false);                     /* what a head reads of a step is no message: remote.py asks for --no-head */
-    p->kv = kv_new(&p->m.hp, &o, (kv_load){.tokens = in.block}, &e);
+    p->kv = kv_new(&p->m.hp, &o, (kv_load){.tokens = o.block}, &e);
     ASSERT(p->kv && p->kv->n_group == in.n_group);
     for (int il = 0; il < p->kv->n_layer; il++) {
-        dev_blocks *mem = device_blocks_of(in.group[p->kv->layer[il].group]);
-        p->kv->layer[il].mem = mem;
-        if (p->kv->state[il].mem) p->kv->state[il].mem = mem;
+        dev_kv    *l = &p->kv->layer[il];
+        dev_state *st = &p->kv->state[il];
+        if (l->n_head) l->mem = device_blocks_of(in.group[l->group]);
+        if (st->mem) st->mem = device_blocks_of(in.group[st->group]);
+        for (int k = 0; k < ARCH_CONVS; k++) {
+            dev_state *conv = &p->kv->conv[il * ARCH_CONVS + k];
+            if (conv->mem) conv->mem = device_blocks_of(in.group[conv->group]);
+        }
     }
     p->p = pool_new(in.n_threads);
     p->f = fwd_new(&p->m, p->kv, p->p, in.max_rows, in.max_out, in.n_vocab ? FWD_LOGITS : FWD_HIDDEN);
