@@ -614,7 +614,7 @@ static bool family__layer_is(bytes types, int i, const char *kind) {
     return item.n == strlen(kind) + 2 && !memcmp(item.p + 1, kind, item.n - 2);
 }
 
-/* Which layers have a window, where the file tells it of each. */
+/* Which layers have a window, where the config has a value for each layer. */
 static void family__windows(const family_config *c, gguf_writer *w) {
     const bytes types = family_get(c, "layer_types");
     char        key[128];

@@ -855,7 +855,7 @@ static void fetch__confine(const fetch__client *c) {
     str_drop(&folder);
 }
 
-/* What the child does; it tells its error through the pipe and ends. */
+/* What the child process does: it writes its error to the pipe and ends. */
 __attribute__((noreturn)) static void fetch__child(fetch__client *c, int to, pid_t parent) {
     err_t e = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);                 /* it does not outlive the run that asks for it */

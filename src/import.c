@@ -74,7 +74,7 @@ static const import_name import_layer_names[] = {
     /* attention */
     {"self_attn.q_proj", "attn_q", IC_GLM_Q, "glm4"}, {"self_attn.k_proj", "attn_k", IC_GLM_K, "glm4"},
     {"self_attn.q_proj", "attn_q", IC_Q, NULL}, {"self_attn.k_proj", "attn_k", IC_K, NULL},
-        {"self_attn.v_proj", "attn_v", 0, NULL},
+    {"self_attn.v_proj", "attn_v", 0, NULL},
     {"self_attn.o_proj", "attn_output", 0, NULL}, {"self_attn.out_proj", "attn_output", 0, NULL},
     {"self_attn.sinks", "attn_sinks.weight", 0, NULL},
     {"self_attn.W_pack", "attn_q|attn_k|attn_v", IC_QKV_THIRDS, NULL},
@@ -88,7 +88,7 @@ static const import_name import_layer_names[] = {
     {"attn.attention.q_proj", "attn_q", 0, NULL}, {"attn.attention.k_proj", "attn_k", 0, NULL},
     {"attn.attention.v_proj", "attn_v", 0, NULL}, {"attn.attention.out_proj", "attn_output", 0, NULL},
     {"self_attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "bloom"},
-        {"self_attention.query_key_value", "attn_qkv", 0, NULL},
+    {"self_attention.query_key_value", "attn_qkv", 0, NULL},
     {"self_attention.dense", "attn_output", 0, NULL},
     {"attn.Wqkv", "attn_qkv", 0, NULL}, {"mixer.Wqkv", "attn_qkv", 0, NULL}, {"qkv", "attn_qkv", 0, NULL},
     {"attn.out_proj", "attn_output", 0, NULL}, {"mixer.out_proj", "attn_output", 0, NULL}, {"attn.Wo", "attn_output", 0, NULL},
@@ -111,25 +111,25 @@ static const import_name import_layer_names[] = {
     {"feed_forward.w1", "ffn_gate", 0, NULL}, {"feed_forward.w3", "ffn_up", 0, NULL}, {"feed_forward.w2", "ffn_down", 0, NULL},
     {"intermediate.dense", "ffn_up", 0, NULL}, {"output.dense", "ffn_down", 0, NULL},
     {"mlp.fc11", "ffn_up", 0, NULL}, {"mlp.fc12", "ffn_gate", 0, NULL}, {"mlp.fc1", "ffn_up", 0, NULL},
-        {"mlp.fc2", "ffn_down", 0, NULL},
+    {"mlp.fc2", "ffn_down", 0, NULL},
     {"mlp.gated_layers", "ffn_up", 0, NULL}, {"mlp.up_gated_layer", "ffn_up", 0, NULL}, {"mlp.wo", "ffn_down", 0, NULL},
     {"mlp.down_layer", "ffn_down", 0, NULL}, {"mlp.Wi", "ffn_up", 0, NULL}, {"mlp.Wo", "ffn_down", 0, NULL},
     {"ffn.w12", "ffn_up", 0, NULL}, {"ffn.w3", "ffn_down", 0, NULL},
     /* experts */
     {"block_sparse_moe.gate", "ffn_gate_inp", 0, NULL}, {"mlp.gate", "ffn_gate_inp", 0, NULL},
-        {"mlp.router", "ffn_gate_inp", 0, NULL},
+    {"mlp.router", "ffn_gate_inp", 0, NULL},
     {"mlp.router.gate", "ffn_gate_inp", 0, NULL}, {"block_sparse_moe.router.layer", "ffn_gate_inp", 0, NULL},
     {"mlp.router.layer", "ffn_gate_inp", 0, NULL}, {"feed_forward.gate", "ffn_gate_inp", 0, NULL},
-        {"router.proj", "ffn_gate_inp", 0, NULL},
+    {"router.proj", "ffn_gate_inp", 0, NULL},
     {"router.scale", "ffn_gate_inp.scale", 0, NULL}, {"router.per_expert_scale", "ffn_down_exps.scale", 0, NULL},
     {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", 0, NULL},
     {"mlp.expert_bias", "exp_probs_b", 0, "hy_v3"}, {"mlp.e_score_correction_bias", "exp_probs_b", 0, "hy_v3"},
-    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", 0, NULL}, {"mlp.e_score_correction_bias", "exp_probs_b.bias", 0,
-                                                                      NULL},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
+    {"mlp.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
     {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
     {"mlp.gate.moe_statics.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
-        {"feed_forward.expert_bias", "exp_probs_b.bias", 0, NULL},
+    {"feed_forward.expert_bias", "exp_probs_b.bias", 0, NULL},
     {"mlp.gate.expert_bias", "exp_probs_b.bias", 0, NULL},
     {"mlp.experts.#.gate_proj", "ffn_gate_exps", 0, NULL}, {"mlp.experts.#.up_proj", "ffn_up_exps", 0, NULL},
     {"mlp.experts.#.down_proj", "ffn_down_exps", 0, NULL},
@@ -155,7 +155,7 @@ static const import_name import_layer_names[] = {
     {"block_sparse_moe.input_linear", "ffn_gate_exps|ffn_up_exps", IC_HALVES, NULL},
     {"block_sparse_moe.output_linear", "ffn_down_exps", 0, NULL},
     {"shared_mlp.input_linear", "ffn_gate_shexp|ffn_up_shexp", IC_HALVES, NULL},
-        {"shared_mlp.output_linear", "ffn_down_shexp", 0, NULL},
+    {"shared_mlp.output_linear", "ffn_down_shexp", 0, NULL},
     {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", 0, NULL}, {"mlp.shared_expert.up_proj", "ffn_up_shexp", 0, NULL},
     {"mlp.shared_expert.down_proj", "ffn_down_shexp", 0, NULL},
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", 0, NULL}, {"mlp.shared_experts.up_proj", "ffn_up_shexp", 0, NULL},
@@ -163,7 +163,7 @@ static const import_name import_layer_names[] = {
     {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", 0, NULL}, {"mlp.shared_mlp.up_proj", "ffn_up_shexp", 0, NULL},
     {"mlp.shared_mlp.down_proj", "ffn_down_shexp", 0, NULL},
     {"mlp.experts.mlp.w1", "ffn_up_exps.weight", IC_EXPERTS, NULL},
-        {"mlp.experts.mlp.w2", "ffn_down_exps.weight", IC_EXPERTS_T, NULL},
+    {"mlp.experts.mlp.w2", "ffn_down_exps.weight", IC_EXPERTS_T, NULL},
     {"mlp.experts.bias", "", IC_SKIP, NULL},
     /* recurrent layers */
     {"linear_attn.in_proj_qkvz", "attn_qkv|attn_gate", IC_QKVZ, "qwen3next"}, {"linear_attn.in_proj_ba", "ssm_ba", 0, NULL},
@@ -191,29 +191,29 @@ static const import_name import_layer_names[] = {
 /* Names of tensors that belong to no layer. */
 static const import_name import_model_names[] = {
     {"embed_tokens", "token_embd", 0, NULL}, {"tok_embeddings", "token_embd", 0, NULL},
-        {"word_embeddings", "token_embd", 0, NULL},
+    {"word_embeddings", "token_embd", 0, NULL},
     {"wte", "token_embd", IC_SCALE, "jais"}, {"wte", "token_embd", 0, NULL}, {"embedding.word_embeddings", "token_embd", 0, NULL},
     {"embeddings.word_embeddings", "token_embd", 0, NULL}, {"embeddings.tok_embeddings", "token_embd", 0, NULL},
     {"encoder", "token_embd", 0, "neo-bert"},
     {"wpe", "position_embd", 0, NULL}, {"embeddings.position_embeddings", "position_embd", IC_POSITIONS, NULL},
     {"embeddings.token_type_embeddings", "token_types", 0, NULL},
     {"embeddings.LayerNorm", "token_embd_norm", 0, NULL}, {"embeddings.norm", "token_embd_norm", 0, NULL},
-        {"emb_ln", "token_embd_norm", 0, NULL},
+    {"emb_ln", "token_embd_norm", 0, NULL},
     {"word_embeddings_layernorm", "token_embd_norm", 0, NULL}, {"embedding_norm", "token_embd_norm", 0, NULL},
     {"norm", "output_norm", 0, NULL}, {"ln_f", "output_norm", 0, NULL}, {"final_norm", "output_norm", 0, NULL},
     {"final_layernorm", "output_norm", 0, NULL}, {"encoder.final_layernorm", "output_norm", 0, NULL},
     {"layer_norm", "enc.output_norm", 0, "neo-bert"},
     {"lm_head", "output", IC_SCALE, "jais"}, {"lm_head", "output", 0, NULL}, {"output", "output", 0, NULL},
-        {"output_layer", "output", 0, NULL},
+    {"output_layer", "output", 0, NULL},
     {"embed_tokens_per_layer", "per_layer_token_embd", 0, NULL}, {"per_layer_model_projection", "per_layer_model_proj", 0, NULL},
     {"per_layer_projection_norm", "per_layer_proj_norm", 0, NULL},
     {"altup_projections.#", "altup_proj", 0, NULL}, {"altup_unembed_projections.#", "altup_unembd_proj", 0, NULL},
     {"classifier.dense", "cls", 0, NULL}, {"classifier.out_proj", "cls.output", 0, NULL},
-        {"classifier", "cls.output", 0, "bert modern-bert"},
+    {"classifier", "cls.output", 0, "bert modern-bert"},
     {"head.dense", "cls", 0, "modern-bert"}, {"head.norm", "cls.norm", 0, "modern-bert"}, {"pooler.dense", "", IC_SKIP, NULL},
     {"embeddings.position_ids", "", IC_SKIP, NULL}, {"pre_classifier", "cls", 0, NULL},
     {"rotary_pos_emb.inv_freq", "", IC_SKIP, NULL}, {"relative_pe.slopes", "", IC_SKIP, NULL},
-        {"rotary_emb.inv_freq", "", IC_SKIP, NULL},
+    {"rotary_emb.inv_freq", "", IC_SKIP, NULL},
 };
 
 /* What stands in front of the number of a layer, without the parts that import_inner lists. */
@@ -1312,9 +1312,9 @@ static bool import__card(bytes card, const char *name, str *out) {
 
 static bool import__general(import_job *j, gguf_writer *w) {
     static const struct { const char *from, *key; bool whole; } sampling[] = {
-        {"top_k", "general.sampling.top_k", true}, {"top_p", "general.sampling.top_p", false},
+    {"top_k", "general.sampling.top_k", true}, {"top_p", "general.sampling.top_p", false},
             {"min_p", "general.sampling.min_p", false},
-        {"temperature", "general.sampling.temp", false}, {"repetition_penalty", "general.sampling.penalty_repeat", false}};
+    {"temperature", "general.sampling.temp", false}, {"repetition_penalty", "general.sampling.penalty_repeat", false}};
     str         text = {0}, card = {0}, path = {0};
     struct stat its;
     char       *real = realpath(j->c.dir, NULL);

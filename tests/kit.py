@@ -1,5 +1,5 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import argparse, base64, collections, json, os, pty, random, re, shutil, subprocess, tempfile, time, warnings
+import argparse, base64, collections, json, os, pty, random, re, shutil, subprocess, sys, tempfile, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -173,6 +173,20 @@ def catches(p, sig):
             return bool(int(re.search(r"^SigCgt:\s*([0-9a-f]+)", f.read(), re.M).group(1), 16) >> (sig - 1) & 1)
     except (OSError, AttributeError):
         return True
+
+
+def install(packages):
+    """--install DIR of the command line: goes on in a virtual environment there that has the packages, where they can be had."""
+    at, name = sys.argv.index("--install"), os.path.basename(sys.argv[0]).removesuffix(".py")
+    folder = sys.argv[at + 1]
+    python, whole = os.path.join(folder, "bin", "python"), os.path.join(folder, "whole")
+    if not os.path.exists(whole):
+        for command in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]):
+            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+                print("%s: skipped: %s did not work" % (name, " ".join(command[:5])))
+                sys.exit(0)
+        open(whole, "w").close()
+    os.execv(python, [python, os.path.abspath(sys.argv[0]), *sys.argv[1:at], *sys.argv[at + 2:]])
 
 
 def until_caught(p, sig):

@@ -7,25 +7,10 @@ import importlib, json, os, re, subprocess, sys, threading, warnings
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGES = ["openai", "anthropic", "litellm", "langchain-openai"]
 
-
-def install(folder):
-    """Goes on in a virtual environment that has the packages, where they can be had."""
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(os.path.join(folder, "whole")):
-        for command in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES]):
-            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-                print("serve_clients: skipped: %s did not work" % " ".join(command[:5]))
-                sys.exit(0)
-        open(os.path.join(folder, "whole"), "w").close()
-    at = sys.argv.index("--install")
-    os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:at], *sys.argv[at + 2:]])
-
-
-if "--install" in sys.argv:
-    install(sys.argv[sys.argv.index("--install") + 1])
-
 sys.path.insert(0, os.path.join(HERE, "tests"))
 import kit
+if "--install" in sys.argv:
+    kit.install(PACKAGES)
 import script
 from kit import Skip, SLOW, begin, case, check, same
 

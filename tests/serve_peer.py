@@ -135,25 +135,13 @@ def wrapper(argv):
     return [os.environ["PEER_LLMRUN"], "-m", model, *own, "-np", value["--parallel"], "--serve", "%s:%s" % (value["--host"], value["--port"])]
 
 
-def install(folder):
-    """Goes on in a virtual environment that has the packages, where they can be had."""
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(os.path.join(folder, "whole")):
-        for command in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES]):
-            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-                print("serve_peer: skipped: %s did not work" % " ".join(command[:5]))
-                sys.exit(0)
-        open(os.path.join(folder, "whole"), "w").close()
-    at = sys.argv.index("--install")
-    os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:at], *sys.argv[at + 2:]])
-
-
 def main():
     if os.environ.get("PEER_LLMRUN"):
         command = wrapper(sys.argv[1:])
         os.execv(command[0], command)
     if "--install" in sys.argv:
-        install(sys.argv[sys.argv.index("--install") + 1])
+        import kit
+        kit.install(PACKAGES)
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     llmrun, peer, words = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]

@@ -414,6 +414,14 @@ static void t_quant_acts_truth(void) {
     }
 }
 
+/* With room for far values. */
+static void tq_new_apart(tq_case *c) {
+    tq_new(c);
+    c->q = mem_grow(c->q, 3 * TQ_COLS * TQ_N, 1);
+    c->sum = mem_grow(c->sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
+    c->d = mem_grow(c->d, 2 * TQ_COLS * TQ_N / 256, 4);
+}
+
 /* Rows of TQ_COLS columns, quantised in two parts; some of their blocks have a value a hundred times the others, long rows two. */
 static void tq_peaked_acts(tq_case *c, int n, uint8_t *split) {
     const int ldq = (n + 255) & ~255;
@@ -480,10 +488,7 @@ static void tq_split(void) {
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
     tq_case               c;
-    tq_new(&c);
-    c.q = mem_grow(c.q, 3 * TQ_COLS * TQ_N, 1);
-    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
-    c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    tq_new_apart(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int k = 0; k < 3; k++) {
             const int n = ns[k], nr = type == K_Q4_K ? TQ_ROWS : 37;
@@ -598,10 +603,7 @@ static void t_quant_far_many(void) {
     const char *was = k_level_name();
     uint8_t     split[TQ_COLS];
     tq_case     c;
-    tq_new(&c);
-    c.q = mem_grow(c.q, 3 * TQ_COLS * TQ_N, 1);
-    c.sum = mem_grow(c.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
-    c.d = mem_grow(c.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    tq_new_apart(&c);
     c.a = (k_acts){.x = c.x, .ldx = N, .q = c.q, .ldq = N, .sum = c.sum, .d = c.d, .ldd = N / 256, .split = split, .rest = TQ_COLS};
     for (int t = 0; t < MOST; t++) {
         float *x = c.x + t * N;

@@ -19,6 +19,17 @@ def l2_norm(x):
     return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
 
 
+def in_turn(fault, n):
+    """The positions that a state meets, one after the other."""
+    order = list(range(n))
+    if fault == "state of another text":
+        order = order[::-1] + order
+    if fault == "state not taken back":
+        at = n // 2                                     # three guesses that were wrong
+        order = order[:at] + order[at + 5:at + 8] + order[at:]
+    return order
+
+
 class Recurrent(Model):
     """What both kinds share: the convolution over the last inputs, faults of a state, the layers' attention."""
     STATE = ["no convolution history", "convolution one position late", "taps reversed", "state of another text", "state not taken back",
@@ -218,13 +229,7 @@ class Delta(Recurrent):
     def rule(self, q, k, v, beta, decay):
         """The delta rule for all value heads; S [nv, d of k, d of v]."""
         n, out, S, states = len(q), np.empty_like(v), np.zeros((self.nv, self.d, self.d)), {}
-        order = list(range(n))
-        if self.fault == "state of another text":
-            order = order[::-1] + order
-        if self.fault == "state not taken back":
-            at = n // 2                                     # three guesses that were wrong
-            order = order[:at] + order[at + 5:at + 8] + order[at:]
-        for t in order:
+        for t in in_turn(self.fault, n):
             if self.fault == "state of the wrong snapshot" and t == n - 16:
                 S = states[n - 32]
             if self.fault == "output before the update":

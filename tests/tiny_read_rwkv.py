@@ -3,7 +3,7 @@
 import numpy as np
 
 from tiny_read import Model
-from tiny_read_recurrent import sigmoid, silu
+from tiny_read_recurrent import in_turn, sigmoid, silu
 
 
 class Rwkv(Model):
@@ -52,19 +52,11 @@ class Rwkv(Model):
             return np.concatenate([first, first, x[:-2]])
         return np.concatenate([first, x[:-1]])
 
-    def order(self, n):
-        order = list(range(n))
-        if self.fault == "state of another text":
-            order = order[::-1] + order
-        if self.fault == "state not taken back":
-            order = order[:n // 2] + order[n // 2 + 5:n // 2 + 8] + order[n // 2:]
-        return order
-
     def run(self, r, w, k, v, kk=None, b=None, bonus=None):
         """r, w, k, v, kk, b [n, heads, hs] -> [n, heads, hs]; S [heads, of k, of v]."""
         n, heads, hs = r.shape
         S, out, states = np.zeros((heads, hs, hs)), np.empty_like(v), {}
-        for t in self.order(n):
+        for t in in_turn(self.fault, n):
             if self.fault == "state of the wrong snapshot" and t == n - 16:
                 S = states[n - 32]
             write = k[t][:, :, None] * v[t][:, None]

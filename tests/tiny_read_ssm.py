@@ -2,7 +2,7 @@
 import numpy as np
 
 from tiny_read import softmax
-from tiny_read_recurrent import Recurrent, sigmoid, silu
+from tiny_read_recurrent import Recurrent, in_turn, sigmoid, silu
 
 
 def softplus(x):
@@ -67,13 +67,7 @@ class Ssm(Recurrent):
         n, out, S, states = len(x), np.empty_like(x), np.zeros(x.shape[1:] + (self.ds,)), {}
         if self.fault == "keys and queries swapped":
             k, q = q, k
-        order = list(range(n))
-        if self.fault == "state of another text":
-            order = order[::-1] + order
-        if self.fault == "state not taken back":
-            at = n // 2                                     # three guesses that were wrong
-            order = order[:at] + order[at + 5:at + 8] + order[at:]
-        for t in order:
+        for t in in_turn(self.fault, n):
             if self.fault == "state of the wrong snapshot" and t == n - 16:
                 S = states[n - 32]
             if self.fault == "output before the update":
