@@ -71,7 +71,7 @@
  *   [metrics]   figures of a server, as Prometheus reads them                      <- base
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
- *               <- base gguf val tok samp constrain embed engine gen chat req
+ *               <- base gguf val tok dev lora samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok import dev ops model kv fwd samp constrain engine gain

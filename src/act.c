@@ -2247,7 +2247,11 @@ static unsigned act__import_flags(const config *c) {
 /* Opens the file or the folder. A folder that is written as a file is checked as one that runs. */
 static bool act__open_file(const config *c, gguf_file *g, err_t *e) {
     if (!act__is_file(c->model, e) || !import_open(g, c->model, act__import_flags(c), e)) return false;
-    if (c->action != ACT_QUANTIZE || !import_is_folder(c->model) || model_check(g, e)) return true;
+    const bool adapter = ON_STEPS >> c->action & 1 && lora_is_adapter(g);
+    if (adapter)
+        err_set(e, EXIT_INPUT, "%s: an adapter (LoRA), expected a model; it goes with --lora beside the model that it is for",
+                g->path);
+    else if (c->action != ACT_QUANTIZE || !import_is_folder(c->model) || model_check(g, e)) return true;
     gguf_close(g);
     return false;
 }

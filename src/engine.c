@@ -305,7 +305,7 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     const engine_needs      *beside = plan->beside;
     const int                n_threads = engine_threads(fo);
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
-    engine_need(&t, "adapters", lora_bytes(eng->adapters));
+    if (eng->adapters) engine_need(&t, "adapters", lora_bytes(eng->adapters));
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
     for (int k = 0; k < fwd_n_heads(&eng->m); k++) heads += fwd_head_bytes(&eng->m, n_threads, plan->n_seqs, k);

@@ -8,7 +8,7 @@
  * file is closed again. It is refused where it belongs to another model, has a tensor that the step would not use, or a number
  * that is none.
  *   The sequences of a run use all adapters, with the scales that the options give, unless they say otherwise (lora_use).
- * Public: lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes.
+ * Public: lora_is_adapter, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes.
  * Opens: lora, lora_adapter, lora_opts. */
 
 /* Adapters of a run. */
@@ -167,7 +167,7 @@ static void lora__put(uint32_t type, const float *x, uint8_t *to, size_t n) {
         }
 }
 
-/* Row r of a matrix whose heads the step reads as halves and the file has as pairs (ARCH.rope.halves): where it is in the file. */
+/* Where row r of a matrix is in the file, whose heads are pairs, where the step reads them as halves (ARCH.rope.halves). */
 static int64_t lora__pair_row(const model *m, const model_target *to, int il, int64_t r) {
     const arch_layer_hp *l = &m->hp.layer[max_int(il, 0)];
     const int64_t        hd = l->hd_k, in = r % hd, half = hd / 2;
@@ -207,7 +207,8 @@ static uint64_t lora__hash_floats(uint64_t h, const float *x, size_t n) {
     return bytes_hash(h, (bytes){(const uint8_t *)x, mem_size(n, sizeof *x)});
 }
 
-/* Puts A and B of one tensor where the step finds them. a [mats, rank, in], of embeddings [tokens, rank]; b [mats, rows, rank]. */
+/* Puts A and B of one tensor where the step finds them. a [mats, rank, in] or, of embeddings, [tokens, rank]; b [mats, rows,
+ * rank]. */
 static void lora__bind(lora_job *j, const model_target *to, int n_to, int il, const float *a, size_t n_a, const float *b,
                        size_t n_b, int64_t rows, int rank) {
     const uint32_t type_a = lora__type(a, n_a), type_b = lora__type(b, n_b);
@@ -308,6 +309,12 @@ static bool lora__read(lora *l, int number, model *m, err_t *e) {
 }
 
 /* --- public --- */
+
+/* Whether a file holds an adapter in place of a model. */
+static bool lora_is_adapter(const gguf_file *g) {
+    bytes type = {0};
+    return gguf_get_str(g, "general.type", &type, &(err_t){0}) == 1 && bytes_is(type, "adapter");
+}
 
 /* The adapters of a sequence with these scales [n], 0: not used. The caller frees it. */
 static dev_adapters *lora_use(const lora *l, const float *scale) {
