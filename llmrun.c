@@ -41,7 +41,7 @@
  *   [ops]       the operations of a step: a row for each kind                      <- k base sandbox pool gpu dev dev_gpu
  *   [arch]      architectures and their tensors as data                            <- base gguf dev
  *   [model]     weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
- *   [lora]      adapters: low-rank updates of a model's matrices                  <- k base gguf dev arch model
+ *   [lora]      adapters: low-rank updates of a model's matrices                  <- k base gguf import dev arch model
  *   [kv]        paged key/value cache in groups of layers, recurrent states        <- k base dev arch
  *   [store]     prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
  *   [fwd]       one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv

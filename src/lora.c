@@ -132,6 +132,15 @@ static uint8_t *lora__take(lora *l, size_t n) {
     return MEM_PUSH(l->own, l->n_own, p), p;
 }
 
+/* Whether all of n values for a tensor of the model are numbers. */
+static bool lora__are_numbers(const lora_job *j, const char *name, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(x[i]) <= FLT_MAX))
+            return err_set(j->e, EXIT_INPUT, "%s: value %zu of a matrix for %s is %g, expected a number", j->a->path, i, name,
+                           (double)x[i]);
+    return true;
+}
+
 /* The numbers of a tensor as floats [rows, cols] in memory of the caller; NULL: one of them is none, e is set. */
 static float *lora__floats(const lora_job *j, const gguf_tensor *t) {
     const int64_t cols = (int64_t)t->dim[0], rows = (int64_t)(t->dim[1] * t->dim[2]);
@@ -207,72 +216,91 @@ static uint64_t lora__hash_floats(uint64_t h, const float *x, size_t n) {
     return bytes_hash(h, (bytes){(const uint8_t *)x, mem_size(n, sizeof *x)});
 }
 
-/* Puts A and B of one tensor where the step finds them. a [mats, rank, in] or, of embeddings, [tokens, rank]; b [mats, rows,
- * rank]. */
-static void lora__bind(lora_job *j, const model_target *to, int n_to, int il, const float *a, size_t n_a, const float *b,
-                       size_t n_b, int64_t rows, int rank) {
-    const uint32_t type_a = lora__type(a, n_a), type_b = lora__type(b, n_b);
+/* What an adapter adds to a tensor of the model. */
+typedef struct {
+    const char *name;                                 /* of that tensor */
+    uint64_t    n_mat, rank, in, out;                 /* sizes of A and B; of embeddings `in` is their number */
+    const float *a;                                   /* [n_mat, rank, in], of embeddings [tokens, rank] */
+    const float *b;                                   /* [n_mat, out, rank] */
+    float       scale;                                /* a factor on B (A x) */
+} lora_pair;
+
+/* Puts A and B where the step finds them. */
+static void lora__bind(lora_job *j, const lora_pair *p, const model_target *to, int n_to, int il) {
+    const size_t   n_a = (size_t)(p->n_mat * p->rank * p->in), n_b = (size_t)(p->n_mat * p->rank * p->out);
+    const uint32_t type_a = lora__type(p->a, n_a), type_b = lora__type(p->b, n_b);
     const size_t   all_a = n_a * (type_a == K_F32 ? 4 : 2);
     uint8_t       *own_a = lora__take(j->l, all_a);
-    lora__put(type_a, a, own_a, n_a);
+    lora__put(type_a, p->a, own_a, n_a);
     for (int i = 0; i < n_to; i++) {
         dev_low *low = &lora__of(j->l, to[i].mat)[j->number];
-        *low = (dev_low){.rank = rank, .scale = j->a->alpha != 0 ? j->a->alpha / (float)rank : 1, .type_a = type_a,
-                         .type_b = type_b, .a = own_a, .bytes_a = all_a / (size_t)to[i].mat->n_mat};
-        lora__tiles(j, &to[i], il, b, rows, low);
+        *low = (dev_low){.rank = (int)p->rank, .scale = p->scale, .type_a = type_a, .type_b = type_b, .a = own_a,
+                         .bytes_a = all_a / (size_t)p->n_mat};
+        lora__tiles(j, &to[i], il, p->b, (int64_t)p->out, low);
     }
     j->a->n_mat++;
-    j->a->rank = max_int(j->a->rank, rank);
+    j->a->rank = max_int(j->a->rank, (int)p->rank);
+    j->a->hash = bytes_hash(j->a->hash, bytes_of(p->name));
+    j->a->hash = bytes_hash(j->a->hash, (bytes){(const uint8_t *)&p->scale, sizeof p->scale});
+    j->a->hash = lora__hash_floats(lora__hash_floats(j->a->hash, p->a, n_a), p->b, n_b);
 }
 
-/* The tensor of the model that the tensor t of the adapter changes; a name of output.weight may be that of token_embd.weight.
- * NULL: e is set. */
-static const gguf_tensor *lora__base(const lora_job *j, const gguf_tensor *t, bytes stem, model_target *to, int *n_to) {
-    char               name[GGUF_NAME_MAX + 1];
+/* The tensor of the model that p changes; output.weight may be token_embd.weight. NULL: e is set. */
+static const gguf_tensor *lora__base(const lora_job *j, const lora_pair *p, model_target *to, int *n_to) {
     int64_t            rows = 0;
     dev_mat           *output = &j->m->glob.mat[W_OUTPUT];
-    snprintf(name, sizeof name, "%.*s", (int)stem.n, (const char *)stem.p);
-    const gguf_tensor *base = gguf_tensor_find(j->m->g, name);
-    if (!base && !strcmp(name, "output.weight") && output->data && (base = gguf_tensor_find(j->m->g, "token_embd.weight"))) {
+    const gguf_tensor *base = gguf_tensor_find(j->m->g, p->name);
+    if (!base && !strcmp(p->name, "output.weight") && output->data) {
         to[0] = (model_target){output, W_OUTPUT, 0};
         *n_to = 1;
-        return base;
+        if ((base = gguf_tensor_find(j->m->g, "token_embd.weight"))) return base;
     }
-    if (!base) return lora__bad(j, t, "is for %s, which %s has not: an adapter of another model?", name, j->m->g->path), NULL;
+    if (!base) {
+        err_set(j->e, EXIT_INPUT, "%s: changes %s, which %s has not: an adapter of another model?", j->a->path, p->name,
+                j->m->g->path);
+        return NULL;
+    }
     *n_to = model_targets(j->m, base, to, &rows);
     if (*n_to > 0 && (rows == (int64_t)base->dim[1] || *n_to == 1)) return base;
-    return lora__bad(j, t, "is for %s, which no adapter can change: the step does not multiply with it as it is", name), NULL;
+    err_set(j->e, EXIT_INPUT, "%s: changes %s, which no adapter can: the step does not multiply with it as it is", j->a->path,
+            p->name);
+    return NULL;
 }
 
-/* Whether A and B have the shapes that the tensor of the model asks for. */
-static bool lora__fits(const lora_job *j, const gguf_tensor *a, const gguf_tensor *b, const gguf_tensor *base, bool embeds) {
-    const uint64_t in = embeds ? base->dim[1] : base->dim[0], out = embeds ? base->dim[0] : base->dim[1];
-    const uint64_t is_in = embeds ? a->dim[1] : a->dim[0], rank = embeds ? a->dim[0] : a->dim[1];
-    if (is_in != in || a->dim[2] != base->dim[2] || a->dim[3] != 1)
-        return lora__bad(j, a, "is %llu x %llu x %llu, expected %s of %llu: an adapter of another model?", GGUF_U(a->dim[0]),
-                         GGUF_U(a->dim[1]), GGUF_U(a->dim[2]), embeds ? "columns" : "rows", GGUF_U(in));
-    if (b->dim[1] != out || b->dim[0] != rank || b->dim[2] != base->dim[2] || b->dim[3] != 1)
-        return lora__bad(j, b, "is %llu x %llu x %llu, expected %llu x %llu x %llu", GGUF_U(b->dim[0]), GGUF_U(b->dim[1]),
-                         GGUF_U(b->dim[2]), GGUF_U(rank), GGUF_U(out), GGUF_U(base->dim[2]));
-    return rank <= LORA_RANK_MOST || lora__bad(j, a, "has rank %llu, expected at most %d", GGUF_U(rank), LORA_RANK_MOST);
-}
-
-/* Both matrices of one tensor of the model. */
-static bool lora__pair(lora_job *j, const gguf_tensor *ta, const gguf_tensor *tb, bytes stem) {
+/* Adds what the adapter has for one tensor of the model, if it fits. */
+static bool lora__add(lora_job *j, const lora_pair *p) {
     model_target       to[MODEL_TARGETS];
     int                n_to = 0;
-    const gguf_tensor *base = lora__base(j, ta, stem, to, &n_to);
+    const gguf_tensor *base = lora__base(j, p, to, &n_to);
     if (!base) return false;
-    const bool embeds = to[0].id == W_TOK_EMBD;
-    if (!lora__fits(j, ta, tb, base, embeds)) return false;
-    const size_t n_a = (size_t)(ta->dim[0] * ta->dim[1] * ta->dim[2]), n_b = (size_t)(tb->dim[0] * tb->dim[1] * tb->dim[2]);
+    const bool     embeds = to[0].id == W_TOK_EMBD;
+    const uint64_t in = base->dim[embeds], out = base->dim[!embeds], mats = base->dim[2];
+    if (p->in != in || p->out != out || p->n_mat != mats)
+        return err_set(j->e, EXIT_INPUT, "%s: changes %s of %llu x %llu x %llu, which is %llu x %llu x %llu in %s: an adapter of "
+                       "another model?", j->a->path, p->name, GGUF_U(p->in), GGUF_U(p->out), GGUF_U(p->n_mat), GGUF_U(in),
+                       GGUF_U(out), GGUF_U(mats), j->m->g->path);
+    if (p->rank < 1 || p->rank > LORA_RANK_MOST)
+        return err_set(j->e, EXIT_INPUT, "%s: changes %s with rank %llu, expected 1 to %d", j->a->path, p->name, GGUF_U(p->rank),
+                       LORA_RANK_MOST);
+    lora__bind(j, p, to, n_to, model_layer_of(base));
+    return true;
+}
+
+/* --- GGUF files --- */
+
+/* Both tensors of a pair, A of embeddings with a row for each token. */
+static bool lora__pair(lora_job *j, const gguf_tensor *ta, const gguf_tensor *tb, const char *name) {
+    const bool embeds = !strcmp(name, "token_embd.weight");
+    lora_pair  p = {.name = name, .n_mat = ta->dim[2], .rank = ta->dim[!embeds], .in = ta->dim[embeds], .out = tb->dim[1],
+                    .scale = j->a->alpha != 0 ? j->a->alpha / (float)ta->dim[!embeds] : 1};
+    if (tb->dim[0] != p.rank || tb->dim[2] != p.n_mat || ta->dim[3] != 1 || tb->dim[3] != 1)
+        return lora__bad(j, tb, "is %llu x %llu x %llu, expected %llu x %llu x %llu", GGUF_U(tb->dim[0]), GGUF_U(tb->dim[1]),
+                         GGUF_U(tb->dim[2]), GGUF_U(p.rank), GGUF_U(p.out), GGUF_U(p.n_mat));
     float *a = lora__floats(j, ta), *b = a ? lora__floats(j, tb) : NULL;
-    if (b) {
-        lora__bind(j, to, n_to, model_layer_of(base), a, n_a, b, n_b, (int64_t)tb->dim[1], (int)tb->dim[0]);
-        j->a->hash = lora__hash_floats(lora__hash_floats(bytes_hash(j->a->hash, stem), a, n_a), b, n_b);
-    }
+    p.a = a, p.b = b;
+    const bool ok = b && lora__add(j, &p);
     mem_free_all(a, b);
-    return b != NULL;
+    return ok;
 }
 
 static bool lora__tensors(lora_job *j) {
@@ -281,31 +309,55 @@ static bool lora__tensors(lora_job *j) {
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
         const bool         is_a = bytes_ends(t->name, bytes_of(end_a)), is_b = bytes_ends(t->name, bytes_of(end_b));
-        const bytes        stem = is_a || is_b ? bytes_slice(t->name, 0, t->name.n - tail) : t->name;
+        const size_t       stem = t->name.n - tail;
         char               other[GGUF_NAME_MAX + 1];
         if (!is_a && !is_b) return lora__bad(j, t, "is neither NAME.lora_a nor NAME.lora_b");
         if (!k_type_weight(t->type)) return lora__bad(j, t, "has type %s, expected a type of weights", k_types[t->type].name);
-        snprintf(other, sizeof other, "%.*s%s", (int)stem.n, (const char *)stem.p, is_a ? end_b : end_a);
+        snprintf(other, sizeof other, "%.*s%s", (int)stem, (const char *)t->name.p, is_a ? end_b : end_a);
         const gguf_tensor *pair = gguf_tensor_find(j->g, other);
         if (!pair) return lora__bad(j, t, "has no %s beside it", other);
-        if (is_a && !lora__pair(j, t, pair, stem)) return false;
+        other[stem] = 0;
+        if (is_a && !lora__pair(j, t, pair, other)) return false;
     }
     return j->a->n_mat || err_set(j->e, EXIT_INPUT, "%s: holds no matrix, expected NAME.lora_a and NAME.lora_b", j->g->path);
 }
 
+/* A file as llama.cpp's converter writes it. */
+static bool lora__read_file(lora_job *j) {
+    gguf_file g;
+    if (!gguf_open(&g, j->a->path, j->e)) return false;
+    j->g = &g;
+    const bool ok = lora__check_keys(j) && lora__tensors(j) && gguf_alive(&g, j->e);
+    gguf_close(&g);
+    return ok;
+}
+
+/* A folder of PEFT. */
+static bool lora__read_folder(lora_job *j) {
+    const arch_hparams *hp = &j->m->hp;
+    import_base         of = {.arch = hp->desc->name, .n_layer = hp->n_layer, .n_head = hp->layer[0].n_head,
+                              .n_kv = hp->layer[0].n_head_kv, .head_dim = hp->layer[0].hd_k};
+    import_adapter      from;
+    for (int il = 0; il < hp->n_layer; il++) of.n_expert = max_int(of.n_expert, hp->layer[il].n_expert);
+    bool ok = import_adapter_open(&from, j->a->path, &of, j->e);
+    for (size_t i = 0; ok && i < from.n; i++) {
+        const import_low *low = &from.low[i];
+        const size_t      n_a = (size_t)(low->n_mat * low->rank * low->in), n_b = (size_t)(low->n_mat * low->rank * low->out);
+        ok = lora__are_numbers(j, low->name, low->a, n_a) && lora__are_numbers(j, low->name, low->b, n_b) &&
+             lora__add(j, &(lora_pair){low->name, low->n_mat, low->rank, low->in, low->out, low->a, low->b, low->scale});
+    }
+    import_adapter_drop(&from);
+    return ok;
+}
+
 /* Reads adapter `number`. */
 static bool lora__read(lora *l, int number, model *m, err_t *e) {
-    gguf_file g;
-    lora_job  j = {.l = l, .a = &l->of[number], .number = number, .g = &g, .m = m, .e = e};
-    if (!gguf_open(&g, l->of[number].path, e)) return false;
-    bool ok = lora__check_keys(&j);
-    j.a->hash = bytes_hash(0, (bytes){(const uint8_t *)&j.a->alpha, sizeof j.a->alpha});
-    ok = ok && lora__tensors(&j) && gguf_alive(&g, e);
-    gguf_close(&g);
-    if (ok)
-        log_info("adapter     %s: rank %d, alpha %g, scale %g, %d matrices", j.a->path, j.a->rank, (double)j.a->alpha,
-                 (double)j.a->scale, j.a->n_mat);
-    return ok;
+    lora_job   j = {.l = l, .a = &l->of[number], .number = number, .m = m, .e = e};
+    const bool folder = import_is_folder(j.a->path);
+    if (!(folder ? lora__read_folder : lora__read_file)(&j)) return false;
+    log_info("adapter     %s: rank %d, scale %g, %d matrices%s", j.a->path, j.a->rank, (double)j.a->scale, j.a->n_mat,
+             folder ? ", a folder of PEFT" : "");
+    return true;
 }
 
 /* --- public --- */
