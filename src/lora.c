@@ -8,8 +8,9 @@
  * file is closed again. It is refused where it belongs to another model, has a tensor that the step would not use, or a number
  * that is none.
  *   The sequences of a run use all adapters, with the scales that the options give, unless they say otherwise (lora_use).
- * Public: lora_is_adapter, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes.
- * Opens: lora, lora_adapter, lora_opts. */
+ * Public: lora_is_adapter, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes; lora_can_merge, lora_changes,
+ * lora_add.
+ * Opens: lora, lora_adapter, lora_merge, lora_opts. */
 
 /* Adapters of a run. */
 typedef struct {
@@ -268,7 +269,7 @@ static const gguf_tensor *lora__base(const lora_job *j, const lora_pair *p, mode
 }
 
 /* Adds what the adapter has for one tensor of the model, if it fits. */
-static bool lora__add(lora_job *j, const lora_pair *p) {
+static bool lora__take_pair(lora_job *j, const lora_pair *p) {
     model_target       to[MODEL_TARGETS];
     int                n_to = 0;
     const gguf_tensor *base = lora__base(j, p, to, &n_to);
@@ -298,7 +299,7 @@ static bool lora__pair(lora_job *j, const gguf_tensor *ta, const gguf_tensor *tb
                          GGUF_U(tb->dim[2]), GGUF_U(p.rank), GGUF_U(p.out), GGUF_U(p.n_mat));
     float *a = lora__floats(j, ta), *b = a ? lora__floats(j, tb) : NULL;
     p.a = a, p.b = b;
-    const bool ok = b && lora__add(j, &p);
+    const bool ok = b && lora__take_pair(j, &p);
     mem_free_all(a, b);
     return ok;
 }
@@ -344,7 +345,7 @@ static bool lora__read_folder(lora_job *j) {
         const import_low *low = &from.low[i];
         const size_t      n_a = (size_t)(low->n_mat * low->rank * low->in), n_b = (size_t)(low->n_mat * low->rank * low->out);
         ok = lora__are_numbers(j, low->name, low->a, n_a) && lora__are_numbers(j, low->name, low->b, n_b) &&
-             lora__add(j, &(lora_pair){low->name, low->n_mat, low->rank, low->in, low->out, low->a, low->b, low->scale});
+             lora__take_pair(j, &(lora_pair){low->name, low->n_mat, low->rank, low->in, low->out, low->a, low->b, low->scale});
     }
     import_adapter_drop(&from);
     return ok;
@@ -430,4 +431,73 @@ static lora *lora_open(const lora_opts *o, model *m, err_t *e) {
     if (lora__open_all(l, o, m, e)) return l;
     lora_close(l);
     return NULL;
+}
+
+/* --- merged weights: W + s (alpha / rank) B A --- */
+
+/* Adapters and the model that they are of. */
+typedef struct {
+    const lora  *l;
+    const model *m;
+} lora_merge;
+
+/* Whether merged weights give the same as adapters beside them: not where one matrix is embeddings and output, and one changes. */
+static bool lora_can_merge(const lora *l, const model *m, err_t *e) {
+    const dev_mat *embd = &m->glob.mat[W_TOK_EMBD], *output = &m->glob.mat[W_OUTPUT];
+    return embd->data != output->data || (!embd->low && !output->low) ||
+           err_set(e, EXIT_INPUT, "%s: changes the embeddings or the output of %s, which are one matrix there: merged, both change", l->of[0].path, m->g->path);
+}
+
+/* Whether an adapter changes the tensor of the model's file. ctx: a lora_merge. */
+static bool lora_changes(const void *ctx, const gguf_tensor *t) {
+    const lora_merge *j = ctx;
+    model_target      to[MODEL_TARGETS];
+    int64_t           rows;
+    const int         n = model_targets(j->m, t, to, &rows);
+    bool              yes = false;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; to[i].mat->low && k < j->l->all->n; k++) yes |= to[i].mat->low[j->l->all->use[k].adapter].rank > 0;
+    return yes;
+}
+
+/* Value `row`, k of B, which lies in tiles. */
+static float lora__b(const dev_low *low, const uint8_t *b, size_t row, int k) {
+    const size_t at = (row / K_LOW_TILE * (size_t)low->rank + (size_t)k) * K_LOW_TILE + row % K_LOW_TILE;
+    float        x;
+    k_types[low->type_b].dequant(b + at * k_row_bytes(low->type_b, 1), &x, 1);
+    return x;
+}
+
+/* x [n] += what one adapter adds to columns from `col` on of a row of matrix e; of embeddings, of a token. */
+static void lora__add_row(const dev_low *low, const model_target *to, float scale, size_t e, size_t row, uint64_t col, int n,
+                          float *x, float *tmp) {
+    const size_t   each = k_row_bytes(low->type_a, 1);
+    const uint8_t *a = low->a + e * low->bytes_a, *b = low->b + e * low->bytes_b;
+    if (to->id == W_TOK_EMBD) {
+        k_types[low->type_a].dequant(a + row * (size_t)low->rank * each, tmp, low->rank);
+        k_scale(tmp, scale, low->rank);
+        k_add_low(low->type_b, b, low->rank, tmp, (int)col, n, x);
+        return;
+    }
+    for (int k = 0; k < low->rank; k++) {
+        k_types[low->type_a].dequant(a + ((size_t)k * (size_t)to->mat->n_in + col) * each, tmp, n);
+        k_axpy(x, tmp, scale * lora__b(low, b, row, k), n);
+    }
+}
+
+/* Adds what the adapters of the run add to columns [col, col + n) of a row of the tensor. ctx: a lora_merge. */
+static void lora_add(const void *ctx, const gguf_tensor *t, uint64_t row, uint64_t col, int n, float *x, float *tmp) {
+    const lora_merge *j = ctx;
+    const size_t      e = (size_t)(row / t->dim[1]), r = (size_t)(row % t->dim[1]);
+    model_target      to[MODEL_TARGETS];
+    int64_t           rows;
+    const int         n_to = model_targets(j->m, t, to, &rows);
+    for (int i = 0; i < n_to; i++) {
+        if (r < (size_t)to[i].row || r >= (size_t)to[i].row + (size_t)to[i].mat->n_out) continue;
+        for (int k = 0; to[i].mat->low && k < j->l->all->n; k++) {
+            const dev_use use = j->l->all->use[k];
+            const dev_low *low = &to[i].mat->low[use.adapter];
+            if (low->rank) lora__add_row(low, &to[i], use.scale * low->scale, e, r - (size_t)to[i].row, col, n, x, tmp);
+        }
+    }
 }
