@@ -8,8 +8,8 @@
  * file is closed again. It is refused where it belongs to another model, has a tensor that the step would not use, or a number
  * that is none.
  *   The sequences of a run use all adapters, with the scales that the options give, unless they say otherwise (lora_use).
- * Public: lora_is_adapter, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes; lora_can_merge, lora_changes,
- * lora_add.
+ * Public: lora_is_adapter, lora_describe, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes; lora_can_merge,
+ * lora_changes, lora_add.
  * Opens: lora, lora_adapter, lora_merge, lora_opts. */
 
 /* Adapters of a run. */
@@ -369,6 +369,23 @@ static bool lora_is_adapter(const gguf_file *g) {
     return gguf_get_str(g, "general.type", &type, &(err_t){0}) == 1 && bytes_is(type, "adapter");
 }
 
+/* What an adapter is, for people: appends "LoRA of rank 8, alpha 16, for 112 matrices". */
+static void lora_describe(const gguf_file *g, str *out) {
+    bytes    kind = {0};
+    float    alpha = 0;
+    uint64_t rank = 0;
+    int      n = 0;
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        if (!bytes_ends(g->tensor[i].name, bytes_of(".lora_b"))) continue;
+        rank = max_u64(rank, g->tensor[i].dim[0]);
+        n++;
+    }
+    gguf_get_str(g, "adapter.type", &kind, &(err_t){0});
+    gguf_get_f32(g, "adapter.lora.alpha", -FLT_MAX, FLT_MAX, &alpha, &(err_t){0});
+    if (!bytes_is(kind, "lora")) str_put(out, "no LoRA");
+    else str_fmt(out, "LoRA of rank %llu, alpha %g, for %d matrices", GGUF_U(rank), (double)alpha, n);
+}
+
 /* The adapters of a sequence with these scales [n], 0: not used. The caller frees it. */
 static dev_adapters *lora_use(const lora *l, const float *scale) {
     dev_adapters *a = mem_new(1, sizeof *a + (size_t)l->n * sizeof *a->use);
@@ -441,11 +458,13 @@ typedef struct {
     const model *m;
 } lora_merge;
 
-/* Whether merged weights give the same as adapters beside them: not where one matrix is embeddings and output, and one changes. */
+/* Whether merged weights give the same as adapters beside them: not where one matrix is embeddings and output, of which one
+ * changes. */
 static bool lora_can_merge(const lora *l, const model *m, err_t *e) {
     const dev_mat *embd = &m->glob.mat[W_TOK_EMBD], *output = &m->glob.mat[W_OUTPUT];
     return embd->data != output->data || (!embd->low && !output->low) ||
-           err_set(e, EXIT_INPUT, "%s: changes the embeddings or the output of %s, which are one matrix there: merged, both change", l->of[0].path, m->g->path);
+           err_set(e, EXIT_INPUT, "%s: embeddings and output are one matrix, of which %s changes one use: it cannot be merged",
+                   m->g->path, l->of[0].path);
 }
 
 /* Whether an adapter changes the tensor of the model's file. ctx: a lora_merge. */

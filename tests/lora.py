@@ -92,6 +92,16 @@ def scales():
     check(logits(*lora(ALL, QV)) not in (plain, logits(*lora(ALL))), "the second adapter changes nothing")
 
 
+@case
+def inspect():
+    """--inspect says what an adapter is, and -v what a run has loaded"""
+    r = run("-m", ALL, "--inspect")
+    check(r.rc == 0 and b"LoRA of rank 4, alpha 8, for 15 matrices" in r.out, "%r" % r)
+    same(json.loads(good("-m", ALL, "--inspect", "--json"))["runs"], False, "runs")
+    r = run("-m", SMALL, "--raw", "-p", "a", "-n", "1", "-v", *lora(ALL + "=0.5"))
+    check(b"llama_all.gguf: rank 4, scale 0.5, 15 matrices" in r.err, "%r" % r)
+
+
 # --- what must not be shared -----------------------------------------------------------------------------------------
 @case
 def prompt_cache():
@@ -237,6 +247,31 @@ def folders_refused():
     refused(run("-m", tmp("base"), "--raw", "-p", "a", "-n", "1", "--lora", tmp("nothing"), "-q"), 2, "no adapter_config.json", "empty folder")
 
 
+@case
+def merge():
+    """--lora-merge writes the weights with which the model gives the same logits, in the types that they had; --quantize merges, too"""
+    for model, *specs in (("llama", ALL, QV + "=-0.5"), ("llama_moe", os.path.join(LORA, "moe_experts.gguf")),
+                          ("phi3", os.path.join(LORA, "phi3_joined.gguf"))):
+        path, out = os.path.join(TINY, model + ".gguf"), tmp("merged.gguf")
+        good("-m", path, *lora(*specs), "--lora-merge", "-o", out)
+        check(nmse(logits(model=out), logits(*lora(*specs), model=path)) < 1e-6, "%s: logits of merged weights" % model)
+        done(run("-m", out, "--inspect", "-q"), "inspect")
+    path = os.path.join(TINY, "llama_q4_k_m.gguf")
+    for args in ("--lora-merge",), ("--quantize", "Q8_0", "--allow-requantize"):
+        r = run("-m", path, *lora(ALL), *args, "-o", tmp("quantised.gguf"), "-q")
+        check(r.rc == 2 and b"another model" in r.err, "an adapter of another width: %r" % r)
+    good("-m", SMALL, *lora(ALL), "--quantize", "Q8_0", "-o", tmp("quantised.gguf"))
+    check(nmse(logits(model=tmp("quantised.gguf")), logits(*lora(ALL))) < 1e-2, "quantised and merged")
+    good("-m", tmp("quantised.gguf"), *lora(QV), "--lora-merge", "-o", tmp("again.gguf"))
+    check(nmse(logits(model=tmp("again.gguf")), logits(*lora(QV), model=tmp("quantised.gguf"))) < 1e-2, "merged again, quantised")
+    for args, why in ((["--lora-merge", "-o", tmp("x.gguf")], "no adapter given"), ([*lora(ALL), "--lora-merge"], "no file to write"),
+                      ([*lora(ALL), "--lora-merge", "-o", ALL], "is the adapter itself")):
+        refused(run("-m", SMALL, *args, "-q"), 2, why, why)
+    tied = os.path.join(TINY, "gemma.gguf")
+    refused(run("-m", tied, *lora(os.path.join(LORA, "gemma_embd.gguf")), "--lora-merge", "-o", tmp("x.gguf"), "-q"), 2,
+            "cannot be merged", "tied embeddings")
+
+
 # --- files that are refused ------------------------------------------------------------------------------------------
 def gguf(keys, tensors):
     """A GGUF file: keys name -> (type, bytes), tensors name -> (dims, type, bytes)."""
@@ -286,14 +321,14 @@ def hostile():
         "a strange tensor": (gguf(KEYS_OF, {**PAIR, "blk.0.attn_norm.weight": numbers(48)}), "is neither NAME.lora_a nor NAME.lora_b"),
         "another layer": (gguf(KEYS_OF, {k.replace("blk.0", "blk.9"): v for k, v in PAIR.items()}), "blk.9.attn_q.weight, which"),
         "a norm": (gguf(KEYS_OF, {"blk.0.attn_norm.weight.lora_a": numbers(48, 1), "blk.0.attn_norm.weight.lora_b": numbers(1, 1)}),
-                   "blk.0.attn_norm.weight, which no adapter can change"),
-        "rows too long": (gguf(KEYS_OF, {**PAIR, Q + ".lora_a": numbers(49, 2)}), "lora_a is 49 x 2 x 1, expected rows of 48"),
-        "too few rows": (gguf(KEYS_OF, {**PAIR, Q + ".lora_b": numbers(2, 47)}), "lora_b is 2 x 47 x 1, expected 2 x 48 x 1"),
+                   "changes blk.0.attn_norm.weight, which no adapter can"),
+        "rows too long": (gguf(KEYS_OF, {**PAIR, Q + ".lora_a": numbers(49, 2)}), "blk.0.attn_q.weight of 49 x 48 x 1, which is 48 x 48 x 1"),
+        "too few rows": (gguf(KEYS_OF, {**PAIR, Q + ".lora_b": numbers(2, 47)}), "blk.0.attn_q.weight of 48 x 47 x 1, which is 48 x 48 x 1"),
         "two ranks": (gguf(KEYS_OF, {**PAIR, Q + ".lora_b": numbers(3, 48)}), "lora_b is 3 x 48 x 1, expected 2 x 48 x 1"),
         "rank 0": (gguf(KEYS_OF, {Q + ".lora_a": numbers(48, 0), Q + ".lora_b": numbers(0, 48)}), "dimension"),
         "NaN": (gguf(KEYS_OF, {**PAIR, Q + ".lora_a": numbers(48, 2, value=float("nan"))}), "has -?nan in row 0, column 0"),
         "infinity": (gguf(KEYS_OF, {**PAIR, Q + ".lora_b": numbers(2, 48, value=float("inf"))}), "has inf in row 0, column 0"),
-        "stacks": (gguf(KEYS_OF, {Q + ".lora_a": numbers(48, 2, 2), Q + ".lora_b": numbers(2, 48, 2)}), "48 x 2 x 2"),
+        "stacks": (gguf(KEYS_OF, {Q + ".lora_a": numbers(48, 2, 2), Q + ".lora_b": numbers(2, 48, 2)}), "48 x 48 x 2, which is 48 x 48 x 1"),
         "whole numbers": (gguf(KEYS_OF, {**PAIR, Q + ".lora_a": ([48, 2], 26, b"\0" * 384)}), "has type i32, expected a type of weights"),
         "an activated LoRA": (gguf({**KEYS_OF, "adapter.alora.invocation_tokens": (9, struct.pack("<IQI", 4, 1, 5))}, PAIR),
                               "activated LoRA"),
