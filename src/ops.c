@@ -113,7 +113,7 @@ static void ops__fetch_low(const dev *dv, const dev_product *m, int r, int nr) {
     for (int i = 0; i < l->n_used; i++) {
         const dev_low *low = &m->w->low[l->used[i]];
         const size_t   row = (size_t)low->rank * k_row_bytes(low->type_b, 1);
-        k_fetch(low->b + (size_t)r * row, (size_t)nr * row);
+        k_prefetch(low->b + (size_t)r * row, (size_t)nr * row);
     }
 }
 
