@@ -1109,6 +1109,14 @@ static void bench__print_stages(const bench_job *j, const bench_test *t) {
     bench__print_times(t, " of the draft", &j->draft_times);
 }
 
+/* What was read from disk during a test. */
+static void bench__print_read(const bench_job *j, const bench_test *t, double mib) {
+    str s = {0};
+    bench__label(t, &s);
+    log_info("%s: %.1f MiB read from disk, %.1f in each of %d runs", s.p, mib, mib / j->o->reps, j->o->reps);
+    str_drop(&s);
+}
+
 /* Measures the seconds that the default sampler takes for the logits of the last step. */
 static bool bench__pick(bench_job *j, err_t *e) {
     samp *sm = samp_new(&samp_defaults, j->eng->m.hp.n_vocab, BENCH_SEED, 0, e);
@@ -1150,12 +1158,15 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     if (!j->o->no_warmup && !bench__warm_up(j, t, e)) return false;
     bench__now(j->time, sizeof j->time);
     const bench_cpu a = bench__cpu_time();
+    const uint64_t  read = host_read_bytes();
     const bool      ok = bench__repeat(j, t, e);
+    const double    mib = (double)(host_read_bytes() - read) / 0x1p20;
     const double    others = bench__others(a, bench__cpu_time());
     progress_clear();
     if (!ok) return false;
     for (int s = 0; s < t->n_seq; s++) j->valid[s] = (int)bench__length(t);
     const bench_row row = bench__result(j, t, others);
+    if (mib >= 1) bench__print_read(j, t, mib);
     if (others > BENCH_BUSY) log_warn("other processes took %.0f %% of the CPUs during the test", 100 * others);
     if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
     bench__print_stages(j, t);

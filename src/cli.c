@@ -426,6 +426,9 @@ static const cli_opt cli_opts[] = {
     {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),      0, 0, GROUP_RUN, ON_STEPS,
      .help = "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work "
              "is long enough"},
+    {"--read-ahead",                    CLI_REPACKS,  OPT_WORD, AT(fwd.read_ahead),  0, 0, GROUP_RUN, ON_STEPS,
+     .help = "read experts from the file as soon as a router has chosen them, and pack none; auto: where the weights "
+             "exceed memory"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0, 0, GROUP_RUN, ON_ALL,
      .help = "kernel level (--list cpu); all levels compute the same bits"},
     {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS,
