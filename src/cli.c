@@ -527,8 +527,8 @@ static const cli_opt cli_opts[] = {
      .beside = BESIDE_SCHEMA},
 
     {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(spec.draft),      0, 0, GROUP_SPEC, ON_ANSWER,
-     .help = "draft model: a small model with the same vocabulary that proposes tokens; one step of the large "
-             "model checks them; used where that is faster"},
+     .help = "draft model: a small model with the same vocabulary, or a draft head of this model in a file of its own, that "
+             "proposes tokens; one step of the large model checks them; used where that is faster"},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N",          OPT_INT,  AT(spec.most),       1, SPEC_MOST,
      GROUP_SPEC, ON_ANSWER,
      .help = "most tokens that are drafted for one step; how many are drafted is chosen from measured times",
@@ -710,7 +710,7 @@ static const cli_opt cli_opts[] = {
     {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH,
      .help = "sequences that decode at the same time; tests with drafts have one"},
     {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(bench.draft),     0, 0, GROUP_BENCH, ON_BENCH,
-     .help = "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as "
+     .help = "draft model or draft head of the tests with --draft-max, whose time counts; without it drafts take no time, as "
              "those of --lookup"},
     {"--head",                          NULL,         OPT_ON,   AT(bench.head),      0, 0, GROUP_BENCH, ON_BENCH,
      .help = "the draft head of the model proposes in the tests with --draft-max, and its time counts"},
