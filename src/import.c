@@ -57,6 +57,7 @@ typedef struct {
 #define LATE_NORM \
     "glm4moe seed_oss gpt-oss qwen35 qwen35moe qwen3next gemma2 gemma3 gemma3n gemma4 gemma-embedding olmo2 exaone4 afmoe"
 #define LINEAR    "qwen3next qwen35 qwen35moe"
+#define MAMBA2    "mamba2 granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
 
 /* Names of layers. The first row that matches counts. A "to" with a suffix of its own (.weight, .bias, .scale) is whole. */
 static const import_name import_layer_names[] = {
@@ -65,7 +66,7 @@ static const import_name import_layer_names[] = {
     {"norm_2", "ffn_norm", 0, "mpt"}, {"norm_attn_norm.norm_1", "attn_norm", 0, NULL},
     {"norm_attn_norm.norm_2", "attn_output_norm", 0, NULL}, {"attention_layernorm", "attn_norm", 0, NULL},
     {"feedforward_layernorm", "ffn_norm", 0, NULL}, {"pre_mlp_layernorm", "ffn_norm", 0, NULL},
-    {"pre_ff_layernorm", "ffn_norm", 0, NULL}, {"norm", "attn_norm", 0, "mamba mamba2"},
+    {"pre_ff_layernorm", "ffn_norm", 0, NULL}, {"norm", "attn_norm", 0, "mamba mamba2 nemotron_h nemotron_h_moe"},
     {"self_attn.q_layernorm.norms.#", "attn_q_norm", IC_HEAD_ROWS, NULL},
     {"self_attn.k_layernorm.norms.#", "attn_k_norm", IC_HEAD_ROWS, NULL},
     {"input_layernorm", "attn_norm", 0, NULL}, {"ln_1", "attn_norm", 0, NULL}, {"attention_norm", "attn_norm", 0, NULL},
@@ -112,7 +113,9 @@ static const import_name import_layer_names[] = {
     {"self_attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "bloom"},
     {"self_attention.query_key_value", "attn_qkv", 0, NULL},
     {"self_attention.dense", "attn_output", 0, NULL},
-    {"mixer.out_proj", "ssm_out", 0, "mamba mamba2"},
+    {"mixer.out_proj", "ssm_out", 0, "mamba mamba2 nemotron_h nemotron_h_moe"},
+    {"mixer.q_proj", "attn_q", IC_Q, NULL}, {"mixer.k_proj", "attn_k", IC_K, NULL}, {"mixer.v_proj", "attn_v", 0, NULL},
+    {"mixer.o_proj", "attn_output", 0, NULL},
     {"attn.Wqkv", "attn_qkv", 0, NULL}, {"mixer.Wqkv", "attn_qkv", 0, NULL}, {"qkv", "attn_qkv", 0, NULL},
     {"attn.out_proj", "attn_output", 0, NULL}, {"mixer.out_proj", "attn_output", 0, NULL}, {"attn.Wo", "attn_output", 0, NULL},
     {"wo", "attn_output", 0, NULL},
@@ -123,6 +126,14 @@ static const import_name import_layer_names[] = {
     {"attention.rotary_emb.inv_freq", "", IC_SKIP, NULL},
     {"attn.rotary_emb.inv_freq", "", IC_SKIP, NULL}, {"self_attention.rotary_emb.inv_freq", "", IC_SKIP, NULL},
     /* feed-forward */
+    {"mixer.up_proj", "ffn_up", 0, NULL}, {"mixer.down_proj", "ffn_down", 0, NULL}, {"mixer.gate", "ffn_gate_inp", 0, NULL},
+    {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
+    {"mixer.experts.#.up_proj", "ffn_up_exps", 0, NULL}, {"mixer.experts.#.down_proj", "ffn_down_exps", 0, NULL},
+    {"mixer.experts.up_proj", "ffn_up_exps.weight", 0, NULL}, {"mixer.experts.down_proj", "ffn_down_exps.weight", 0, NULL},
+    {"mixer.shared_experts.up_proj", "ffn_up_shexp", 0, NULL}, {"mixer.shared_experts.down_proj", "ffn_down_shexp", 0, NULL},
+    {"mixer.fc1_latent_proj", "ffn_latent_down", 0, NULL}, {"mixer.fc2_latent_proj", "ffn_latent_up", 0, NULL},
+    {"shared_mlp.input_linear", "ffn_gate|ffn_up", IC_HALVES, "granitehybrid"},
+    {"shared_mlp.output_linear", "ffn_down", 0, "granitehybrid"},
     {"ffn.up_proj", "ffn_up", 0, NULL}, {"ffn.down_proj", "ffn_down", 0, NULL},
     {"feed_forward.gate_proj", "ffn_gate", 0, NULL}, {"feed_forward.up_proj", "ffn_up", 0, NULL},
     {"feed_forward.down_proj", "ffn_down", 0, NULL},
@@ -214,6 +225,7 @@ static const import_name import_layer_names[] = {
     {"mamba.dt_proj", "ssm_dt", 0, NULL}, {"mamba.dt_layernorm", "ssm_dt_norm", 0, NULL},
     {"mamba.A_log", "ssm_a", IC_A_LOG, NULL},
     {"mamba.b_layernorm", "ssm_b_norm", 0, NULL}, {"mamba.c_layernorm", "ssm_c_norm", 0, NULL},
+    {"mamba.norm", "ssm_norm", IC_GROUPS, NULL}, {"mamba.dt_bias", "ssm_dt.bias", 0, NULL},
     {"mamba.D", "ssm_d", IC_COLUMN, NULL}, {"mamba.out_proj", "ssm_out", 0, NULL},
     {"linear_attn.in_proj_qkvz", "attn_qkv|attn_gate", IC_QKVZ, "qwen3next"}, {"linear_attn.in_proj_ba", "ssm_ba", 0, NULL},
     {"linear_attn.in_proj_qkv", "attn_qkv", IC_V_HEADS_QKV, NULL}, {"linear_attn.in_proj_z", "attn_gate", IC_V_HEADS, NULL},
@@ -241,7 +253,7 @@ static const import_name import_layer_names[] = {
 static const import_name import_model_names[] = {
     {"embed_in", "token_embd", 0, "gptneox"}, {"embed_out", "output", 0, "gptneox"},
     {"final_layer_norm", "output_norm", 0, "gptneox"},
-    {"embeddings", "token_embd", 0, "mamba mamba2"}, {"norm_f", "output_norm", 0, NULL},
+    {"embeddings", "token_embd", 0, "mamba mamba2 nemotron_h nemotron_h_moe"}, {"norm_f", "output_norm", 0, NULL},
     {"embed_tokens", "token_embd", 0, NULL}, {"tok_embeddings", "token_embd", 0, NULL},
     {"word_embeddings", "token_embd", 0, NULL},
     {"wte", "token_embd", IC_SCALE, "jais"}, {"wte", "token_embd", 0, NULL}, {"embedding.word_embeddings", "token_embd", 0, NULL},
@@ -871,8 +883,8 @@ static bool import__kv_b(const import__one *o) {
 
 /* Vectors of a recurrent layer. */
 static bool import__states(import__one *o) {
-    const bool     column = family_is(&o->j->c, "mamba2") && o->t->n_dims == 1 && o->row->change != IC_GROUPS;
-    const uint64_t groups = o->row->change == IC_GROUPS ? max_u64(import__config_u(o->j, "n_groups"), 1) : 1;
+    const bool     column = family_is(&o->j->c, MAMBA2) && o->t->n_dims == 1 && o->row->change != IC_GROUPS;
+    const uint64_t groups = o->row->change == IC_GROUPS ? max_u64(import__config_u(o->j, "n_groups mamba_n_groups"), 1) : 1;
     if (column) o->m.rows = o->m.cols, o->m.cols = 1;
     if (o->m.cols % groups)
         return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu values, expected a multiple of %llu groups", GGUF_U(o->m.cols),
@@ -1002,7 +1014,7 @@ static bool import__convert(import__one *o) {
         return import__take(o, 0, 0, 1, o->m.cols, true) != NULL;
     case IC_SQUEEZE:
         if (o->t->n_dims == 3) o->m.rows = o->t->dim[0], o->m.n_mat = 1;
-        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->n_dims = 2;
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false)) && o->t->n_dims > 1) t->n_dims = 2;
         return t != NULL;
     case IC_SCALE: {
         double by = 1, alpha = 1;

@@ -303,6 +303,16 @@ def scores(module, out):
 ROUTER = (("mixer.gate", "feed_forward.router", "block_sparse_moe.router"), scores)
 
 
+def hub_config(s):
+    """Published configs of granitehybrid name attention layers so; the converter reads no class for plamo2."""
+    if s["arch"] == "plamo2":
+        return None
+    types = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+    if s["arch"] == "granitehybrid":
+        return dict(layer_types=[types[k] for k in s["kinds"]], model_type="granitemoehybrid")
+    return {}
+
+
 # --- the keys -------------------------------------------------------------------------------------------------------
 def write_keys(g, s):
     a, m, n = s["arch"], s["moe"], len(s["kinds"])
