@@ -116,6 +116,10 @@ static const family_row family_table[] = {
     {"MPTForCausalLM MptForCausalLM", "mpt", 0, NULL},
     {"MambaForCausalLM MambaLMHeadModel FalconMambaForCausalLM", "mamba", FAM_NO_HEADS | FAM_TIED, NULL},
     {"Mamba2ForCausalLM", "mamba2", FAM_NO_HEADS | FAM_TIED, NULL},
+    {"GraniteMoeHybridForCausalLM BambaForCausalLM", "granitehybrid", FAM_PAIRS, NULL},
+    {"FalconH1ForCausalLM", "falcon-h1", 0, NULL},
+    {"NemotronHForCausalLM", "nemotron_h_moe", FAM_PAIRS, "num_experts_per_tok"},
+    {"NemotronHForCausalLM", "nemotron_h", 0, NULL},
     {"JambaForCausalLM", "jamba", FAM_SPM | FAM_NO_SPACE, NULL},
     {"BertModel BertForMaskedLM CamembertModel BertForSequenceClassification", "bert", FAM_ENCODER, NULL},
     {"RobertaModel RobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
@@ -227,6 +231,16 @@ static bool family__row(family_config *c, err_t *e) {
     return c->row != NULL;
 }
 
+/* Layers where each has a kind: a letter of a pattern, or a name of a list. */
+static int family__kinds(const family_config *c) {
+    const bytes letters = family_get(c, "hybrid_override_pattern");
+    bytes       list = family_get(c, "layers_block_type layer_types"), item;
+    int         n = 0;
+    if (letters.n > 2 && letters.n < 4096) return (int)letters.n - 2;
+    while (bytes_cut_item(&list, &item)) n++;
+    return n;
+}
+
 /* Members that hold the config of the text model in those of models for images and sound. */
 static const char *const family__texts[] = {"text_config", "llm_config", "lm_config", "language_config"};
 
@@ -247,6 +261,7 @@ static bool family_open(family_config *c, const char *dir, err_t *e) {
         c->text = family__path(c->root, bytes_of(family__texts[i]));
     if (!family__row(c, e)) return false;
     c->n_layer = family_int(c, "n_layers num_hidden_layers n_layer num_layers", 0);
+    if (!c->n_layer) c->n_layer = family__kinds(c);
     c->n_head = c->row->flags & FAM_NO_HEADS ? 1 : family_int(c, "num_attention_heads n_head n_heads", 0);
     c->n_kv = family_int(c, "num_key_value_heads n_kv_heads multi_query_group_num num_query_groups num_kv_heads n_head_kv",
                          family_is(c, "falcon") ? 1 : c->n_head);
@@ -278,6 +293,7 @@ typedef struct {
 /* Those of them whose norms and heads have other names, too. */
 #define FAM_BARE "falcon gptneox phi2 stablelm mpt dbrx minicpm3 mamba mamba2 jamba"
 
+#define HYBRID "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
 #define ROPE_IN(name) "rope_parameters.full_attention." name " rope_parameters." name " rope_scaling." name
 
 static double family__layers(const family_config *c) { return c->n_layer + c->n_ahead; }
@@ -398,6 +414,15 @@ static double family__rank_mamba2(const family_config *c) {
     return family_int(c, "intermediate_size d_inner", (int)family__inner_mamba(c)) /
            max_int(family_int(c, "mamba_d_head head_dim", 64), 1);
 }
+static double family__ctx_hybrid(const family_config *c) {
+    const bytes class = family_get(c, "architectures");
+    return bytes_find(class, 0, bytes_of("Bamba")) != SIZE_MAX ? family_int(c, "max_position_embeddings", 0) : 1 << 20;
+}
+static double family__inner_hybrid(const family_config *c) {
+    if (family_is(c, "granitehybrid")) return (double)family_int(c, "mamba_expand", 2) * c->n_embd;
+    return (double)family_int(c, "mamba_num_heads", 0) * family_int(c, "mamba_head_dim", 0);
+}
+static double family__rope_hybrid(const family_config *c) { return family__ctx_hybrid(c) != 1 << 20; }
 static double family__falcon_mamba(const family_config *c) { return family__says(c, "model_type", "falcon_mamba"); }
 
 /* ALiBi of MPT. */
@@ -493,6 +518,8 @@ static const family_key family_keys[] = {
     {"context_length",                   FK_INT, NULL, family__ctx_nomic, "nomic-bert nomic-bert-moe"},
     {"context_length",                   FK_INT, NULL, family__ctx_falcon, "falcon"},
     {"context_length",                   FK_INT, NULL, family__ctx_mamba, "mamba mamba2"},
+    {"context_length",                   FK_INT, NULL, family__ctx_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
+    {"context_length",                   FK_INT, "max_position_embeddings", family__zero, "falcon-h1"},
     {"context_length",                   FK_INT, NULL, family__ctx_hunyuan, "hunyuan-dense hunyuan-moe"},
     {"context_length",                   FK_INT, "max_seq_len", NULL, "mpt dbrx"},
     {"context_length",                   FK_INT, "model_max_length max_position_embeddings", NULL, "command-r"},
@@ -513,13 +540,15 @@ static const family_key family_keys[] = {
     {"feed_forward_length",              FK_INT, NULL, family__ff_neo, "neo-bert"},
     {"feed_forward_length",              FK_INT, NULL, family__ff_lfm2, "lfm2"},
     {"feed_forward_length",              FK_INT, "ffn_hidden_size intermediate_size", family__wide, "chatglm"},
-    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4"},                    /* family__by_layer */
+    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4 nemotron_h nemotron_h_moe"},
+                                                                                             /* family__by_layer */
     {"feed_forward_length",              FK_INT,
      "prefix_dense_intermediate_size dense_intermediate_size intermediate_size n_inner "
                                                  "hidden_dim", NULL, NULL},
     {"attention.head_count",             FK_INT, NULL, family__zero, "mamba mamba2"},
     {"attention.head_count",             FK_INT, NULL, family__heads, NULL},
-    {"attention.head_count_kv",          FK_INT, NULL, family__none, "gpt2 jais lfm2 lfm2moe gemma4 gptneox mamba mamba2 jamba"},
+    {"attention.head_count_kv",          FK_INT, NULL, family__none, "gpt2 jais lfm2 lfm2moe gemma4 gptneox mamba mamba2 jamba "
+     "granitehybrid nemotron_h nemotron_h_moe"},
     {"attention.head_count_kv",          FK_INT, NULL, family__one, "deepseek2"},
     {"attention.head_count_kv",          FK_INT, NULL, family__kv, "falcon phi2"},
     {"attention.head_count_kv",          FK_INT, "attn_config.kv_n_heads", NULL, "mpt dbrx"},
@@ -543,7 +572,7 @@ static const family_key family_keys[] = {
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon", NULL, "refact"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__none,
      "gpt2 starcoder bloom codeshell jais orion falcon gptneox phi2 stablelm mpt dbrx"},
-    {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps5, "mamba mamba2"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps5, "mamba mamba2 falcon-h1"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps6, "jamba"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", NULL, "lfm2"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", family__eps6, "neo-bert"},
@@ -559,12 +588,12 @@ static const family_key family_keys[] = {
     {"attention.q_lora_rank",            FK_INT, "q_lora_rank", NULL, "deepseek2 minicpm3"},
     {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", family__latent, "deepseek2"},
     {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", NULL, "minicpm3"},
-    {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
+    {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
     {"attention.key_length",             FK_INT, "global_head_dim", NULL, "gemma4"},
     {"attention.key_length",             FK_INT, "head_dim", family__head_llama, "llama"},
     {"attention.key_length",             FK_INT, "head_dim", NULL, NULL},
     {"attention.value_length",           FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
-    {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
+    {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
     {"attention.value_length",           FK_INT, "global_head_dim", NULL, "gemma4"},
     {"attention.value_length",           FK_INT, "head_dim", family__head_llama, "llama"},
     {"attention.value_length",           FK_INT, "head_dim", NULL, NULL},
@@ -572,12 +601,14 @@ static const family_key family_keys[] = {
     {"attention.value_length_swa",       FK_INT, "head_dim", NULL, "gemma4"},
     {"vocab_size",                       FK_INT, "vocab_size", NULL,
      "llama mistral3 granite granitemoe smollm3 arcee llama-embed deepseek deepseek2-ocr bailingmoe pangu-embedded nemotron "
-     "lfm2 lfm2moe modern-bert cohere2 cohere2moe llama4 deepseek2 minicpm3 exaone4 afmoe apertus"},
-    {"rope.dimension_count",             FK_INT, NULL, family__plain_head, "granite granitemoe baichuan xverse"},
+     "lfm2 lfm2moe modern-bert cohere2 cohere2moe llama4 deepseek2 minicpm3 exaone4 afmoe apertus "
+     "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"},
+    {"rope.dimension_count",             FK_INT, NULL, family__plain_head, "granite granitemoe granitehybrid baichuan xverse"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_part, "cohere2 gptneox stablelm"},
     {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2 minicpm3"},
     {"rope.dimension_count",             FK_INT, NULL, family__head,
-     "cohere2moe llama4 afmoe apertus llama mistral3 smollm3 arcee llama-embed deepseek bailingmoe jais2 pangu-embedded"},
+     "nemotron_h nemotron_h_moe cohere2moe llama4 afmoe apertus llama mistral3 smollm3 arcee llama-embed deepseek bailingmoe "
+     "jais2 pangu-embedded"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi2 phi3 phimoe nemotron"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_exaone, "exaone"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_half, "glm4 glm4moe"},
@@ -599,10 +630,10 @@ static const family_key family_keys[] = {
     {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__yes, "gptneox stablelm"},
     {"rope.scaling.yarn_log_multiplier", FK_FLT, ROPE_IN("mscale_all_dim"), NULL, "mistral3"},
     {"attention.temperature_scale",      FK_FLT, ROPE_IN("llama_4_scaling_beta"), NULL, "mistral3"},
-    {"attention.scale",                  FK_FLT, "attention_multiplier", NULL, "granite granitemoe"},
-    {"embedding_scale",                  FK_FLT, "embedding_multiplier", NULL, "granite granitemoe"},
-    {"residual_scale",                   FK_FLT, "residual_multiplier", NULL, "granite granitemoe"},
-    {"logit_scale",                      FK_FLT, "logits_scaling", NULL, "granite granitemoe"},
+    {"attention.scale",                  FK_FLT, "attention_multiplier", NULL, "granite granitemoe granitehybrid"},
+    {"embedding_scale",                  FK_FLT, "embedding_multiplier", NULL, "granite granitemoe granitehybrid"},
+    {"residual_scale",                   FK_FLT, "residual_multiplier", NULL, "granite granitemoe granitehybrid"},
+    {"logit_scale",                      FK_FLT, "logits_scaling", NULL, "granite granitemoe granitehybrid"},
     {"embedding_scale",                  FK_FLT, "scale_emb", NULL, "minicpm"},
     {"residual_scale",                   FK_FLT, NULL, family__residual_minicpm, "minicpm"},
     {"logit_scale",                      FK_FLT, NULL, family__logit_minicpm, "minicpm"},
@@ -641,17 +672,18 @@ static const family_key family_keys[] = {
     {"expert_feed_forward_length",       FK_INT, NULL, family__ff_hunyuan, "hunyuan-moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
      "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
-     "ernie4_5-moe afmoe"},
+     "ernie4_5-moe afmoe nemotron_h_moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2 deepseek2-ocr"},
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size moe_intermediate_size", NULL, "gemma4"},
     {"expert_shared_feed_forward_length", FK_INT, "shared_expert_intermediate_size", NULL,
      "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe dots1"},
-    {"expert_shared_feed_forward_length", FK_INT, "shared_intermediate_size", NULL, "granitemoe"},
+    {"expert_shared_feed_forward_length", FK_INT, "shared_intermediate_size", NULL, "granitemoe granitehybrid"},
+    {"expert_shared_feed_forward_length", FK_INT, "moe_shared_expert_intermediate_size", NULL, "nemotron_h_moe"},
     {"expert_shared_feed_forward_length", FK_INT, "intermediate_size", NULL, "hunyuan-moe"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__shared_cohere, "cohere2moe"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_hy, "hy_v3"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_ernie, "ernie4_5-moe"},
-    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek nemotron_h_moe"},
     {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2 deepseek2-ocr"},
     {"expert_shared_count",              FK_INT, "num_shared_experts", NULL, "bailingmoe afmoe"},
     {"expert_shared_count",              FK_INT, NULL, family__shared_count, "cohere2moe"},
@@ -670,9 +702,12 @@ static const family_key family_keys[] = {
     {"leading_dense_block_count",        FK_INT, "moe_layer_start_index", NULL, "ernie4_5-moe"},
     {"interleave_moe_layer_step",        FK_INT, "moe_layer_interval", NULL, "ernie4_5-moe"},
     {"expert_weights_scale",             FK_FLT, NULL, family__one, "deepseek bailingmoe"},
-    {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL, "glm4moe dots1 deepseek2 deepseek2-ocr"},
+    {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL,
+     "glm4moe dots1 deepseek2 deepseek2-ocr nemotron_h_moe"},
     {"expert_weights_scale",             FK_FLT, "router_scaling_factor", family__one, "hy_v3"},
-    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL, "glm4moe dots1 bailingmoe"},
+    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL, "glm4moe dots1 bailingmoe nemotron_h_moe"},
+    {"moe_latent_size",                  FK_INT, "moe_latent_size", NULL, "nemotron_h_moe"},
+    {"rope.scaling.finetuned",           FK_BOOL, NULL, family__rope_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
     {"expert_weights_norm",              FK_BOOL, "route_norm", family__yes, "hy_v3"},
     {"expert_gating_func",               FK_INT, NULL, family__two, "glm4moe lfm2moe hy_v3"},
     {"moe_every_n_layers",               FK_INT, "moe_every_n_layers", NULL, "nomic-bert-moe"},
@@ -684,10 +719,15 @@ static const family_key family_keys[] = {
     {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, "qwen3next qwen35 qwen35moe"},
     {"ssm.inner_size",                   FK_INT, NULL, family__inner, "qwen3next qwen35 qwen35moe"},
     {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, "qwen3next qwen35 qwen35moe"},
-    {"ssm.conv_kernel",                  FK_INT, "conv_kernel d_conv mamba_d_conv", family__four, "mamba mamba2 jamba"},
+    {"ssm.conv_kernel",                  FK_INT, "conv_kernel d_conv mamba_d_conv", family__four, HYBRID " mamba mamba2 jamba"},
     {"ssm.inner_size",                   FK_INT, "intermediate_size d_inner", family__inner_mamba, "mamba mamba2"},
     {"ssm.inner_size",                   FK_INT, NULL, family__inner_mamba, "jamba"},
-    {"ssm.state_size",                   FK_INT, "state_size d_state mamba_d_state", family__state_mamba, "mamba mamba2 jamba"},
+    {"ssm.inner_size",                   FK_INT, "mamba_d_ssm", NULL, "falcon-h1"},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner_hybrid, HYBRID},
+    {"ssm.time_step_rank",               FK_INT, "mamba_n_heads mamba_num_heads", NULL, HYBRID},
+    {"ssm.group_count",                  FK_INT, "n_groups mamba_n_groups", NULL, HYBRID},
+    {"ssm.state_size",                   FK_INT, "state_size d_state mamba_d_state ssm_state_size", family__state_mamba,
+     HYBRID " mamba mamba2 jamba"},
     {"ssm.time_step_rank",               FK_INT, NULL, family__rank_mamba2, "mamba2"},
     {"ssm.time_step_rank",               FK_INT, "time_step_rank dt_rank mamba_dt_rank", family__rank_mamba, "mamba jamba"},
     {"ssm.group_count",                  FK_INT, "n_groups", family__one, "mamba2"},
@@ -838,6 +878,20 @@ static void family__by_layer(const family_config *c, gguf_writer *w) {
         for (int i = 0; i < c->n_layer; i++)
             v[i] = (conv ? !family__layer_is(types, i, "conv") : family__layer_is(types, i, "full_attention")) ? kv : 0;
         gguf_write_array(w, family__key(c, "attention.head_count_kv", key), GGUF_I32, v, (uint64_t)c->n_layer);
+    }
+    if (family_is(c, "granitehybrid nemotron_h nemotron_h_moe")) {
+        const bytes block = family_get(c, "layers_block_type"), letters = family_get(c, "hybrid_override_pattern"),
+                    kinds = types.n ? types : block;
+        const bool  moe = family_is(c, "nemotron_h_moe");
+        for (int i = 0; i < c->n_layer; i++)
+            v[i] = (letters.n > (size_t)i + 1 ? letters.p[i + 1] == '*' : family__layer_is(kinds, i, "attention") ||
+                        family__layer_is(kinds, i, "full_attention")) ? kv : 0;
+        gguf_write_array(w, family__key(c, "attention.head_count_kv", key), GGUF_I32, v, (uint64_t)c->n_layer);
+        for (int i = 0; i < c->n_layer; i++)
+            v[i] = (letters.n > (size_t)i + 1 ? letters.p[i + 1] == (moe ? 'E' : '-') : family__layer_is(kinds, i, "moe") ||
+                        family__layer_is(kinds, i, "mlp")) ? moe ? family_int(c, "moe_intermediate_size", 0) : ff : 0;
+        if (!family_is(c, "granitehybrid"))
+            gguf_write_array(w, family__key(c, "feed_forward_length", key), GGUF_I32, v, (uint64_t)c->n_layer);
     }
     if (family_is(c, "jamba")) {
         const int from = family_int(c, "attn_layer_offset", 0), step = max_int(family_int(c, "attn_layer_period", 1), 1);

@@ -41,6 +41,7 @@ typedef enum {
     IC_COLUMN,                       /* of mamba2 a column                                                 */
     IC_GROUPS,                       /* a row for each group of states                                     */
     IC_KV_B,                         /* two stacks by head: keys, transposed, and values                   */
+    IC_TIMES,                        /* multiplied by other numbers of the config                          */
     IC_HEAD_ROWS,                    /* vectors of heads become rows of one matrix                         */
     IC_EXPERTS,                      /* [rows of all experts] become a stack                               */
     IC_EXPERTS_T,                    /* the same, each transposed                                          */
@@ -51,7 +52,7 @@ typedef struct {
     const char   *name;              /* in the folder, without its front and without .weight or .bias      */
     const char   *to;                /* in the file; several: with "|" between them                        */
     import_change change;
-    const char   *archs;             /* these alone, "!" all but these; NULL: all                          */
+    const char   *archs;             /* these alone, "!" all but these, "-" these without experts; NULL: all */
 } import_name;
 
 #define LATE_NORM \
@@ -61,6 +62,12 @@ typedef struct {
 
 /* Names of layers. The first row that matches counts. A "to" with a suffix of its own (.weight, .bias, .scale) is whole. */
 static const import_name import_layer_names[] = {
+    /* Falcon-H1 */
+    {"pre_ff_layernorm.weight", "ffn_norm", 0, "falcon-h1"},
+    {"self_attn.q_proj", "attn_q", IC_TIMES, "falcon-h1"}, {"self_attn.k_proj", "attn_k", IC_TIMES, "falcon-h1"},
+    {"self_attn.v_proj", "attn_v", IC_TIMES, "falcon-h1"}, {"self_attn.o_proj", "attn_output", IC_TIMES, "falcon-h1"},
+    {"feed_forward.gate_proj", "ffn_gate", IC_TIMES, "falcon-h1"}, {"feed_forward.down_proj", "ffn_down", IC_TIMES, "falcon-h1"},
+    {"mamba.in_proj", "ssm_in", IC_TIMES, "falcon-h1"}, {"mamba.out_proj", "ssm_out", IC_TIMES, "falcon-h1"},
     /* norms */
     {"ln_mlp", "attn_norm", 0, "falcon"}, {"ln_attn", "attn_norm_2", 0, "falcon"}, {"norm_1", "attn_norm", 0, "mpt"},
     {"norm_2", "ffn_norm", 0, "mpt"}, {"norm_attn_norm.norm_1", "attn_norm", 0, NULL},
@@ -132,8 +139,8 @@ static const import_name import_layer_names[] = {
     {"mixer.experts.up_proj", "ffn_up_exps.weight", 0, NULL}, {"mixer.experts.down_proj", "ffn_down_exps.weight", 0, NULL},
     {"mixer.shared_experts.up_proj", "ffn_up_shexp", 0, NULL}, {"mixer.shared_experts.down_proj", "ffn_down_shexp", 0, NULL},
     {"mixer.fc1_latent_proj", "ffn_latent_down", 0, NULL}, {"mixer.fc2_latent_proj", "ffn_latent_up", 0, NULL},
-    {"shared_mlp.input_linear", "ffn_gate|ffn_up", IC_HALVES, "granitehybrid"},
-    {"shared_mlp.output_linear", "ffn_down", 0, "granitehybrid"},
+    {"shared_mlp.input_linear", "ffn_gate|ffn_up", IC_HALVES, "-granitehybrid"},
+    {"shared_mlp.output_linear", "ffn_down", 0, "-granitehybrid"},
     {"ffn.up_proj", "ffn_up", 0, NULL}, {"ffn.down_proj", "ffn_down", 0, NULL},
     {"feed_forward.gate_proj", "ffn_gate", 0, NULL}, {"feed_forward.up_proj", "ffn_up", 0, NULL},
     {"feed_forward.down_proj", "ffn_down", 0, NULL},
@@ -251,6 +258,7 @@ static const import_name import_layer_names[] = {
 
 /* Names of tensors that belong to no layer. */
 static const import_name import_model_names[] = {
+    {"embed_tokens", "token_embd", IC_TIMES, "falcon-h1"}, {"lm_head", "output", IC_TIMES, "falcon-h1"},
     {"embed_in", "token_embd", 0, "gptneox"}, {"embed_out", "output", 0, "gptneox"},
     {"final_layer_norm", "output_norm", 0, "gptneox"},
     {"embeddings", "token_embd", 0, "mamba mamba2 nemotron_h nemotron_h_moe"}, {"norm_f", "output_norm", 0, NULL},
@@ -327,6 +335,7 @@ typedef struct {
     uint32_t     *col;               /* [cols] likewise of columns                                         */
     float         add;               /* added to each value                                                */
     float         times;             /* a factor on it, unless 1                                           */
+    float        *part;              /* [rows] a further factor of each row; NULL: none                    */
     bool          neg_exp;           /* -exp(x) of it                                                      */
     bool          flat;              /* pieces are rows of one matrix                                      */
     uint32_t      type;              /* in the file                                                        */
@@ -377,9 +386,10 @@ static void import__gather(const import_tensor *t, const import_piece *p, const 
         for (int i = 0; i < n; i++) out[(size_t)i * t->cols + k] = scratch[(size_t)i * t->cols + t->col[k]];
 }
 
-static void import__change(const import_tensor *t, float *x, uint64_t n) {
+static void import__change(const import_tensor *t, const import_piece *p, const uint64_t *row, float *x, uint64_t n) {
     if (t->neg_exp) for (uint64_t i = 0; i < n; i++) x[i] = -expf(x[i]);
     if (t->times != 1) for (uint64_t i = 0; i < n; i++) x[i] *= t->times;
+    if (t->part) for (uint64_t i = 0; i < n; i++) x[i] *= t->part[row[i / t->cols] - p->row0];
     if (t->add != 0) for (uint64_t i = 0; i < n; i++) x[i] += t->add;
 }
 
@@ -387,7 +397,7 @@ static void import__change(const import_tensor *t, float *x, uint64_t n) {
 static bool import__keeps(const import_tensor *t, const import_piece *p) {
     static const int8_t type[ST_TYPES] = {[ST_F32] = K_F32 + 1, [ST_F16] = K_F16 + 1, [ST_BF16] = K_BF16 + 1};
     return p->m.form == DQ_PLAIN && type[p->m.w->type] == (int)t->type + 1 && !p->transposed && !t->col && !t->neg_exp &&
-           t->times == 1 && t->add == 0;
+           t->times == 1 && !t->part && t->add == 0;
 }
 
 static bool import__is_float(uint32_t type) { return type == K_F32 || type == K_F16 || type == K_BF16; }
@@ -416,7 +426,7 @@ static void import__tile(const import__fill_job *j, uint64_t from, int n, float 
     } else {
         float *x = t->type == K_F32 ? (float *)(void *)out : buf;
         import__gather(t, p, row, n, x, buf + DQ_TILE * t->cols);
-        import__change(t, x, (uint64_t)n * t->cols);
+        import__change(t, p, row, x, (uint64_t)n * t->cols);
         for (int i = 0; i < n && t->type != K_F32; i++)
             k_types[t->type].quant(x + (size_t)i * t->cols, out + (size_t)i * row_bytes, (int64_t)t->cols);
     }
@@ -466,7 +476,8 @@ static void import__fill(const gguf_maker *maker, const gguf_tensor *t, uint64_t
 
 static void import__drop(gguf_maker *maker) {
     import_made *m = (import_made *)(void *)maker;
-    for (size_t i = 0; i < m->n; i++) mem_free_all(m->t[i].piece, m->t[i].row, m->t[i].col, m->t[i].own);
+    for (size_t i = 0; i < m->n; i++) mem_free_all(m->t[i].piece, m->t[i].row, m->t[i].col, m->t[i].own,
+                                                     m->t[i].part);
     mem_free(m->t);
     if (m->maker.room) munmap(m->maker.room, m->maker.room_bytes);
     st_close(&m->files);
@@ -963,6 +974,40 @@ static bool import__qkvz(const import__one *o) {
     return true;
 }
 
+/* Number i of a list of the config, or the number; 1: there is none. */
+static double import__factor(const import_job *j, const char *name, int i) {
+    bytes  list = family_get(&j->c, name), item = {0};
+    double v = 1;
+    if (!list.n || list.p[0] != '[') return family_number(&j->c, name, &v) ? v : 1;
+    for (int k = 0; k <= i; k++)
+        if (!bytes_cut_item(&list, &item)) return 1;
+    return strtod((const char *)item.p, NULL);
+}
+
+/* Falcon-H1: factors of the config go into the weights. */
+static bool import__multiplied(const import__one *o) {
+    static const struct { const char *to, *name; int i; } factors[] = {
+        {"ffn_down", "mlp_multipliers", 1}, {"ffn_gate", "mlp_multipliers", 0}, {"attn_k", "key_multiplier", 0},
+        {"attn_q", "attention_in_multiplier", 0}, {"attn_v", "attention_in_multiplier", 0},
+        {"attn_output", "attention_out_multiplier", 0}, {"ssm_out", "ssm_out_multiplier", 0},
+        {"ssm_in", "ssm_in_multiplier", 0}, {"output", "lm_head_multiplier", 0}, {"token_embd", "embedding_multiplier", 0}};
+    const import_job *j = o->j;
+    import_tensor    *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    const uint64_t    inner = import__config_u(j, "mamba_d_ssm"),
+                      states = import__config_u(j, "mamba_n_groups") * import__config_u(j, "mamba_d_state");
+    if (!t || (o->t->n_dims < 2 && strcmp(o->suffix, ".bias") == 0)) return t != NULL;
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (!strcmp(o->row->to, factors[i].to)) t->times = (float)import__factor(j, factors[i].name, factors[i].i);
+    const bool key = !strcmp(o->row->to, "attn_k"), in = !strcmp(o->row->to, "ssm_in");
+    if (!key && !in) return true;
+    t->part = mem_new(t->rows, sizeof *t->part);
+    for (uint64_t r = 0; r < t->rows; r++) {
+        const int i = r < inner ? 0 : r < 2 * inner ? 1 : r < 2 * inner + states ? 2 : r < 2 * inner + 2 * states ? 3 : 4;
+        t->part[r] = (float)(key ? import__factor(j, "attention_in_multiplier", 0) : import__factor(j, "ssm_multipliers", i));
+    }
+    return true;
+}
+
 /* Experts whose rows lie one after the other in one matrix. */
 static bool import__experts(import__one *o) {
     const uint64_t n = (uint64_t)o->j->c.n_expert;
@@ -991,6 +1036,7 @@ static bool import__convert(import__one *o) {
     const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
     switch (o->row->change) {
     case IC_SKIP: return true;
+    case IC_TIMES: return import__multiplied(o);
     case IC_Q: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), heads);
     case IC_K: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), family_is(&o->j->c, "baichuan xverse")
                                       ? heads : kv);
@@ -1049,6 +1095,7 @@ static bool import__matches(bytes name, const char *pattern, int64_t *number) {
 }
 
 static bool import__is_for(const import_job *j, const char *archs) {
+    if (archs && *archs == '-') return !j->c.n_expert && family_is(&j->c, archs + 1);
     return !archs || (*archs == '!' ? !family_is(&j->c, archs + 1) : family_is(&j->c, archs));
 }
 

@@ -304,12 +304,14 @@ ROUTER = (("mixer.gate", "feed_forward.router", "block_sparse_moe.router"), scor
 
 
 def hub_config(s):
-    """Published configs of granitehybrid name attention layers so; the converter reads no class for plamo2."""
+    """What configs on the hub say of layers; transformers has no class for plamo2."""
     if s["arch"] == "plamo2":
         return None
-    types = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+    types = {"M": "mamba", "*": "attention"}
     if s["arch"] == "granitehybrid":
         return dict(layer_types=[types[k] for k in s["kinds"]], model_type="granitemoehybrid")
+    if s["arch"].startswith("nemotron"):
+        return dict(num_hidden_layers=len(s["kinds"]), hybrid_override_pattern=s["kinds"], mamba_d_head=s["dh"], **(dict(n_shared_experts=1) if s["moe"] else {}))
     return {}
 
 
