@@ -85,9 +85,9 @@ test:                                  ## the tests, in some seven minutes with 
 	+@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512, AVX-VNNI and AMX emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
 	+@$(PARALLEL) $(EMULATED)
-	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
+	@for i in $$(grep -ohE '\bemu_(mm[0-9]*|tile)_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
 	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)

@@ -78,6 +78,9 @@ static const k_level k_levels[] = {
     {.name = "avx512_bf16",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_BF16,
      K__LEVEL_OF(avx512, avx512, bf16, bf16)},
+    {.name = "avx512_amx",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_AMX,
+     K__LEVEL_OF(avx512, amx, avx512, amx)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
@@ -193,6 +196,7 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 
 #if !K__X86
 #define K__PANEL_BYTES 0                               /* no panels */
+#define K__AMX_BYTES 0
 #endif
 
 /* What k__mul_far has in front of a product's scratch, with 64 bytes for its alignment. */
@@ -201,8 +205,8 @@ static size_t k__far_bytes(int n) { return 64 + sizeof(k__far_mem) + ((size_t)n 
 /* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
-    const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
-    return k__far_bytes(n_max) + (panels > rounded ? panels : rounded);
+    const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max, most = panels > rounded ? panels : rounded;
+    return k__far_bytes(n_max) + (most > K__AMX_BYTES ? most : K__AMX_BYTES);
 }
 
 /* Whole strips, several of them, so that a strip is prefetched while the one
