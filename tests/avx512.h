@@ -324,6 +324,11 @@ EMU_CALL __m128i emu_mm512_cvtepi32_epi8(__m512i a) {
     for (int i = 0; i < 16; i++) r[i] = (uint8_t)((emu_u32)a)[i];
     return _mm_loadu_si128((const __m128i *)r);
 }
+EMU_CALL __m256i emu_mm512_cvtepi16_epi8(__m512i a) {
+    uint8_t r[32];
+    for (int i = 0; i < 32; i++) r[i] = (uint8_t)((emu_u16)a)[i];
+    return _mm256_loadu_si256((const __m256i *)r);
+}
 EMU __m128i emu_mm256_cvtepi32_epi16(__m256i a) { return _mm256_castsi256_si128(emu_mm512_cvtepi32_epi16(emu_join(a, a))); }
 EMU int16_t emu_sat16(int32_t x) { return (int16_t)(x < -32768 ? -32768 : x > 32767 ? 32767 : x); }
 

@@ -115,7 +115,7 @@ extern const instruction emulated[];
     X(cvtepi8_epi32, _mm512_cvtepi8_epi32(QA)) X(cvtepu8_epi32, _mm512_cvtepu8_epi32(QA))                                    \
     X(cvtepi16_epi32, _mm512_cvtepi16_epi32(HA)) X(cvtepu16_epi32, _mm512_cvtepu16_epi32(HA))                                \
     X(cvtepi32_epi16, _mm512_cvtepi32_epi16(A)) X(cvtepi32_epi8, _mm512_cvtepi32_epi8(A))                                    \
-    X(256_cvtepi32_epi16, _mm256_cvtepi32_epi16(HA))                                                                         \
+    X(256_cvtepi32_epi16, _mm256_cvtepi32_epi16(HA)) X(cvtepi16_epi8, _mm512_cvtepi16_epi8(A))                                                                         \
     X(packs_epi32, _mm512_packs_epi32(_mm512_srai_epi32(A, 15), B)) X(shuffle_epi8, _mm512_shuffle_epi8(A, B))               \
     X(unpacklo_epi32, _mm512_unpacklo_epi32(A, B)) X(unpackhi_epi32, _mm512_unpackhi_epi32(A, B))                            \
     X(unpacklo_epi64, _mm512_unpacklo_epi64(A, B)) X(unpackhi_epi64, _mm512_unpackhi_epi64(A, B))                            \

@@ -63,20 +63,12 @@ typedef struct {
 
 /* What a call has in its scratch, aligned to 64. */
 typedef struct {
-    struct {                                          /* Intel SDM, vol. 1, 18.3: palette 1 */
-        uint8_t  palette, start_row, none[14];
-        uint16_t bytes[16];                           /* of a row */
-        uint8_t  rows[16];
-    } config;
     _Alignas(64) int32_t c[2][8 * K__AMX_COLS][16];
     k__amx_cols  x[K__AMX_PASSES];
     k__amx_panel w[K__AMX_PANELS];
 } k__amx_mem;
 
 _Static_assert(sizeof(k__amx_mem) + 64 <= K__AMX_BYTES, "k_scratch_bytes");
-
-/* The compiler does not know what memory the instructions of tiles read and write. */
-#define K__AMX_SEEN() __asm__ volatile("" : : : "memory")
 
 /* --- opening --- */
 
@@ -217,7 +209,7 @@ K__IN_AMX void k__amx_int_dots(int how, const k__amx_step *s, int k) {
 
 K__IN_AMX void k__amx_int_step(int how, int group, bool has_min, const k__amx_step *now, const k__amx_step *before) {
     const int shift = how == K__AMX_DIGITS ? 3 : how == K__AMX_SPLIT ? 8 : 0;
-    K__AMX_SEEN();
+    K__TILES_SEEN();
     if (now) {
         _tile_zero(0);
         _tile_zero(1);
@@ -234,7 +226,7 @@ K__IN_AMX void k__amx_int_step(int how, int group, bool has_min, const k__amx_st
         _tile_stored(2, now->c[2 * now->m], 64);
         _tile_stored(3, now->c[3 * now->m], 64);
     }
-    K__AMX_SEEN();
+    K__TILES_SEEN();
 }
 
 /* A group of each of two tiles of columns; its sums. */
@@ -253,7 +245,7 @@ K__IN_AMX void k__amx_int_step(int how, int group, bool has_min, const k__amx_st
 
 K__IN_AMX void k__amx_scale_step(int per, bool has_min, const k__amx_step *now, const k__amx_step *before) {
     const int groups = K_SUPER / per;
-    K__AMX_SEEN();
+    K__TILES_SEEN();
     K__NO_UNROLL for (int g = 0; g < groups; g += 2) {
         if (now) {
             K__AMX_GROUP(0, 1, 6, per, now, g);
@@ -262,7 +254,7 @@ K__IN_AMX void k__amx_scale_step(int per, bool has_min, const k__amx_step *now, 
         if (before)
             k__amx_scale_end(groups, has_min, before, before->x->n * g / groups, before->x->n * (g + 2) / groups);
     }
-    K__AMX_SEEN();
+    K__TILES_SEEN();
 }
 
 #define K__AMX_STEP(name, call) \
@@ -346,17 +338,6 @@ K__512 void k__amx_take(const k_acts *a, int t, int n, int m, int b, int len, k_
     }
 }
 
-K__AMX void k__amx_start(k__amx_mem *mem, int m, int k) {
-    memset(&mem->config, 0, sizeof mem->config);
-    mem->config.palette = 1;
-    for (int i = 0; i < 8; i++) {
-        mem->config.rows[i] = (uint8_t)(i < 6 ? m : k / 4);
-        mem->config.bytes[i] = (uint16_t)(i == 4 || i == 5 ? k : 64);
-    }
-    K__AMX_SEEN();
-    _tile_loadconfig(&mem->config);
-}
-
 /* Block b of the open rows r .. r + rows - 1 times all columns. */
 static void k__amx_block(const k__amx_rows *w, const k__amx_plan *p, int r, int rows, int b, int m, int parts, const k_acts *a,
                          float *y, size_t ldy, k__amx_mem *mem) {
@@ -388,7 +369,7 @@ K__AMX void k__amx_mul(const k__amx_rows *w, const k_acts *a, float *y, size_t l
     const k__amx_plan *p = &k__amx_plans[w->type];
     k__amx_mem        *mem = (k__amx_mem *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     const int          parts = (a->nt + p->cols - 1) / p->cols, m = ((a->nt + parts - 1) / parts + 1) / 2;
-    k__amx_start(mem, m, p->k);
+    k__tiles_start(m, p->k);
     for (int r = 0, rows; r < w->nr; r += rows) {
         rows = w->nr - r < K__AMX_PANELS * K__STRIP ? w->nr - r : K__AMX_PANELS * K__STRIP;
         for (int b = 0; b * K_SUPER < w->n; b++) {

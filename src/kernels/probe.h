@@ -150,12 +150,10 @@ static K_VEC_BF16 uint64_t k__probe_dots(const void *x, int n) {
 /* Four tiles of sums, as the products have them. */
 K__AMX uint64_t k__probe_i8_amx(const void *x, int n) {
     const uint8_t *b = (const uint8_t *)x + K_PROBE_BYTES / 2;
-    struct { uint8_t head[16]; uint16_t bytes[16]; uint8_t rows[16]; } config = {{1}, {0}, {0}};
     _Alignas(64) int32_t sums[16][16];
     uint64_t any = 0;
-    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = 16;
-    __asm__ volatile("" : : "r"(&config), "r"(sums) : "memory");
-    _tile_loadconfig(&config);
+    k__tiles_start(16, 64);
+    __asm__ volatile("" : : "r"(sums) : "memory");
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -171,12 +169,16 @@ K__AMX uint64_t k__probe_i8_amx(const void *x, int n) {
         _tile_dpbsud(3, 5, 7);
     }
     _tile_stored(0, sums, 64);
+    K__TILES_SEEN();
     any ^= k__any512(_mm512_load_si512(sums));
     _tile_stored(1, sums, 64);
+    K__TILES_SEEN();
     any ^= k__any512(_mm512_load_si512(sums));
     _tile_stored(2, sums, 64);
+    K__TILES_SEEN();
     any ^= k__any512(_mm512_load_si512(sums));
     _tile_stored(3, sums, 64);
+    K__TILES_SEEN();
     any ^= k__any512(_mm512_load_si512(sums));
     _tile_release();
     return any;
@@ -186,6 +188,8 @@ static const k_probe k_probe_avx512 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
 static const k_probe k_probe_amx = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_amx}, {16 * 16, 16 * 16, 4 * 16 * 16 * 64}};
+static const k_probe k_probe_amx_bf16 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_amx}, {16 * 16, 16 * 32, 4 * 16 * 16 * 64}};
 static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
 #endif /* K__X86 */
