@@ -372,10 +372,10 @@ build/emu/instructions.c: tests/instructions.c tests/avx512.sed
 	@mkdir -p $(@D)
 	sed -E -f tests/avx512.sed $< > $@.tmp && mv $@.tmp $@
 
-build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
+build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
-build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
+build/emu/emulated.o: build/emu/instructions.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -c -o $@ $<
 
 build/emu/processor.o: tests/instructions.c build/emu/flags
@@ -436,7 +436,7 @@ build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
 build/%/seen_kernels.o: build/seen/kernels.c build/%/flags
 	$(COMPILE) $(SEEN_KERNELS) $<
 
-build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h build/emu/flags
+build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) $(SEEN_KERNELS) $<
 
 build/%/main.o: tests/main.c build/%/flags | build/seen/llmrun.h
@@ -459,7 +459,7 @@ define KERNEL_SUITE_RULE
 build/%/$1.o: build/seen/$1.c build/%/flags | $(SUITE_HEADERS) build/seen/kernels.h
 	$$(COMPILE) -include build/seen/kernels.h $$(SEEN_KERNELS) $$<
 
-build/emu/$1.o: build/seen/$1.c tests/avx512.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
+build/emu/$1.o: build/seen/$1.c tests/avx512.h tests/amx.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
 	$$(EMULATE) -include build/emu/seen/kernels.h $$(SEEN_KERNELS) $$<
 
 endef

@@ -131,47 +131,70 @@ K__512 void k__amx_open_codes(k__amx_panel *w, int off) {
             _mm512_store_si512(w->w.q[k][at], _mm512_add_epi8(k__ld512(w->w.q[k][at]), less));
 }
 
-/* --- the float part --- */
+/* --- the float part: columns from .. to - 1 of a step --- */
 
-K__IN_512 void k__amx_add(const k__amx_step *s, int c, __m512 u) {
-    float       *y = s->y + (size_t)(s->x->first + c) * s->ldy;
-    const __m512 was = _mm512_maskz_loadu_ps(s->sums, y);
-    _mm512_mask_storeu_ps(y, s->rows, _mm512_add_ps(was, _mm512_mul_ps(u, _mm512_set1_ps(s->x->d[c]))));
+/* What a loop over columns reads, in variables of its own: the compiler must assume that a store to y changes the structs. */
+typedef struct {
+    const int32_t       (*c)[16];
+    const float          *d;
+    const k_sums *const  *sum;
+    const float         (*asum)[8];
+    float                *y;
+    size_t                ldy;
+    __mmask16             rows, sums;
+} k__amx_end;
+
+K__IN_512 k__amx_end k__amx_end_of(const k__amx_step *s, int from) {
+    const k__amx_cols *x = s->x;
+    return (k__amx_end){(const int32_t (*)[16])s->c + from, x->d + from, x->sum + from, (const float (*)[8])x->asum + from,
+                        s->y + (size_t)(x->first + from) * s->ldy, s->ldy, s->rows, s->sums};
 }
 
-/* Columns from .. to - 1 of a step; shift: of the second plane. */
+/* Adds the term of the current column to y and goes to the next one. */
+K__IN_512 void k__amx_add(k__amx_end *e, __m512 u) {
+    const __m512 was = _mm512_maskz_loadu_ps(e->sums, e->y);
+    _mm512_mask_storeu_ps(e->y, e->rows, _mm512_add_ps(was, _mm512_mul_ps(u, _mm512_set1_ps(*e->d))));
+    e->c++, e->d++, e->sum++, e->asum++, e->y += e->ldy;
+}
+
+/* shift: of the second plane. */
 K__IN_512 void k__amx_int_end(int shift, int group, bool has_min, const k__amx_step *s, int from, int to) {
     const k__panel *w = &s->w->w;
     const __m512    d = _mm512_loadu_ps(&w->d[s->at]), dm = _mm512_loadu_ps(&w->dm[s->at]);
+    const ptrdiff_t plane = 2 * s->m;
+    k__amx_end      e = k__amx_end_of(s, from);
     __m512i         mn[8];
     const int       n = has_min ? k__mins512(group, w, s->at, mn) : 0;
     for (int c = from; c < to; c++) {
-        __m512i v = k__ld512(s->c[2 * s->m + c]);
+        __m512i v = k__ld512(e.c[plane]);
         if (shift) v = _mm512_slli_epi32(v, (unsigned)shift);
-        __m512 u = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(v, k__ld512(s->c[c]))));
+        __m512 u = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(v, k__ld512(*e.c))));
         if (has_min) {
-            const int16_t *pairs = group == 16 ? s->x->sum[c]->of16 : s->x->sum[c]->of32;
+            const int16_t *pairs = group == 16 ? (*e.sum)->of16 : (*e.sum)->of32;
             __m512i        m = _mm512_setzero_si512();
             K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
             u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
         }
-        k__amx_add(s, c, u);
+        k__amx_add(&e, u);
     }
 }
 
 /* The sum begins with the first group: a -0 in place of the +0 of 0 + -0 is not seen in y, which began with +0. */
 K__IN_512 void k__amx_scale_end(int groups, bool has_min, const k__amx_step *s, int from, int to) {
     const k__panel *w = &s->w->w;
+    const ptrdiff_t plane = 2 * s->m;
+    const int       at = s->at;
+    k__amx_end      e = k__amx_end_of(s, from);
     for (int c = from; c < to; c++) {
-        __m512 t;
-        K__UNROLL for (int g = 0; g < groups; g++) {
-            const __m512 v = _mm512_cvtepi32_ps(k__ld512(s->c[2 * s->m * g + c]));
-            const __m512 u = _mm512_mul_ps(_mm512_loadu_ps(&w->fs[g][s->at]), v);
+        const int32_t (*v)[16] = e.c;
+        __m512 t = _mm512_setzero_ps();
+        K__UNROLL for (int g = 0; g < groups; g++, v += plane) {
+            const __m512 u = _mm512_mul_ps(_mm512_loadu_ps(&w->fs[g][at]), _mm512_cvtepi32_ps(k__ld512(*v)));
             t = g ? _mm512_add_ps(t, u) : u;
             if (!has_min) continue;
-            t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][s->at]), _mm512_set1_ps(s->x->asum[c][g])));
+            t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][at]), _mm512_set1_ps((*e.asum)[g])));
         }
-        k__amx_add(s, c, t);
+        k__amx_add(&e, t);
     }
 }
 
