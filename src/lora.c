@@ -145,11 +145,10 @@ static bool lora__are_numbers(const lora_job *j, const char *name, const float *
 /* The numbers of a tensor as floats [rows, cols] in memory of the caller; NULL: one of them is none, e is set. */
 static float *lora__floats(const lora_job *j, const gguf_tensor *t) {
     const int64_t cols = (int64_t)t->dim[0], rows = (int64_t)(t->dim[1] * t->dim[2]);
-    const size_t  row_bytes = k_row_bytes(t->type, cols);
     float        *x = mem_new(mem_size((size_t)rows, (size_t)cols), sizeof *x);
     for (int64_t r = 0; r < rows; r++) {
         float *row = x + r * cols;
-        k_types[t->type].dequant(t->data + (size_t)r * row_bytes, row, cols);
+        gguf_floats(t, (uint64_t)r, 0, row, (uint64_t)cols);
         for (int64_t i = 0; i < cols; i++) {
             if (fabsf(row[i]) <= FLT_MAX) continue;
             lora__bad(j, t, "has %g in row %lld, column %lld, expected a number", (double)row[i], (long long)r,

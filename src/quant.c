@@ -805,12 +805,8 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
     const gguf_tensor *t = j->s->t;
     float             *x = j->buf[0];
     uint64_t           n = quant__piece_weights(j, piece), at = quant__offset(j, t->type, piece);
-<<<<<<< HEAD
-    k_types[t->type].dequant(t->data + at, x, (int64_t)n);
-    if (j->s->merged) quant__merge(j, piece, x, n);
-=======
     gguf_floats(t, piece / j->per_row, piece % j->per_row * QUANT_PIECE, x, n);
->>>>>>> main
+    if (j->s->merged) quant__merge(j, piece, x, n);
     double bad = (double)x[quant__first_beyond(x, n, j->most)];
     return gguf_bad(j->p->g, t->part, t->at + at, e, "tensor %.*s holds %g in row %llu, expected weights of at most %g",
                     GGUF_SHOW(t->name), bad, GGUF_U(piece / j->per_row), (double)j->most);
@@ -902,16 +898,11 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         quant__progress(p, t0, done, job.s);
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
         const uint8_t *ready = quant__from_guide(p, i);
-<<<<<<< HEAD
-        if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
-        else if (job.s->to == job.s->t->type && !job.s->merged) ok = quant__copy(p, job.s->t, team, w, e);
-        else ok = quant__convert(&job, w, e);
-=======
-        if (ready || job.s->to == job.s->t->type) quant__flush(&job);
+        const bool copies = job.s->to == job.s->t->type && !job.s->merged;
+        if (ready || copies) quant__flush(&job);
         if (!job.wrote) ok = false;
         else if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
-        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, e);
->>>>>>> main
+        else ok = copies ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, e);
         done += job.s->t->n_bytes;
     }
     quant__flush(&job);
