@@ -322,12 +322,16 @@ static bool lora__tensors(lora_job *j) {
     return j->a->n_mat || err_set(j->e, EXIT_INPUT, "%s: holds no matrix, expected NAME.lora_a and NAME.lora_b", j->g->path);
 }
 
-/* A file as llama.cpp's converter writes it. */
+/* What is in a file that is open, as llama.cpp's converter writes it. */
+static bool lora__read_gguf(lora_job *j, const gguf_file *g) {
+    j->g = g;
+    return lora__check_keys(j) && lora__tensors(j);
+}
+
 static bool lora__read_file(lora_job *j) {
     gguf_file g;
     if (!gguf_open(&g, j->a->path, j->e)) return false;
-    j->g = &g;
-    const bool ok = lora__check_keys(j) && lora__tensors(j) && gguf_alive(&g, j->e);
+    const bool ok = lora__read_gguf(j, &g) && gguf_alive(&g, j->e);
     gguf_close(&g);
     return ok;
 }

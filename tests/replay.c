@@ -37,6 +37,9 @@
 #define LLVMFuzzerTestOneInput replay_lines
 #include "fuzz_lines.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_lora
+#include "fuzz_lora.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_regex
 #include "fuzz_regex.c"
 #undef LLVMFuzzerTestOneInput
@@ -74,7 +77,7 @@ static const struct {
 } replay_entries[] = {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"form", replay_form},
     {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"hub", replay_hub},     {"jinja", replay_jinja},
-    {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
+    {"lines", replay_lines}, {"lora", replay_lora}, {"regex", replay_regex}, {"req", replay_req},
     {"safetensors", replay_safetensors}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
     {"table", replay_table}, {"tok", replay_tok}, {"vocab", replay_vocab}, {"wire", replay_wire},
 };
