@@ -194,7 +194,7 @@ LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_
 PEFT = [("llama", LINEAR, {}), ("llama", ["q_proj", "k_proj"], {"use_rslora": True, "rank": 5}), ("qwen3", LINEAR + ["lm_head"], {"dtype": "BF16"}),
         ("llama", LINEAR, {"ranks": {"v_proj": 2, "layers.1.self_attn.q_proj": 7}, "alphas": {"down_proj": 1.0}, "dtype": "F16"}),
         ("mixtral", ["q_proj", "w1", "w2", "w3", "block_sparse_moe.gate"], {}), ("phi3", ["qkv_proj", "gate_up_proj", "o_proj"], {}),
-        ("gpt2", ["c_attn", "c_fc", "attn.c_proj"], {}), ("baichuan", ["W_pack"], {}), ("gemma2", ["q_proj", "embed_tokens"], {})]
+        ("gpt2", ["c_attn", "c_fc", "attn.c_proj"], {}), ("baichuan", ["W_pack"], {}), ("gemma2", ["q_proj", "down_proj"], {}), ("llama", ["q_proj", "embed_tokens"], {})]
 
 
 @case
