@@ -72,8 +72,8 @@ static: build/static/llmrun            ## build/static/llmrun: one file that run
 
 single: build/single/llmrun.c          ## build/single/llmrun.c: the whole program as one file, kernels inside, which compiles alone
 
-cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text under qemu-user against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
-	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/llmrun"
+cross: build/aarch64/llmrun build/aarch64/levels llmrun ## build for aarch64; under qemu-user, its levels against each other on two processors, and its text against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
+	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu" build/aarch64
 
 debian: llmrun                         ## build with gcc and clang of another Debian, SUITE (trixie), and hold their text against this machine's (as root, with debootstrap)
 	@sh tests/debian.sh $(SUITE)
@@ -289,6 +289,7 @@ LINK_main     := -Wl,-z,relro,-z,now,-z,noexecstack$(if $(CET),$(comma)-z$(comma
 LINK_static   := -static
 CC_aarch64    := aarch64-linux-gnu-gcc
 FLAGS_aarch64 := -O2
+KERNELS_aarch64 := -O3
 CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
 KERNELS_main  := $(OPT) $(CET)
@@ -558,6 +559,9 @@ build/%/command: build/%/command.o build/%/seen_llmrun.o build/%/kernels.o build
 
 build/%/judge: build/%/judge.o build/%/seen_llmrun.o build/%/kernels.o
 	$(LINK)
+
+build/%/levels: tests/levels.c build/%/kernels.o
+	$(COMPILE) -DGGML_KERNELS_DECLARE -I. -o $@ $^ -lm
 
 build/%/bench: build/%/bench.o build/%/kernels.o
 	$(LINK)
