@@ -28,6 +28,9 @@ enum {
 /* acc += the dots of two rows of eight with two others: lanes (0, 0) (0, 1) (1, 0) (1, 1). */
 #define K__SMMLA(acc, w, x)       __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(w), "w"(x))
 
+/* What is read at p from here on is read after a and b are computed: else compilers load so early that registers run out. */
+#define K__NEON_DONE(p, a, b) __asm__("" : "+r"(p) : "w"(a), "w"(b))
+
 /* k-line i of 64 columns, four rows; p points to the first of these in a line. t: the values of a table. */
 K__NEON_IN uint8x16_t k__line_neon(const int bits, const bool table, uint8x16_t t, const uint8_t *p, const int i) {
     uint8x16_t v = vdupq_n_u8(0);
@@ -132,14 +135,51 @@ enum { K__PLAIN_NEON, K__FLIP_NEON /* u - 128 as signed: by exclusive or */, K__
         else K__SDOT(acc, w, x, lane);                                                                                    \
     } while (0)
 
-/* k-lines i and 8 + i of sixteen rows at p: their dots with lane `lane` of x[i / 4] and x[2 + i / 4] to lo and hi. */
+/* Sixteen rows of a line. */
+K__NEON_IN void k__line4_neon(const uint8_t *p, uint8x16_t v[4]) {
+    const uint8x16x4_t all = vld1q_u8_x4(p);
+    K__UNROLL for (int r = 0; r < 4; r++) v[r] = all.val[r];
+}
+
+/* Bits of a plane from `at` on to bit `to`; the others are undefined. */
+K__NEON_IN uint8x16_t k__bits_neon(uint8x16_t v, const int at, const int to) { return at < to ? v << (to - at) : v >> (at - to); }
+
+/* k-lines i and 8 + i of sixteen rows at p. */
+K__NEON_IN void k__pair_neon(const int bits, const bool table, uint8x16_t t, const uint8_t *p, const int i, uint8x16_t u[4],
+                             uint8x16_t v[4]) {
+    uint8x16_t raw[4], two[2][4], one[2][4];
+    if (bits == 8) {
+        k__line4_neon(p + 64 * i, u);
+        k__line4_neon(p + 64 * (8 + i), v);
+        return;
+    }
+    if (bits & 4) k__line4_neon(p + k__plane4(bits, i), raw);
+    if (bits & 2) k__line4_neon(p + k__plane2(bits, i), two[0]), k__line4_neon(p + k__plane2(bits, 8 + i), two[1]);
+    if (bits & 1) k__line4_neon(p + k__plane1(i), one[0]), k__line4_neon(p + k__plane1(8 + i), one[1]);
+    K__UNROLL for (int r = 0; r < 4; r++) {
+        uint8x16_t up[2];
+        K__UNROLL for (int h = 0; h < 2; h++) {       /* bits above the nibble, or all */
+            up[h] = vdupq_n_u8(0);
+            if (bits & 2) up[h] = k__bits_neon(two[h][r], i % 4 * 2, bits & 4) & (uint8_t)(3 << (bits & 4));
+            if (bits & 1) up[h] |= k__bits_neon(one[h][r], i % 8, bits & 6) & (uint8_t)(1 << (bits & 6));
+        }
+        u[r] = bits == 4 ? raw[r] & 15 : bits & 4 ? vbslq_u8(vdupq_n_u8(15), raw[r], up[0]) : up[0];
+        v[r] = bits == 4 ? raw[r] >> 4 : bits & 4 ? vsriq_n_u8(up[1], raw[r], 4) : up[1];
+        if (table) u[r] = vqtbl1q_u8(t, u[r]), v[r] = vqtbl1q_u8(t, v[r]);
+    }
+}
+
+/* The dots of k-lines i and 8 + i with lane `lane` of x[i / 4] and x[2 + i / 4] to lo and hi. */
 #define K__PAIR_NEON(i, lane)                                                                                             \
-    K__UNROLL for (int r = 0; r < 4; r++) {                                                                               \
-        uint8x16_t u = k__line_neon(bits, table, t, p + 16 * r, (i)),                                           \
-                   v = k__line_neon(bits, table, t, p + 16 * r, 8 + (i));                                                 \
-        if (how == K__FLIP_NEON) u ^= 128, v ^= 128;                                                                      \
-        K__DOT_NEON(how, lo[r], u, x[(i) / 4], lane);                                                                     \
-        K__DOT_NEON(how, hi[r], v, x[2 + (i) / 4], lane);                                                                 \
+    {                                                                                                                     \
+        uint8x16_t u[4], v[4];                                                                                            \
+        k__pair_neon(bits, table, t, p, i, u, v);                                                                         \
+        K__UNROLL for (int r = 0; r < 4; r++) {                                                                           \
+            if (how == K__FLIP_NEON) u[r] ^= 128, v[r] ^= 128;                                                            \
+            K__DOT_NEON(how, lo[r], u[r], x[(i) / 4], lane);                                                              \
+            K__DOT_NEON(how, hi[r], v[r], x[2 + (i) / 4], lane);                                                          \
+        }                                                                                                                 \
+        K__NEON_DONE(p, lo[3], hi[3]);                                                                                    \
     }
 #define K__PAIRS_NEON(from) K__PAIR_NEON(from, 0) K__PAIR_NEON(from + 1, 1) K__PAIR_NEON(from + 2, 2) K__PAIR_NEON(from + 3, 3)
 
@@ -491,13 +531,17 @@ typedef struct {
  * eight columns of weights. */
 enum { K__NEON_N = 4 };
 
+K__NEON_IN void k__load3_neon(const int N, const int8_t *p, int8x16_t *v) {
+    if (N == 3) {
+        const int8x16x3_t all = vld1q_s8_x3(p);
+        v[0] = all.val[0], v[1] = all.val[1], v[2] = all.val[2];
+    } else K__UNROLL for (int i = 0; i < N; i++) v[i] = vld1q_s8(p + 16 * i);
+}
+
 K__NEON_IN void k__mm_neon(const int N, const int8_t *w, const int8_t *x, int32x4_t (*D)[4]) {
     const int8x16x4_t wv = vld1q_s8_x4(w);
     int8x16_t         xv[3];
-    if (N == 3) {
-        const int8x16x3_t v = vld1q_s8_x3(x);
-        xv[0] = v.val[0], xv[1] = v.val[1], xv[2] = v.val[2];
-    } else K__UNROLL for (int i = 0; i < N; i++) xv[i] = vld1q_s8(x + 16 * i);
+    k__load3_neon(N, x, xv);
     K__UNROLL for (int i = 0; i < N; i++)
         K__UNROLL for (int v = 0; v < 4; v++) K__SMMLA(D[i][v], wv.val[v], xv[i]);
 }
@@ -521,63 +565,79 @@ K__NEON_IN void k__group_neon(const bool mm, const int N, const int by, const in
         if (mm) k__mm_neon(N, *w, *x, D);
         else k__lanes_neon(N, *w, *x, D);
         *w += mm ? 64 : 128, *x += 16 * N;
+        __asm__("" : "+r"(*w), "+r"(*x));             /* one pointer each, which the loads move */
     }
 }
 
-/* The integer sums of minima of vector v and column or pair i. */
-K__NEON_IN int32x4_t k__imin_neon(const bool mm, const int N, const int mins, const int8_t (*mn)[4][16], const k__neon_at *x,
-                                  const int i, const int v) {
+/* The integer sums of minima of quad v and column or pair i, whose sums are hi and lo: [2] where minima are of 16. */
+K__NEON_IN int32x4_t k__imin_neon(const bool mm, const int mins, const int8_t (*mn)[4][16], const int v, const int8x16_t *hi,
+                                  const int8x16_t *lo) {
     int32x4_t m = vdupq_n_s32(0);
     if (mm) {
-        K__UNROLL for (int j = 0; j < 32 / mins; j++) K__SMMLA(m, vld1q_s8(mn[j][v]), vld1q_s8(x->hi + 16 * (N * j + i)));
+        K__UNROLL for (int j = 0; j < 32 / mins; j++) K__SMMLA(m, vld1q_s8(mn[j][v]), hi[j]);
         m = vshlq_n_s32(m, 6);
-        K__UNROLL for (int j = 0; j < 32 / mins; j++) K__SMMLA(m, vld1q_s8(mn[j][v]), vld1q_s8(x->lo + 16 * (N * j + i)));
+        K__UNROLL for (int j = 0; j < 32 / mins; j++) K__SMMLA(m, vld1q_s8(mn[j][v]), lo[j]);
         return m;
     }
-    const int8x16_t hi = vld1q_s8(x->hi + 16 * i), lo = vld1q_s8(x->lo + 16 * i);
-    K__SDOT(m, vld1q_s8(mn[0][2 * v]), hi, 0);
-    K__SDOT(m, vld1q_s8(mn[0][2 * v + 1]), hi, 1);
+    K__SDOT(m, vld1q_s8(mn[0][2 * v]), hi[0], 0);
+    K__SDOT(m, vld1q_s8(mn[0][2 * v + 1]), hi[0], 1);
     if (mins == 16) {
-        K__SDOT(m, vld1q_s8(mn[1][2 * v]), hi, 2);
-        K__SDOT(m, vld1q_s8(mn[1][2 * v + 1]), hi, 3);
+        K__SDOT(m, vld1q_s8(mn[1][2 * v]), hi[0], 2);
+        K__SDOT(m, vld1q_s8(mn[1][2 * v + 1]), hi[0], 3);
     }
     m = vshlq_n_s32(m, 6);
-    K__SDOT(m, vld1q_s8(mn[0][2 * v]), lo, 0);
-    K__SDOT(m, vld1q_s8(mn[0][2 * v + 1]), lo, 1);
+    K__SDOT(m, vld1q_s8(mn[0][2 * v]), lo[0], 0);
+    K__SDOT(m, vld1q_s8(mn[0][2 * v + 1]), lo[0], 1);
     if (mins == 16) {
-        K__SDOT(m, vld1q_s8(mn[1][2 * v]), lo, 2);
-        K__SDOT(m, vld1q_s8(mn[1][2 * v + 1]), lo, 3);
+        K__SDOT(m, vld1q_s8(mn[1][2 * v]), lo[0], 2);
+        K__SDOT(m, vld1q_s8(mn[1][2 * v + 1]), lo[0], 3);
     }
     return m;
+}
+
+/* Adds N quads to y. */
+K__NEON_IN void k__add_quads_neon(const int N, const float32x4_t *v, float *y) {
+    if (N == 3) {
+        float32x4x3_t all = vld1q_f32_x3(y);
+        K__UNROLL for (int i = 0; i < 3; i++) all.val[i] = vaddq_f32(all.val[i], v[i]);
+        vst1q_f32_x3(y, all);
+    } else K__UNROLL for (int i = 0; i < N; i++) vst1q_f32(y + 4 * i, vaddq_f32(vld1q_f32(y + 4 * i), v[i]));
 }
 
 /* by: columns with one scale; mins: with one minimum, 0: none. */
 K__NEON_IN void k__int_tile_neon(const bool mm, const int N, const int by, const int mins, const k__neon_panel *w, const int h,
                                  const k__neon_at *x) {
-    const int      V = mm ? 4 : 2;
+    const int      V = mm ? 4 : 2, J = mm && mins == 16 ? 2 : 1;
     const int8_t  *wq = w->q[h], *xq = x->q;
-    const int32_t *sc = w->sc[h][0][0];
+    const int32_t *sc = w->sc[h][0][0], *end = sc + 16 * (K_SUPER / by);
     int32x4_t      D[K__NEON_N][4], S[K__NEON_N][4];
+    float32x4_t    da[K__NEON_N];
+    int8x16_t      hi[K__NEON_N][2], lo[K__NEON_N][2];
     K__UNROLL for (int i = 0; i < N; i++)
         K__UNROLL for (int v = 0; v < V; v++) D[i][v] = S[i][v] = vdupq_n_s32(0);
-    K__NO_UNROLL for (int g = 0; g < K_SUPER / by; g++, sc += 16) {
+    K__NO_UNROLL for (; sc < end; sc += 16) {
         k__group_neon(mm, N, by, &wq, &xq, D);
+        K__NEON_DONE(sc, D[N - 1][V - 1], D[0][V - 1]);
         K__UNROLL for (int v = 0; v < V; v++) {
             const int32x4_t s = vld1q_s32(sc + 4 * v);
             K__UNROLL for (int i = 0; i < N; i++) S[i][v] = vmlaq_s32(S[i][v], D[i][v], s);
         }
     }
     K__UNROLL for (int i = 0; i < N; i++) {
-        const float32x4_t da = vld1q_f32(x->d + 4 * i);
-        K__UNROLL for (int v = 0; v < V; v++) {
-            float      *y = x->y + 4 * (V * i + v);
-            float32x4_t u = vmulq_f32(vld1q_f32(w->d[h][v]), vcvtq_f32_s32(S[i][v]));
-            if (mins) {
-                const int32x4_t m = k__imin_neon(mm, N, mins, w->mn[h], x, i, v);
-                u = vsubq_f32(u, vmulq_f32(vld1q_f32(w->dm[h][v]), vcvtq_f32_s32(m)));
-            }
-            vst1q_f32(y, vaddq_f32(vld1q_f32(y), vmulq_f32(u, da)));
+        da[i] = vld1q_f32(x->d + 4 * i);
+        K__UNROLL for (int j = 0; j < J && mins; j++)
+            hi[i][j] = vld1q_s8(x->hi + 16 * (N * j + i)), lo[i][j] = vld1q_s8(x->lo + 16 * (N * j + i));
+    }
+    K__UNROLL for (int v = 0; v < V; v++) {
+        const float32x4_t d = vld1q_f32(w->d[h][v]), dm = vld1q_f32(w->dm[h][v]);
+        float32x4_t       u[K__NEON_N];
+        K__UNROLL for (int i = 0; i < N; i++) {
+            u[i] = vmulq_f32(d, vcvtq_f32_s32(S[i][v]));
+            if (mins)
+                u[i] = vsubq_f32(u[i], vmulq_f32(dm, vcvtq_f32_s32(k__imin_neon(mm, mins, w->mn[h], v, hi[i], lo[i]))));
+            u[i] = vmulq_f32(u[i], da[i]);
         }
+        k__add_quads_neon(N, u, x->y + 4 * N * v);
     }
 }
 
@@ -585,15 +645,16 @@ K__NEON_IN void k__scale_tile_neon(const bool mm, const int N, const int by, con
                                    const int h, const k__neon_at *x, int groups) {
     const int     V = mm ? 4 : 2;
     const int8_t *wq = w->q[h], *xq = x->q;
-    const float  *fs = w->fs[h][0][0][0], *fm = w->fs[h][1][0][0], *sum = x->sum;
+    const float  *fs = w->fs[h][0][0][0], *fm = w->fs[h][1][0][0], *sum = x->sum, *end = fs + 16 * groups;
     float32x4_t   f[K__NEON_N][4];
     K__UNROLL for (int i = 0; i < N; i++)
         K__UNROLL for (int v = 0; v < V; v++) f[i][v] = k__set_neon(0);
-    K__NO_UNROLL for (int g = 0; g < groups; g++, fs += 16, fm += 16, sum += 4 * N) {
+    K__NO_UNROLL for (; fs < end; fs += 16, fm += 16, sum += 4 * N) {
         int32x4_t D[K__NEON_N][4];
         K__UNROLL for (int i = 0; i < N; i++)
             K__UNROLL for (int v = 0; v < V; v++) D[i][v] = vdupq_n_s32(0);
         k__group_neon(mm, N, by, &wq, &xq, D);
+        K__NEON_DONE(fs, D[N - 1][V - 1], D[0][V - 1]);
         K__UNROLL for (int v = 0; v < V; v++) {
             const float32x4_t s = vld1q_f32(fs + 4 * v);
             K__UNROLL for (int i = 0; i < N; i++) f[i][v] = vaddq_f32(f[i][v], vmulq_f32(s, vcvtq_f32_s32(D[i][v])));
@@ -602,11 +663,11 @@ K__NEON_IN void k__scale_tile_neon(const bool mm, const int N, const int by, con
             K__UNROLL for (int i = 0; i < N; i++) f[i][v] = vaddq_f32(f[i][v], vmulq_f32(m, vld1q_f32(sum + 4 * i)));
         }
     }
-    K__UNROLL for (int i = 0; i < N; i++)
-        K__UNROLL for (int v = 0; v < V; v++) {
-            float *y = x->y + 4 * (V * i + v);
-            vst1q_f32(y, vaddq_f32(vld1q_f32(y), vmulq_f32(f[i][v], vld1q_f32(x->d + 4 * i))));
-        }
+    K__UNROLL for (int v = 0; v < V; v++) {
+        float32x4_t u[K__NEON_N];
+        K__UNROLL for (int i = 0; i < N; i++) u[i] = vmulq_f32(f[i][v], vld1q_f32(x->d + 4 * i));
+        k__add_quads_neon(N, u, x->y + 4 * N * v);
+    }
 }
 
 /* Half h of a panel times one tile of activations; groups: of 32, of SCALE. */
@@ -735,15 +796,15 @@ static void k__neon_take(const k__neon_plan *p, bool mm, const k_acts *a, int b,
     }
 }
 
-/* The sums of eight rows and a tile to y; rows: of them, those that exist, cols: of the tile. */
+/* The sums of eight rows and a tile, [quad][N], to y; rows: of them, those that exist, cols: of the tile. */
 static void k__neon_put(bool mm, const float *from, int N, int rows, int cols, float *y, size_t ldy) {
     for (int i = 0; i < N; i++)
         for (int h = 0; h < 2; h++) {
             if (!mm) {
-                k__put_neon(y + (size_t)i * ldy + 4 * h, rows - 4 * h, vld1q_f32(from + 4 * (2 * i + h)));
+                k__put_neon(y + (size_t)i * ldy + 4 * h, rows - 4 * h, vld1q_f32(from + 4 * (N * h + i)));
                 continue;
             }
-            const float32x4_t a = vld1q_f32(from + 16 * i + 8 * h), b = vld1q_f32(from + 16 * i + 8 * h + 4);
+            const float32x4_t a = vld1q_f32(from + 4 * (2 * N * h + i)), b = vld1q_f32(from + 4 * (2 * N * h + N + i));
             k__put_neon(y + (size_t)(2 * i) * ldy + 4 * h, rows - 4 * h, vuzp1q_f32(a, b));
             if (2 * i + 1 < cols) k__put_neon(y + (size_t)(2 * i + 1) * ldy + 4 * h, rows - 4 * h, vuzp2q_f32(a, b));
         }
