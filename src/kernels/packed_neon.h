@@ -137,8 +137,7 @@ enum { K__PLAIN_NEON, K__FLIP_NEON /* u - 128 as signed: by exclusive or */, K__
 
 /* Sixteen rows of a line. */
 K__NEON_IN void k__line4_neon(const uint8_t *p, uint8x16_t v[4]) {
-    const uint8x16x4_t all = vld1q_u8_x4(p);
-    K__UNROLL for (int r = 0; r < 4; r++) v[r] = all.val[r];
+    K__UNROLL for (int r = 0; r < 4; r++) v[r] = vld1q_u8(p + 16 * r);
 }
 
 /* Bits of a plane from `at` on to bit `to`; the others are undefined. */
@@ -173,19 +172,19 @@ K__NEON_IN void k__pair_neon(const int bits, const bool table, uint8x16_t t, con
 #define K__PAIR_NEON(i, lane)                                                                                             \
     {                                                                                                                     \
         uint8x16_t u[4], v[4];                                                                                            \
-        k__pair_neon(bits, table, t, p, i, u, v);                                                                         \
+        k__pair_neon(bits, table, t, *p, i, u, v);                                                                        \
         K__UNROLL for (int r = 0; r < 4; r++) {                                                                           \
             if (how == K__FLIP_NEON) u[r] ^= 128, v[r] ^= 128;                                                            \
             K__DOT_NEON(how, lo[r], u[r], x[(i) / 4], lane);                                                              \
             K__DOT_NEON(how, hi[r], v[r], x[2 + (i) / 4], lane);                                                          \
         }                                                                                                                 \
-        K__NEON_DONE(p, lo[3], hi[3]);                                                                                    \
+        K__NEON_DONE(*p, lo[3], hi[3]);                                                                                   \
     }
 #define K__PAIRS_NEON(from) K__PAIR_NEON(from, 0) K__PAIR_NEON(from + 1, 1) K__PAIR_NEON(from + 2, 2) K__PAIR_NEON(from + 3, 3)
 
 /* Lines 4h .. 4h + 3 and 8 + 4h .. of 64 columns. */
-K__NEON_IN void k__dots_neon(const int how, const int bits, const bool table, uint8x16_t t, const uint8_t *p, const int8x16_t *x,
-                             const int h, int32x4_t lo[4], int32x4_t hi[4]) {
+K__NEON_IN void k__dots_neon(const int how, const int bits, const bool table, uint8x16_t t, const uint8_t **p,
+                             const int8x16_t *x, const int h, int32x4_t lo[4], int32x4_t hi[4]) {
     if (h) { K__PAIRS_NEON(4) } else { K__PAIRS_NEON(0) }
 }
 
@@ -207,16 +206,16 @@ K__NEON_IN void k__int_one_neon(const int bits, const bool table, const int head
     if (starts) k__starts_neon(by16, off, sum, start);
     K__UNROLL for (int r = 0; r < 4; r++) isum[r] = vdupq_n_s32(0);
     K__UNROLL for (int s = 0; s < 4; s++, p += 128 * bits) {
-        const int8x16x4_t x4 = vld1q_s8_x4(q + 64 * s);
-        const int8x16_t  *x = x4.val;
-        int32x4_t         lo[4], hi[4];
+        int8x16_t x[4];
+        int32x4_t lo[4], hi[4];
+        K__UNROLL for (int i = 0; i < 4; i++) x[i] = vld1q_s8(q + 64 * s + 16 * i);
         K__UNROLL for (int h = 0; h < 2; h++) {
             const int g = 4 * s + h, at = by16 ? g : 2 * s;
             if (by16 || !h) {
                 k__begin_neon(lo, starts ? start + at : NULL);
                 k__begin_neon(hi, starts ? start + at + (by16 ? 2 : 1) : NULL);
             }
-            k__dots_neon(K__PLAIN_NEON, bits, table, t, p, x, h, lo, hi);
+            k__dots_neon(K__PLAIN_NEON, bits, table, t, &p, x, h, lo, hi);
             if (!by16 && !h) continue;
             K__UNROLL for (int r = 0; r < 4; r++) {
                 if (head == K__HEAD_ONE) {
@@ -226,6 +225,8 @@ K__NEON_IN void k__int_one_neon(const int bits, const bool table, const int head
                 isum[r] = vmlaq_s32(isum[r], lo[r], k__sc_neon(head, w + 16 * r, g));
                 isum[r] = vmlaq_s32(isum[r], hi[r], k__sc_neon(head, w + 16 * r, g + 2));
             }
+            K__NEON_DONE(w, isum[0], isum[3]);
+            K__NEON_DONE(q, isum[0], isum[3]);
         }
     }
     const int16x8_t a = head == K__HEAD_MIN6 ? k__of32_neon(sum) : vld1q_s16(sum->of16), b = vld1q_s16(sum->of16 + 8);
@@ -279,17 +280,17 @@ K__NEON_IN void k__scale_one_neon(const int how, const int bits, const bool tabl
         const uint8_t *p = w, *h = w + 128 * bits * segs;
         K__UNROLL for (int s = 0; s < segs; s++, at += 64, p += 128 * bits, q += 64) {
             if (s && at >= len) break;
-            const int8x16x4_t x4 = vld1q_s8_x4(q);
-            const int8x16_t  *x = x4.val;
-            const int32_t    *from = start + at / 32;
-            int32x4_t         lo[4], hi[4], lo1[4], hi1[4];
+            const int32_t *from = start + at / 32;
+            int8x16_t      x[4];
+            int32x4_t      lo[4], hi[4], lo1[4], hi1[4];
+            K__UNROLL for (int i = 0; i < 4; i++) x[i] = vld1q_s8(q + 16 * i);
             k__begin_neon(lo, starts ? from : NULL);
             k__begin_neon(hi, starts ? from + 1 : NULL);
-            k__dots_neon(how, bits, table, t, p, x, 0, lo, hi);
+            k__dots_neon(how, bits, table, t, &p, x, 0, lo, hi);
             if (by == 16) {
                 k__begin_neon(lo1, NULL);
                 k__begin_neon(hi1, NULL);
-                k__dots_neon(how, bits, table, t, p, x, 1, lo1, hi1);
+                k__dots_neon(how, bits, table, t, &p, x, 1, lo1, hi1);
                 k__scale_terms_neon(head, segs, h, 4 * s, lo, 0, f);
                 k__scale_terms_neon(head, segs, h, 4 * s + 1, lo1, 0, f);
                 if (at + 32 >= len) continue;
@@ -297,7 +298,7 @@ K__NEON_IN void k__scale_one_neon(const int how, const int bits, const bool tabl
                 k__scale_terms_neon(head, segs, h, 4 * s + 3, hi1, 0, f);
                 continue;
             }
-            k__dots_neon(how, bits, table, t, p, x, 1, lo, hi);
+            k__dots_neon(how, bits, table, t, &p, x, 1, lo, hi);
             k__scale_terms_neon(head, segs, h, 2 * s, lo, head == K__HEAD_F16M ? (float)from[0] : 0, f);
             if (at + 32 >= len) continue;
             k__scale_terms_neon(head, segs, h, 2 * s + 1, hi, head == K__HEAD_F16M ? (float)from[1] : 0, f);
@@ -468,7 +469,7 @@ K__NEON_IN void k__open_scale_neon(const bool mm, const int bits, const int head
                                    k__neon_panel *to) {
     const int each = segs * (head == K__HEAD_E4 ? 4 : 2);
     for (int g = 0; g < groups; w += 64 * (2 * bits * segs + k__head_lines(head)))
-        K__UNROLL for (int i = 0; i < each && g < groups; i++, g++)
+        for (int i = 0; i < each && g < groups; i++, g++)
             K__UNROLL for (int q = 0; q < 4; q++) {
                 const uint8_t *h = w + 128 * bits * segs;
                 k__quadsf_neon(mm, k__fs_neon(head, segs, h, i, q, false), q % 2, to->fs[q / 2][0][g]);
@@ -520,11 +521,12 @@ K__OPENS_NEON(nvfp4,   4, true,  0,  K__E4_NEON)
 
 /* --- tiles --- */
 
-/* Where the operands of a tile begin. */
+/* A tile: its columns (neon) or pairs (i8mm), where its operands begin, and its sums, in floats from those of eight rows on. */
 typedef struct {
+    int           n;
     const int8_t *q, *hi, *lo;
     const float  *d, *sum;
-    float        *y;
+    size_t        y;
 } k__neon_at;
 
 /* Products of eight rows with a tile of N columns (neon) or N pairs (i8mm): D[i][v] is of column or pair i and of quad v. Here of
@@ -606,7 +608,7 @@ K__NEON_IN void k__add_quads_neon(const int N, const float32x4_t *v, float *y) {
 
 /* by: columns with one scale; mins: with one minimum, 0: none. */
 K__NEON_IN void k__int_tile_neon(const bool mm, const int N, const int by, const int mins, const k__neon_panel *w, const int h,
-                                 const k__neon_at *x) {
+                                 const k__neon_at *x, float *y) {
     const int      V = mm ? 4 : 2, J = mm && mins == 16 ? 2 : 1;
     const int8_t  *wq = w->q[h], *xq = x->q;
     const int32_t *sc = w->sc[h][0][0], *end = sc + 16 * (K_SUPER / by);
@@ -637,12 +639,12 @@ K__NEON_IN void k__int_tile_neon(const bool mm, const int N, const int by, const
                 u[i] = vsubq_f32(u[i], vmulq_f32(dm, vcvtq_f32_s32(k__imin_neon(mm, mins, w->mn[h], v, hi[i], lo[i]))));
             u[i] = vmulq_f32(u[i], da[i]);
         }
-        k__add_quads_neon(N, u, x->y + 4 * N * v);
+        k__add_quads_neon(N, u, y + x->y + 4 * N * v);
     }
 }
 
 K__NEON_IN void k__scale_tile_neon(const bool mm, const int N, const int by, const bool has_min, const k__neon_panel *w,
-                                   const int h, const k__neon_at *x, int groups) {
+                                   const int h, const k__neon_at *x, int groups, float *y) {
     const int     V = mm ? 4 : 2;
     const int8_t *wq = w->q[h], *xq = x->q;
     const float  *fs = w->fs[h][0][0][0], *fm = w->fs[h][1][0][0], *sum = x->sum, *end = fs + 16 * groups;
@@ -666,34 +668,34 @@ K__NEON_IN void k__scale_tile_neon(const bool mm, const int N, const int by, con
     K__UNROLL for (int v = 0; v < V; v++) {
         float32x4_t u[K__NEON_N];
         K__UNROLL for (int i = 0; i < N; i++) u[i] = vmulq_f32(f[i][v], vld1q_f32(x->d + 4 * i));
-        k__add_quads_neon(N, u, x->y + 4 * N * v);
+        k__add_quads_neon(N, u, y + x->y + 4 * N * v);
     }
 }
 
-/* Half h of a panel times one tile of activations; groups: of 32, of SCALE. */
-typedef void k__tile_neon(const k__neon_panel *w, int h, const k__neon_at *x, int groups);
+/* Half h of a panel times one tile of activations, added to y; groups: those that exist, of SCALE. */
+typedef void k__tile_neon(const k__neon_panel *w, int h, const k__neon_at *x, int groups, float *y);
 
 #define K__TILE_NEON(name, call)                                                                                          \
-    K__NEON_DOTS void k__tile_##name(const k__neon_panel *w, int h, const k__neon_at *x, int groups) {                    \
+    K__NEON_DOTS void k__tile_##name(const k__neon_panel *w, int h, const k__neon_at *x, int groups, float *y) {          \
         (void)groups;                                                                                                     \
         call;                                                                                                             \
     }
 #define K__INT_TILES_NEON(name, by, mins)                                                                                 \
-    K__TILE_NEON(name##_neon_1, k__int_tile_neon(false, 1, by, mins, w, h, x))                                            \
-    K__TILE_NEON(name##_neon_2, k__int_tile_neon(false, 2, by, mins, w, h, x))                                            \
-    K__TILE_NEON(name##_neon_3, k__int_tile_neon(false, 3, by, mins, w, h, x))                                            \
-    K__TILE_NEON(name##_neon_4, k__int_tile_neon(false, 4, by, mins, w, h, x))                                            \
-    K__TILE_NEON(name##_i8mm_1, k__int_tile_neon(true, 1, by, mins, w, h, x))                                             \
-    K__TILE_NEON(name##_i8mm_2, k__int_tile_neon(true, 2, by, mins, w, h, x))                                             \
-    K__TILE_NEON(name##_i8mm_3, k__int_tile_neon(true, 3, by, mins, w, h, x))
+    K__TILE_NEON(name##_neon_1, k__int_tile_neon(false, 1, by, mins, w, h, x, y))                                         \
+    K__TILE_NEON(name##_neon_2, k__int_tile_neon(false, 2, by, mins, w, h, x, y))                                         \
+    K__TILE_NEON(name##_neon_3, k__int_tile_neon(false, 3, by, mins, w, h, x, y))                                         \
+    K__TILE_NEON(name##_neon_4, k__int_tile_neon(false, 4, by, mins, w, h, x, y))                                         \
+    K__TILE_NEON(name##_i8mm_1, k__int_tile_neon(true, 1, by, mins, w, h, x, y))                                          \
+    K__TILE_NEON(name##_i8mm_2, k__int_tile_neon(true, 2, by, mins, w, h, x, y))                                          \
+    K__TILE_NEON(name##_i8mm_3, k__int_tile_neon(true, 3, by, mins, w, h, x, y))
 #define K__SCALE_TILES_NEON(name, by, min)                                                                                \
-    K__TILE_NEON(name##_neon_1, k__scale_tile_neon(false, 1, by, min, w, h, x, groups))                                   \
-    K__TILE_NEON(name##_neon_2, k__scale_tile_neon(false, 2, by, min, w, h, x, groups))                                   \
-    K__TILE_NEON(name##_neon_3, k__scale_tile_neon(false, 3, by, min, w, h, x, groups))                                   \
-    K__TILE_NEON(name##_neon_4, k__scale_tile_neon(false, 4, by, min, w, h, x, groups))                                   \
-    K__TILE_NEON(name##_i8mm_1, k__scale_tile_neon(true, 1, by, min, w, h, x, groups))                                    \
-    K__TILE_NEON(name##_i8mm_2, k__scale_tile_neon(true, 2, by, min, w, h, x, groups))                                    \
-    K__TILE_NEON(name##_i8mm_3, k__scale_tile_neon(true, 3, by, min, w, h, x, groups))
+    K__TILE_NEON(name##_neon_1, k__scale_tile_neon(false, 1, by, min, w, h, x, groups, y))                                \
+    K__TILE_NEON(name##_neon_2, k__scale_tile_neon(false, 2, by, min, w, h, x, groups, y))                                \
+    K__TILE_NEON(name##_neon_3, k__scale_tile_neon(false, 3, by, min, w, h, x, groups, y))                                \
+    K__TILE_NEON(name##_neon_4, k__scale_tile_neon(false, 4, by, min, w, h, x, groups, y))                                \
+    K__TILE_NEON(name##_i8mm_1, k__scale_tile_neon(true, 1, by, min, w, h, x, groups, y))                                 \
+    K__TILE_NEON(name##_i8mm_2, k__scale_tile_neon(true, 2, by, min, w, h, x, groups, y))                                 \
+    K__TILE_NEON(name##_i8mm_3, k__scale_tile_neon(true, 3, by, min, w, h, x, groups, y))
 K__INT_TILES_NEON(int32, 32, 0)
 K__INT_TILES_NEON(int16, 16, 0)
 K__INT_TILES_NEON(min32, 32, 32)
@@ -751,9 +753,25 @@ static int k__neon_units(bool mm, int units, int at) {
     return left > most ? (left + 1) / 2 : left;
 }
 
-/* The 16 codes from column k on of row r of a; zeros where r is -1. */
-K__NEON_IN int8x16_t k__codes_neon(const k_acts *a, int r, int k) {
-    return r < 0 ? vdupq_n_s8(0) : vld1q_s8(a->q + (size_t)r * a->ldq + (size_t)k);
+/* 256 codes of two columns (i8mm; two NULL: zeros) or of one as column or pair i of a tile of N. */
+K__NEON_IN void k__take_codes_neon(const bool mm, const int N, const int8_t *one, const int8_t *two, int8_t *to) {
+    for (int k = 0; k < K_SUPER; k += 64, one += 64, to += 64 * (mm ? 2 : 1) * N)
+        K__UNROLL for (int j = 0; j < 4; j++) {
+            const int64x2_t u = (int64x2_t)vld1q_s8(one + 16 * j);
+            if (!mm) {
+                vst1q_s8(to + 16 * N * j, (int8x16_t)u);
+                continue;
+            }
+            const int64x2_t v = two ? (int64x2_t)vld1q_s8(two + k + 16 * j) : vdupq_n_s64(0);
+            vst1q_s8(to + 32 * N * j, (int8x16_t)vzip1q_s64(u, v));
+            vst1q_s8(to + 32 * N * j + 16 * N, (int8x16_t)vzip2q_s64(u, v));
+        }
+}
+static void k__take_neon(bool mm, int N, const int8_t *one, const int8_t *two, int8_t *to) {
+    if (!mm) k__take_codes_neon(false, N, one, NULL, to);
+    else if (!two) k__take_codes_neon(true, N, one, NULL, to);
+    else if (N == 3) k__take_codes_neon(true, 3, one, two, to);
+    else k__take_codes_neon(true, N, one, two, to);
 }
 
 /* Block b of columns t .. t + 2 N (i8mm) or N of a; rows: their rows, -1: none. to: where the tile begins, in columns. */
@@ -766,17 +784,9 @@ static void k__neon_take(const k__neon_plan *p, bool mm, const k_acts *a, int b,
         const int   c = mm ? 2 * i : i, one = rows[c], two = mm ? rows[c + 1] : one;
         const k_sums *s = a->sum + (size_t)one * a->ldd + b, *s2 = two < 0 ? &none : a->sum + (size_t)two * a->ldd + b;
         const float da[2] = {a->d[(size_t)one * a->ldd + (size_t)b], two < 0 ? 0 : a->d[(size_t)two * a->ldd + (size_t)b]};
-        for (int k = 0; k < K_SUPER; k += 16) {
-            const int8x16_t x = k__codes_neon(a, one, b * K_SUPER + k);
-            if (!mm) {
-                vst1q_s8(q + N * k + 16 * i, x);
-                continue;
-            }
-            const int64x2_t u = (int64x2_t)x, v = (int64x2_t)k__codes_neon(a, two, b * K_SUPER + k);
-            vst1q_s8(q + 2 * N * k + 16 * i, (int8x16_t)vzip1q_s64(u, v));
-            vst1q_s8(q + 2 * N * k + 16 * (N + i), (int8x16_t)vzip2q_s64(u, v));
-        }
-        vst1q_f32(d + 4 * i, (float32x4_t){da[0], da[1], da[0], da[1]});
+        const int8_t *codes = a->q + (size_t)b * K_SUPER;
+        k__take_neon(mm, N, codes + (size_t)one * a->ldq, two < 0 ? NULL : codes + (size_t)two * a->ldq, q + 16 * i);
+        for (int l = 0; l < 4; l++) d[4 * i + l] = da[l % 2];
         if (p->mins) {
             const int16x8_t v[2] = {p->mins == 32 ? k__of32_neon(s) : vld1q_s16(s->of16), vld1q_s16(s->of16 + 8)};
             const int16x8_t u[2] = {p->mins == 32 ? k__of32_neon(s2) : vld1q_s16(s2->of16), vld1q_s16(s2->of16 + 8)};
@@ -791,56 +801,66 @@ static void k__neon_take(const k__neon_plan *p, bool mm, const k_acts *a, int b,
         }
         for (int g = 0; p->sums && g < 8; g++) {
             const float x = (float)(s->of16[2 * g] + s->of16[2 * g + 1]), y = (float)(s2->of16[2 * g] + s2->of16[2 * g + 1]);
-            vst1q_f32(to->sum + (mm ? 16 : 32) * at + 4 * (N * g + i), (float32x4_t){x, y, x, y});
+            for (int l = 0; l < 4; l++) to->sum[(mm ? 16 : 32) * at + 4 * (N * g + i) + l] = l % 2 ? y : x;
         }
     }
 }
 
 /* The sums of eight rows and a tile, [quad][N], to y; rows: of them, those that exist, cols: of the tile. */
-static void k__neon_put(bool mm, const float *from, int N, int rows, int cols, float *y, size_t ldy) {
-    for (int i = 0; i < N; i++)
+K__NEON_IN void k__put_tile_neon(const bool mm, const bool whole, const float *from, int N, int rows, int cols, float *y,
+                                 size_t ldy) {
+    for (int i = 0; i < cols; i += mm ? 2 : 1)
         for (int h = 0; h < 2; h++) {
-            if (!mm) {
-                k__put_neon(y + (size_t)i * ldy + 4 * h, rows - 4 * h, vld1q_f32(from + 4 * (N * h + i)));
-                continue;
-            }
-            const float32x4_t a = vld1q_f32(from + 4 * (2 * N * h + i)), b = vld1q_f32(from + 4 * (2 * N * h + N + i));
-            k__put_neon(y + (size_t)(2 * i) * ldy + 4 * h, rows - 4 * h, vuzp1q_f32(a, b));
-            if (2 * i + 1 < cols) k__put_neon(y + (size_t)(2 * i + 1) * ldy + 4 * h, rows - 4 * h, vuzp2q_f32(a, b));
+            const float      *at = mm ? from + 4 * (2 * N * h + i / 2) : from + 4 * (N * h + i);
+            const float32x4_t a = vld1q_f32(at), b = mm ? vld1q_f32(at + 4 * N) : a;
+            const int         left = whole ? 4 : rows - 4 * h;
+            k__put_neon(y + (size_t)i * ldy + 4 * h, left, mm ? vuzp1q_f32(a, b) : a);
+            if (mm && i + 1 < cols) k__put_neon(y + (size_t)(i + 1) * ldy + 4 * h, left, vuzp2q_f32(a, b));
         }
+}
+static void k__neon_put(bool mm, const float *from, int N, int rows, int cols, float *y, size_t ldy) {
+    if (!mm) k__put_tile_neon(false, false, from, N, rows, cols, y, ldy);
+    else if (rows >= 8) k__put_tile_neon(true, true, from, N, 8, cols, y, ldy);
+    else k__put_tile_neon(true, false, from, N, rows, cols, y, ldy);
+}
+
+/* The tiles of so many columns or pairs; returns their number. */
+static int k__neon_tiles(bool mm, int units, const k__neon_acts *x, k__neon_at *tile) {
+    const int per = mm ? 2 : 1;
+    int       n = 0;
+    for (int u = 0; u < units; u += tile[n++].n) {
+        const int at = u * per;
+        tile[n] = (k__neon_at){k__neon_units(mm, units, u), x->q + K_SUPER * at, x->hi + 16 * at, x->lo + 16 * at,
+                               x->d + (mm ? 2 : 4) * at, x->sum + (mm ? 16 : 32) * at, 8 * (size_t)at};
+    }
+    return n;
 }
 
 /* Up to K__NEON_ROWS rows, w, times columns t0 .. t0 + cols - 1, at most K__NEON_COLS. */
 static void k__neon_many(const k__neon_plan *p, bool mm, const k__form *f, size_t strip, const uint8_t *w, int nr, int n,
                          const k_acts *a, int t0, int cols, float *y, size_t ldy, k__neon_mem *m) {
-    const int per = mm ? 2 : 1, units = (cols + per - 1) / per;
-    int       row[K__NEON_COLS];
+    const int           per = mm ? 2 : 1, units = (cols + per - 1) / per;
+    k__tile_neon *const *tiles = mm ? p->tile_mm : p->tile;
+    int                 row[K__NEON_COLS];
+    k__neon_at          tile[K__NEON_COLS / 2 + 1];
+    const int           n_tiles = k__neon_tiles(mm, units, &m->acts, tile);
     for (int c = 0; c < units * per; c++) row[c] = c < cols ? k__row_of(a, t0 + c) : -1;
     for (int r = 0; r < nr; r += 8) memset(m->y[r / 8], 0, (size_t)(8 * units * per) * sizeof(float));
     for (int b = 0; b * K_SUPER < n; b++) {
-        const int len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
-        for (int u = 0, N; u < units; u += N) {
-            N = k__neon_units(mm, units, u);
-            k__neon_take(p, mm, a, b, row + u * per, N, u * per, &m->acts);
-        }
+        const int len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER, groups = len / (f->head == K__HEAD_E4 ? 16 : 32);
+        for (int i = 0, at = 0; i < n_tiles; at += tile[i++].n * per)
+            k__neon_take(p, mm, a, b, row + at, tile[i].n, at, &m->acts);
         for (int r = 0; r < nr; r += K_PACK_ROWS) {
             (mm ? p->open_mm : p->open)(f, w + (size_t)(r / K_PACK_ROWS) * strip, len, &m->panel);
             for (int h = 0; h < 2 && r + 8 * h < nr; h++)
-                for (int u = 0, N; u < units; u += N) {
-                    const int          at = u * per;
-                    const k__neon_acts *x = &m->acts;
-                    const k__neon_at   from = {x->q + K_SUPER * at, x->hi + 16 * at, x->lo + 16 * at, x->d + (mm ? 2 : 4) * at,
-                                               x->sum + (mm ? 16 : 32) * at, m->y[r / 8 + h] + 8 * at};
-                    N = k__neon_units(mm, units, u);
-                    (mm ? p->tile_mm[N - 1] : p->tile[N - 1])(&m->panel, h, &from, f->head == K__HEAD_E4 ? len / 16 : len / 32);
-                }
+                for (int i = 0; i < n_tiles; i++) tiles[tile[i].n - 1](&m->panel, h, &tile[i], groups, m->y[r / 8 + h]);
         }
         w += (size_t)k__units(f, len) * k__unit_bytes(f);
     }
     for (int r = 0; r < nr; r += 8)
-        for (int u = 0, N; u < units; u += N) {
-            N = k__neon_units(mm, units, u);
-            k__neon_put(mm, m->y[r / 8] + 8 * u * per, N, nr - r, cols - u * per, y + (size_t)(u * per) * ldy + r, ldy);
+        for (int i = 0, at = 0; i < n_tiles; at += tile[i++].n * per) {
+            const int left = cols - at, have = tile[i].n * per;
+            k__neon_put(mm, m->y[r / 8] + 8 * at, tile[i].n, nr - r, left < have ? left : have, y + (size_t)at * ldy + r, ldy);
         }
 }
 
@@ -932,15 +952,13 @@ static void k_mul_quant_neon(uint32_t type, const void *w, size_t row_bytes, int
 /* --- quantised activations --- */
 
 static int k_quant_act_neon(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
-    float32x4_t  most = k__set_neon(0);
-    uint32x4_t   nan = vdupq_n_u32(0xffffffffu);
-    for (int i = 0; i < n; i += 8) {
-        const float32x4_t a = vld1q_f32(x + i), b = vld1q_f32(x + i + 4);
-        nan = vandq_u32(nan, vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b)));
-        most = vmaxq_f32(most, vmaxq_f32(vabsq_f32(a), vabsq_f32(b)));
-    }
-    const float amax = vmaxvq_f32(most), inv = amax > 0 ? 127.0f / amax : 0.0f;
-    if (!vminvq_u32(nan) || !(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
+    uint32x4_t most[4] = {vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0)};      /* bits of magnitudes */
+    for (int i = 0; i < n; i += 16)
+        K__UNROLL for (int k = 0; k < 4; k++)
+            most[k] = vmaxq_u32(most[k], vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x + i + 4 * k))));
+    const uint32_t bits = vmaxvq_u32(vmaxq_u32(vmaxq_u32(most[0], most[1]), vmaxq_u32(most[2], most[3])));
+    const float    amax = k__f32_of(bits), inv = amax > 0 ? 127.0f / amax : 0.0f;
+    if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
     *d = amax / 127.0f;
     memset(sum, 0, sizeof *sum);
     int16_t sizes[16] = {0};
@@ -964,17 +982,111 @@ static int k_quant_act_neon(const float *x, int n, int8_t *q, k_sums *sum, float
     return vaddlvq_s16(size32);
 }
 
-static int k_far_act_neon(const float *x, int n, bool fine, uint8_t at[K_SUPER]) { return k_far_act_ref(x, n, fine, at); }
+/* --- rows with outliers: [far] --- */
+
+/* k_far_act_ref. */
+static int k_far_act_neon(const float *x, int n, bool fine, uint8_t at[K_SUPER]) {
+    int32x4_t   units[K_SUPER / 4], all = vdupq_n_s32(0), some = all, count = all;
+    float32x4_t amax = k__set_neon(0);
+    int         n_far = 0;
+    for (int i = 0; i < n; i += 4) amax = k__larger_neon(vabsq_f32(vld1q_f32(x + i)), amax);
+    const float32x4_t by = k__set_neon((float)K_FAR_UNITS / k__top_neon(amax));
+    for (int i = 0; i < n; i += 4) {
+        units[i / 4] = vcvtnq_s32_f32(vmulq_f32(vabsq_f32(vld1q_f32(x + i)), by));
+        all = vaddq_s32(all, units[i / 4]);
+    }
+    const int32x4_t most = vdupq_n_s32(k__far_mean_of(vaddvq_s32(all), n));
+    for (int i = 0; i < n; i += 4) {
+        const uint32x4_t in = vcleq_s32(units[i / 4], most);
+        some = vaddq_s32(some, vandq_s32(units[i / 4], (int32x4_t)in));
+        count = vsubq_s32(count, (int32x4_t)in);
+    }
+    const int above = k__far_above(vaddvq_s32(some), vaddvq_s32(count), fine);
+    for (int i = 0; i < n; i += 4) {
+        if (vmaxvq_s32(units[i / 4]) <= above) continue;
+        for (int l = 0; l < 4; l++)
+            if (units[i / 4][l] > above) at[n_far++] = (uint8_t)(i + l);
+    }
+    return n_far;
+}
+
+/* Bits `at` and above of the lanes of a line, four rows. */
+K__NEON_IN uint32x4_t k__far_bits_neon(const uint8_t *p, int at, uint32_t mask) {
+    return vandq_u32(vshlq_u32(k__word_neon(p), vdupq_n_s32(-at)), vdupq_n_u32(mask));
+}
+
+/* Rows 4 q .. 4 q + 3 of a column of a strip; t: the values of a table. */
+K__NEON_IN float32x4_t k__far_column_neon(const int bits, const int segs, const int head, const int off, float factor,
+                                          const bool table, uint8x16_t t, const uint8_t *unit, const k__far_place *p,
+                                          const int q) {
+    const uint8_t *codes = unit + 16 * q, *h = unit + (head <= K__HEAD_ONE ? 0 : 128 * bits * segs);
+    uint32x4_t     u = vdupq_n_u32(0);
+    if (bits & 12) u = k__far_bits_neon(codes + p->line[0], p->bit[0], bits == 8 ? 255 : 15);
+    if (bits & 2) u |= k__far_bits_neon(codes + p->line[1], p->bit[1], 3) << (bits & 4);
+    if (bits & 1) u |= k__far_bits_neon(codes + p->line[2], p->bit[2], 1) << (bits & 6);
+    const int32x4_t   v = table ? (int32x4_t)((uint32x4_t)vqtbl1q_u8(t, (uint8x16_t)u) << 24) >> 24 : (int32x4_t)u - off;
+    const float32x4_t w = vcvtq_f32_s32(v);
+    if (head > K__HEAD_ONE) {
+        const int         g = head == K__HEAD_E4 ? p->group : p->group / 2;
+        const float32x4_t x = vmulq_f32(k__fs_neon(head, segs, h, g, q, false), w);
+        return head == K__HEAD_F16M ? vaddq_f32(x, k__fs_neon(head, segs, h, g, q, true)) : x;
+    }
+    const float32x4_t d = k__d_neon(head, factor, h, q, false);
+    if (head == K__HEAD_ONE) return vmulq_f32(d, w);
+    const float32x4_t x = vmulq_f32(vmulq_f32(d, vcvtq_f32_s32(k__sc_neon(head, h + 16 * q, p->group))), w);
+    if (head != K__HEAD_MIN6 && head != K__HEAD_MIN4) return x;
+    const int        group = head == K__HEAD_MIN6 ? p->group / 2 : p->group;
+    const uint32x4_t four = (uint32x4_t)k__mn_neon(head, h + 16 * q, group / 4);
+    const int32x4_t  mn = (int32x4_t)(vshlq_u32(four, vdupq_n_s32(-(group % 4 * 8))) & 255);
+    return vsubq_f32(x, vmulq_f32(k__d_neon(head, factor, h, q, true), vcvtq_f32_s32(mn)));
+}
+
+/* k__far_columns, and, where v is given, k__far_values. */
+K__NEON_IN void k__far_columns_of_neon(const int bits, const int segs, const int head, const int off, float factor,
+                                       const int8_t *table, const uint8_t *w, size_t strip, int rows, const k__far_place *p,
+                                       int n, const k__far *v, float *to, size_t ld) {
+    const uint8x16_t t = table ? vreinterpretq_u8_s8(vld1q_s8(table)) : vdupq_n_u8(0);
+    for (int r = 0; r < rows; r += K_PACK_ROWS, w += strip)
+        for (int i = 0; i < n; i++)
+            for (int q = 0; q < 4; q++) {
+                const uint8_t    *unit = w + p[i].unit;
+                const float32x4_t x = k__far_column_neon(bits, segs, head, off, factor, table != NULL, t, unit, p + i, q);
+                float            *at = v ? to + 4 * q : to + (size_t)i * ld + r + 4 * q;
+                vst1q_f32(at, v ? k__fma_neon(k__set_neon(v[i].v), x, vld1q_f32(at)) : x);
+            }
+}
+
+#define K__FAR_CASE_NEON(id, name, bits, segs, head, off, most, factor, values) \
+    case K_##id: k__far_columns_of_neon(bits, segs, head, off, factor, values, w, strip, rows, p, n, v, to, ld); return;
+static void k__far_of_neon(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n, const k__far *v,
+                           float *to, size_t ld) {
+    switch (type) { K__FORMS(K__FAR_CASE_NEON) }
+}
+
 static void k_far_columns_neon(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n, float *to,
                                size_t ld, const uint8_t *next) {
-    k_far_columns_ref(type, w, strip, rows, p, n, to, ld, next);
+    (void)next;
+    k__far_of_neon(type, w, strip, rows, p, n, NULL, to, ld);
 }
+
 static void k_far_values_neon(uint32_t type, const uint8_t *w, const k__far_place *p, int n, const k__far *v, float *y,
                               const uint8_t *next) {
-    k_far_values_ref(type, w, p, n, v, y, next);
+    (void)next;
+    k__far_of_neon(type, w, 0, K_PACK_ROWS, p, n, v, y, 0);
 }
+
 static void k_far_add_neon(const float *col, size_t ld, const uint8_t *slot, k__far_list far, int rows, float *y) {
-    k_far_add_ref(col, ld, slot, far, rows, y);
+    int r = 0;
+    for (; r + 16 <= rows; r += 16) {
+        float32x4_t s[4];
+        K__UNROLL for (int i = 0; i < 4; i++) s[i] = vld1q_f32(y + r + 4 * i);
+        for (int e = 0; e < far.n; e++) {
+            const float *w = col + slot[far.of[e].k] * ld + r;
+            K__UNROLL for (int i = 0; i < 4; i++) s[i] = k__fma_neon(k__set_neon(far.of[e].v), vld1q_f32(w + 4 * i), s[i]);
+        }
+        K__UNROLL for (int i = 0; i < 4; i++) vst1q_f32(y + r + 4 * i, s[i]);
+    }
+    k_far_add_ref(col + r, ld, slot, far, rows - r, y + r);
 }
 
 static void k_mul_quant_i8mm(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
