@@ -293,12 +293,12 @@ FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-fa
 LINK_main     := -Wl,-z,relro,-z,now,-z,noexecstack$(if $(CET),$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 LINK_static   := -static
 CC_aarch64    := aarch64-linux-gnu-gcc
+# On ARM gcc moves so many loads ahead before it assigns registers that these run out: a third more instructions.
+ARM_GCC       := -fno-schedule-insns
 FLAGS_aarch64 := -O2
 KERNELS_aarch64 := $(OPT) $(ARM_GCC)
 CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
-# On ARM gcc moves so many loads ahead before it assigns registers that these run out: a third more instructions.
-ARM_GCC       := -fno-schedule-insns
 KERNELS_main  := $(OPT) $(CET)$(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),$(if $(findstring clang,$(shell $(CC) --version 2> /dev/null)),,$(ARM_GCC)))
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
