@@ -695,6 +695,11 @@ static void t_quant_auto(void) {
                k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want);
 #else
     EQ_INT(k__pick(0, (k__trial){0, 0}), 0);
+#if defined(__aarch64__)
+    EQ_STR(k_levels[k__pick(K_CPU_I8MM, (k__trial){0, 0})].name, "scalar");
+    EQ_STR(k_levels[k__pick(K_CPU_DOTPROD, (k__trial){0, 0})].name, "neon");
+    EQ_STR(k_levels[k__pick(K_CPU_DOTPROD | K_CPU_I8MM, (k__trial){0, 0})].name, "i8mm");
+#endif
 #endif
 }
 

@@ -360,7 +360,8 @@ static void k_softmax_ref(float *x, int n) {
     k__scale_each(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
-#if K__X86
+/* --- what the vector levels share --- */
+
 #if defined(__clang__)
 #define K__UNROLL    _Pragma("clang loop unroll(full)")
 #define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
@@ -369,6 +370,18 @@ static void k_softmax_ref(float *x, int n) {
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
+/* Calls f(fn, ...) with fn as a constant. */
+#define K__BY_ACT(f, fn, ...)                              \
+    switch (fn) {                                          \
+    case K_SILU: f(K_SILU, __VA_ARGS__); break;            \
+    case K_GELU: f(K_GELU, __VA_ARGS__); break;            \
+    case K_GELU_ERF: f(K_GELU_ERF, __VA_ARGS__); break;    \
+    case K_SIGMOID: f(K_SIGMOID, __VA_ARGS__); break;      \
+    case K_RELU: f(K_RELU, __VA_ARGS__); break;            \
+    case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
+    }
+
+#if K__X86
 /* Prefetches the bytes K__AHEAD after p, for a sequential reader: the hardware alone leaves a third of the bandwidth
  * unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144, K__AHEAD_ONE = 8192 };
@@ -808,17 +821,6 @@ K__V256 void k__apply_avx2(const k_act_fn fn, float *x, const float *up, int n) 
         k__put_avx2(x + i, m, n - i, up ? _mm256_mul_ps(v, _mm256_maskload_ps(up + i, m)) : v);
     }
 }
-
-/* Calls f(fn, ...) with fn as a constant. */
-#define K__BY_ACT(f, fn, ...)                              \
-    switch (fn) {                                          \
-    case K_SILU: f(K_SILU, __VA_ARGS__); break;            \
-    case K_GELU: f(K_GELU, __VA_ARGS__); break;            \
-    case K_GELU_ERF: f(K_GELU_ERF, __VA_ARGS__); break;    \
-    case K_SIGMOID: f(K_SIGMOID, __VA_ARGS__); break;      \
-    case K_RELU: f(K_RELU, __VA_ARGS__); break;            \
-    case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
-    }
 
 static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__apply_avx2, fn, x, up, n) }
 
