@@ -1738,7 +1738,7 @@ static bool cli__is_stdout(const char *path) {
 static bool cli__finish_lora(config *c, err_t *e) {
     c->lora_scales = mem_grow(c->lora_scales, (size_t)c->lora.n, sizeof *c->lora_scales);
     for (int i = c->lora_files.n; i < c->lora.n; i++) {
-        char *path;
+        char *path = NULL;
         if (!lora_split(c->lora.v[i], &path, &c->lora_scales[i], e)) return false;
         cli_push(&c->lora_files, path);
         c->lora_files.n_own = c->lora_files.n;

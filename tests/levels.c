@@ -118,6 +118,26 @@ static void rows(void) {
     }
 }
 
+/* Adapters' products of a low rank: n rows from the 5th on. */
+static void low(uint32_t type, int rank, int n) {
+    const size_t size = type == K_F32 ? 4 : 2;
+    uint8_t     *b = memory(256 * (size_t)rank * size);
+    float        u[64], y[2][256];
+    for (int i = 0; i < 64; i++) u[i] = unit();
+    for (int i = 0; i < 256 * rank; i++) {
+        const float v = unit();
+        k_types[type].quant(&v, b + (size_t)i * size, 1);
+    }
+    for (int l = 0; l < n_levels; l++) {
+        if (!can[l]) continue;
+        k_init(level[l]);
+        for (int i = 0; i < 256; i++) y[l > 0][i] = (float)i;
+        k_add_low(type, b, rank, u, 5, n, y[l > 0]);
+        if (l) same("an adapter", l, y[0], y[1], 256);
+    }
+    free(b);
+}
+
 /* Recurrent layers: `which` 0 a convolution, 1 the delta rule, 2 outer products, 3 a scan. */
 static void recurrent(int which, int n, int d_k) {
     enum { POS = 5 };
@@ -211,6 +231,8 @@ int main(int argc, char **argv) {
     }
     rows();
     for (int i = 0; i < 4; i++) recurrent(i, i % 2 ? 37 : 128, i % 2 ? 32 : 29);
+    low(K_F32, 8, 100);
+    low(K_F16, 17, 230);
     attention(K_F16, 64, 7, 0, false);
     attention(K_F16, 34, 1, 0, false);
     attention(K_F32, 32, 4, 5, true);

@@ -18,19 +18,6 @@ enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW D
        K_CPU_BF16 = 64 /* AVX512_BF16, in our summation order */, K_CPU_AMX = 128 /* TILE and INT8 */,
        K_CPU_DOTPROD = 256 /* sdot, of ARM */, K_CPU_I8MM = 512 /* smmla, usdot */ };
 
-#if K__X86
-/* Linux keeps the registers of tiles, 8 KB a thread, only for a process that asks for them; later threads inherit the answer.
- * Asked once: a sandbox may have closed the call by the next time. False: the system refuses, or does not know tiles. */
-static bool k__tiles_allowed(void) {
-    static int answer = -1;
-#ifdef __linux__
-    enum { REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };      /* asm/prctl.h, since Linux 5.16 */
-    if (answer < 0) answer = syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
-#endif
-    return answer > 0;
-}
-#endif
-
 #if K__NEON
 /* The kernel's word for a feature: a bit of AT_HWCAP (high 0) or AT_HWCAP2, or on Darwin the name of a value. */
 static bool k__cpu_says(bool high, int bit, const char *name) {
@@ -45,6 +32,19 @@ static bool k__cpu_says(bool high, int bit, const char *name) {
 #else
     return (void)high, (void)bit, (void)name, false;
 #endif
+}
+#endif
+
+#if K__X86
+/* Linux keeps the registers of tiles, 8 KB a thread, only for a process that asks for them; later threads inherit the answer.
+ * Asked once: a sandbox may have closed the call by the next time. False: the system refuses, or does not know tiles. */
+static bool k__tiles_allowed(void) {
+    static int answer = -1;
+#ifdef __linux__
+    enum { REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };      /* asm/prctl.h, since Linux 5.16 */
+    if (answer < 0) answer = syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#endif
+    return answer > 0;
 }
 #endif
 

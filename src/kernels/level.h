@@ -221,7 +221,7 @@ K_PUBLIC unsigned k_forms_of(uint32_t type) {
  * rounding in each tile; with fewer, an even stream from memory is faster. */
 enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 
-#if !K__X86 && !K__NEON
+#if !K__X86
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
 #if !K__X86

@@ -215,7 +215,7 @@ K__NEON_IN void k__int_one_neon(const int bits, const bool table, const int head
                 k__begin_neon(lo, starts ? start + at : NULL);
                 k__begin_neon(hi, starts ? start + at + (by16 ? 2 : 1) : NULL);
             }
-            k__dots_neon(K__PLAIN_NEON, bits, table, t, &p, x, h, lo, hi);
+            k__dots_neon(bits == 8 ? K__FLIP_NEON : K__PLAIN_NEON, bits, table, t, &p, x, h, lo, hi);
             if (!by16 && !h) continue;
             K__UNROLL for (int r = 0; r < 4; r++) {
                 if (head == K__HEAD_ONE) {
@@ -337,6 +337,7 @@ K__INT_ONE_NEON(q5_K,    5, false, K__HEAD_MIN6, false, 0)
 K__INT_ONE_NEON(q2_K,    2, false, K__HEAD_MIN4, true,  0)
 K__INT_ONE_NEON(q6_K,    6, false, K__HEAD_S8,   true,  32)
 K__INT_ONE_NEON(q3_K,    3, false, K__HEAD_S6,   true,  4)
+K__INT_ONE_NEON(iq6_k,   8, false, K__HEAD_S8,   true,  0)
 K__INT_ONE_NEON(tq2_0,   2, false, K__HEAD_ONE,  false, 1)
 K__INT_ONE_NEON(iq4_xs,  4, true,  K__HEAD_S6X2, false, 0)
 K__INT_ONE_NEON(iq2_xxs, 3, true,  K__HEAD_S6X2, false, 0)
@@ -385,7 +386,6 @@ typedef struct {
     float         y[K__NEON_ROWS / 8][8 * K__NEON_COLS];     /* sums of eight rows, in tiles */
 } k__neon_mem;
 
-#define K__PANEL_BYTES 0
 #define K__MUL_BYTES (sizeof(k__neon_mem) + 64)
 
 /* Four rows of one line of scales as quads 2r and 2r + 1 (i8mm), or as quad r (neon) of a half. */
@@ -504,6 +504,7 @@ K__OPENS_NEON(q5_K,    5, false, 0,  K__MIN6_NEON)
 K__OPENS_NEON(q2_K,    2, false, 0,  K__MIN4_NEON)
 K__OPENS_NEON(q6_K,    6, false, 32, K__S8_NEON)
 K__OPENS_NEON(q3_K,    3, false, 4,  K__S6_NEON)
+K__OPENS_NEON(iq6_k,   8, false, 0,  K__S8_NEON)
 K__OPENS_NEON(tq2_0,   2, false, 1,  K__BARE_NEON)
 K__OPENS_NEON(iq4_xs,  4, true,  0,  K__S6X2_NEON)
 K__OPENS_NEON(iq2_xxs, 3, true,  0,  K__S6X2_NEON)
@@ -744,6 +745,23 @@ static const k__neon_plan k__plans_neon[K_TYPE_MAX] = {
     [K_IQ4_NL]  = K__PLAN_NEON(iq4_nl, scale32, 0, false),
     [K_MXFP4]   = K__PLAN_NEON(mxfp4, scale32, 0, false),
     [K_NVFP4]   = K__PLAN_NEON(nvfp4, scale16, 0, false),
+    [K_IQ2_K]   = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ3_K]   = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ4_K]   = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ5_K]   = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ6_K]   = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ2_KS]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ2_KL]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ3_KS]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ4_KS]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ4_KSS] = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ5_KS]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ1_KT]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ2_KT]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ3_KT]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_IQ4_KT]  = K__PLAN_NEON(iq6_k, int16, 0, false),
+    [K_Q6_0]    = K__PLAN_OF_NEON(q8_0, q8_0_mm, q8_0, scale32, 0, false),
+    [K_I2_S]    = K__PLAN_NEON(q2_0, scale32, 0, false),
 };
 
 /* Units of T columns (neon: 1, i8mm: 2) in tile i where there are `units`: as many as a tile takes, the last two alike. */
@@ -935,7 +953,7 @@ static void k_mul_quant_neon(uint32_t type, const void *w, size_t row_bytes, int
         for (int k = 0, b = 0; k < n; k += K_SUPER, b++) {
             k__unpacked u;
             const int   len = n - k < K_SUPER ? n - k : K_SUPER;
-            k__unpack_block(type, p + (size_t)(k / ty->block) * ty->bytes, len, &u);
+            k__unpack_at(type, p, k, len, &u);
             for (int t = 0; t < a->nt; t++) {
                 const size_t   row = (size_t)k__row_of(a, t);
                 const int8_t  *q = a->q + row * a->ldq + k;
@@ -1060,7 +1078,7 @@ K__NEON_IN void k__far_columns_of_neon(const int bits, const int segs, const int
     case K_##id: k__far_columns_of_neon(bits, segs, head, off, factor, values, w, strip, rows, p, n, v, to, ld); return;
 static void k__far_of_neon(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n, const k__far *v,
                            float *to, size_t ld) {
-    switch (type) { K__FORMS(K__FAR_CASE_NEON) }
+    switch (k__form_like(type)) { K__FORMS_OWN(K__FAR_CASE_NEON) }
 }
 
 static void k_far_columns_neon(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n, float *to,

@@ -327,11 +327,70 @@ static void k_softmax_neon(float *x, int n) {
     k__scale_each(x, k__share_of(k__sum_neon(k__fold_neon(sum))), n);
 }
 
+/* y += B u of T tiles of rows. */
+K__NEON_IN void k__low_tiles_neon(const uint32_t type, const int T, const uint8_t *b, int rank, const float *u, float *y) {
+    enum { V = K_LOW_TILE / 4 };
+    const size_t step = K_LOW_TILE * k__float_size(type);
+    float32x4_t  s[2][V], w[V];
+    K__UNROLL for (int t = 0; t < T; t++)
+        K__UNROLL for (int j = 0; j < V; j++) s[t][j] = vld1q_f32(y + K_LOW_TILE * t + 4 * j);
+    for (int k = 0; k < rank; k++, b += step)
+        K__UNROLL for (int t = 0; t < T; t++) {
+            K__UNROLL for (int h = 0; h < V / 4; h++) k__part_neon(type, b + (size_t)t * (size_t)rank * step, h, w + 4 * h);
+            K__UNROLL for (int j = 0; j < V; j++) s[t][j] = k__fma_neon(k__set_neon(u[k]), w[j], s[t][j]);
+        }
+    K__UNROLL for (int t = 0; t < T; t++)
+        K__UNROLL for (int j = 0; j < V; j++) vst1q_f32(y + K_LOW_TILE * t + 4 * j, s[t][j]);
+}
+K__LOW_LEVEL(neon, )
+
+static void k_hadamard_neon(float *x, int n, int size) {
+    const float32x4_t unit = k__set_neon(k__hadamard_unit(size));
+    const uint32x4_t  odd = vreinterpretq_u32_u64(vdupq_n_u64(0xffffffff00000000u));
+    if (size < 4) {
+        k_hadamard_ref(x, n, size);
+        return;
+    }
+    for (int h = size / 2; h >= 4; h /= 2)
+        for (int i = 0; i < n; i += 2 * h)
+            for (int j = i; j < i + h; j += 4) {
+                const float32x4_t a = vld1q_f32(x + j), b = vld1q_f32(x + j + h);
+                vst1q_f32(x + j, vaddq_f32(a, b));
+                vst1q_f32(x + j + h, vsubq_f32(a, b));
+            }
+    for (int i = 0; i < n; i += 4) {
+        float32x4_t v = vld1q_f32(x + i), p = vextq_f32(v, v, 2);
+        v = vcombine_f32(vget_low_f32(vaddq_f32(p, v)), vget_high_f32(vsubq_f32(p, v)));
+        p = vrev64q_f32(v);
+        v = vbslq_f32(odd, vsubq_f32(p, v), vaddq_f32(p, v));
+        vst1q_f32(x + i, vmulq_f32(v, unit));
+    }
+}
+
+/* --- recurrent layers --- */
+
+/* Four channels at a time, whose filters are transposed once for all rows. */
 static void k_conv_neon(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu,
                         float *y, size_t ldy) {
-    k_conv_ref(x, w, bias, taps, n, n_rows, silu, y, ldy);
+    for (int c = 0; c < n; c += 4) {
+        const int         left = n - c;
+        const float32x4_t base = bias ? k__load_neon(bias + c, left) : k__set_neon(0);
+        float32x4_t       filter[K_CONV_TAPS];
+        for (int j = 0; j < taps; j++) {
+            float four[4] = {0};
+            for (int i = 0; i < 4 && i < left; i++) four[i] = w[(size_t)(c + i) * (size_t)taps + (size_t)j];
+            filter[j] = vld1q_f32(four);
+        }
+        for (int t = 0; t < n_rows; t++) {
+            float32x4_t sum = base;
+            for (int j = 0; j < taps; j++)
+                sum = k__fma_neon(filter[j], x[t + j] ? k__load_neon(x[t + j] + c, left) : k__set_neon(0), sum);
+            k__put_neon(y + (size_t)t * ldy + c, left, silu ? k__act_neon(K_SILU, sum) : sum);
+        }
+    }
 }
+
+/* States in plain C. */
 static void k_delta_neon(const k_delta_args *a) { k_delta_ref(a); }
 static void k_outer_neon(const k_outer_args *a) { k_outer_ref(a); }
 static void k_scan_neon(const k_scan_args *a) { k_scan_ref(a); }
-static void k_hadamard_neon(float *x, int n, int size) { k_hadamard_ref(x, n, size); }
