@@ -125,8 +125,8 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
 
 static void rec_close(rec_rig *r) {
     void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data,
-                   r->taps, r->decay, r->step, r->skip, r->rate, r->key[0], r->key[1], r->share, r->batch.token, r->batch.pos, r->batch.seq,
-                   r->batch.want, r->batch.turn};
+                   r->taps, r->decay, r->step, r->skip, r->rate, r->key[0], r->key[1], r->share, r->batch.token, r->batch.pos,
+                   r->batch.seq, r->batch.want, r->batch.turn};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     dev_plan_free(&r->plan);
     dev_run_free(&r->run);
@@ -202,15 +202,18 @@ static void rec_read_ssm(const rec_rig *r, const int32_t *ids, int n, int h, dou
     mem_free(S);
 }
 
-/* What a position of RWKV has for head h, from its inputs x: queries q, decays w, what is written (key), and in RWKV-7 the rates b
- * and the unit keys of the correction. */
+/* What a position of RWKV has for a head, from its inputs: queries q, decays w, what is written (key), and in RWKV-7 the rates b and
+ * the unit keys of the correction. */
 typedef struct { double q[64], w[64], key[64], b[64], unit[64]; const float *v; } rec_wkv;
 
 static void rec_wkv7(const rec_rig *r, const float *x, int h, rec_wkv *p) {
     const int d = r->s.d_k, all = r->s.n_v * d, off = h * d;
     double    size = 1e-6;
     p->v = x + 3 * all + off;
-    for (int i = 0; i < d; i++) p->unit[i] = (double)x[2 * all + off + i] * (double)r->key[0][off + i], size += p->unit[i] * p->unit[i];
+    for (int i = 0; i < d; i++) {
+        p->unit[i] = (double)x[2 * all + off + i] * (double)r->key[0][off + i];
+        size += p->unit[i] * p->unit[i];
+    }
     for (int i = 0; i < d; i++) {
         p->unit[i] /= sqrt(size);
         p->q[i] = (double)x[off + i];
