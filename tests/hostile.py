@@ -696,7 +696,8 @@ def quirky():
     for m, k, v in (("deci", "attention.head_count", [4, 4, 0, 4, 0]), ("deci", "attention.head_count_kv", [2, 0, 1, 1, 0, 0]),
                     ("deci", "attention.head_count_kv", [2, 2, 0, 1, 0, 0]), ("deci", "attention.head_count", [4, 0, 0, 4, 0, 0]),
                     ("deci", "feed_forward_length", [32, 24, 0, 0, 0, 32]), ("openelm", "attention.head_count_kv", [1, 3]),
-                    ("laguna", "attention.head_count", [4, 2, 2, 4, 4]), ("exaone4_mtp", "attention.sliding_window_pattern", [1]),
+                    ("laguna", "attention.head_count", [4, 2, 2, 4, 4]), ("exaone4_mtp", "attention.head_count", [4, 4]), ("exaone4_mtp", "attention.head_count_kv", [2]),
+                    ("exaone4_mtp", "attention.sliding_window_pattern", [1]),
                     ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 2]), ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 1, 0])):
         yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
     for m, t, dims in (("afmoe", "blk.1.attn_gate.weight", [16, 4]), ("laguna", "blk.1.attn_gate.weight", [16, 3]), ("laguna_each", "blk.1.attn_gate.weight", [16, 31]),
