@@ -188,6 +188,8 @@ static void t_fwd_same_bits_of(const char *list) {
         {"avx2", 2, 7, 32, K_F32, true},     {"avx2", 1, 1, 32, K_F32, true},      {"avx512", 2, 512, 32, K_F32, true},
         {"avx512", 3, 1, 32, K_F32, true},   {"avx512", 1, 5, 32, K_F32, true},    {"avx_vnni", 2, 512, 32, K_F32, false},
         {"avx_vnni", 3, 33, 32, K_F32, true}, {"avx512_bf16", 1, 512, 32, K_F32, false}, {"avx512_bf16", 3, 1, 5, K_F32, true},
+        {"avx512_amx", 1, 512, 32, K_F32, false}, {"avx512_amx", 3, 33, 32, K_F32, true},
+        {"neon", 2, 7, 32, K_F32, true},     {"i8mm", 1, 512, 32, K_F32, true},
     };
     FILE  *f = fopen(t_tiny_path(list), "r");
     t_tiny t;
@@ -866,7 +868,8 @@ static void t_fwd_draft_head(void) {
         {"exaone-moe", 1, NULL}, {"deepseek2_v3", 1, NULL}, {"bailingmoe2", 1, NULL}, {"cohere2moe_rms", 1, NULL},
         {"mimo2", 3, NULL}, {"step35", 3, NULL}, {"gemma4", 0, "gemma4-assistant"}, {"gemma4_far", 0, "gemma4-assistant_far"}};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
-                                 {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
+                                 {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true},
+                                 {"i8mm", 2, 33, 5, K_F32, true}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         t_tiny  t;
         t_rig   r;
