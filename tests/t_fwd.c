@@ -614,6 +614,26 @@ static void t_break_step(t_rig *r) { r->m.layer[0].vec[B_REC_STEP] = r->m.layer[
 static void t_break_gates(t_rig *r) { r->m.layer[0].mat[W_REC_BETA] = r->m.layer[0].mat[W_REC_ALPHA]; }
 static void t_break_taps(t_rig *r) { r->m.layer[0].vec[W_REC_TAPS] = r->m.layer[2].vec[W_REC_TAPS]; }
 static void t_break_out_norm(t_rig *r) { r->m.layer[0].vec[W_REC_NORM] = r->m.layer[1].vec[W_REC_NORM]; }
+/* A vector of layer 0 becomes that of the next layer which has one. */
+static void t_break_vec(t_rig *r, arch_slot_id id) {
+    int il = 1;
+    while (il < r->m.hp.n_layer - 1 && !r->m.layer[il].vec[id]) il++;
+    r->m.layer[0].vec[id] = r->m.layer[il].vec[id];
+}
+static void t_break_rec_decay(t_rig *r) { t_break_vec(r, W_REC_DECAY); }
+static void t_break_rec_step(t_rig *r) { t_break_vec(r, B_REC_STEP); }
+static void t_break_rec_taps(t_rig *r) { t_break_vec(r, W_REC_TAPS); }
+static void t_break_rec_norm(t_rig *r) { t_break_vec(r, W_REC_NORM); }
+static void t_break_skip_share(t_rig *r) { t_break_vec(r, W_SKIP); }
+static void t_break_conv_bias(t_rig *r) { r->m.layer[0].vec[B_CONV] = NULL; }
+static void t_break_step_norm(t_rig *r) { t_break_vec(r, W_STEP_NORM); }
+static void t_break_wkv_decay(t_rig *r) { t_break_vec(r, B_WKV_DECAY); }
+static void t_break_wkv_rate(t_rig *r) { t_break_vec(r, B_WKV_RATE); }
+static void t_break_wkv_key(t_rig *r) { t_break_vec(r, W_WKV_KEY); }
+static void t_break_wkv_key_rate(t_rig *r) { t_break_vec(r, W_WKV_KEY_RATE); }
+static void t_break_wkv_share(t_rig *r) { t_break_vec(r, W_WKV_SHARE); }
+static void t_break_wkv_first(t_rig *r) { t_break_vec(r, W_WKV_FIRST); }
+static void t_break_rec_gate(t_rig *r) { r->m.layer[0].mat[W_WKV_GATE_2] = r->m.layer[0].mat[W_WKV_DECAY_2]; }
 static void t_break_choice(t_rig *r) {
     for (int il = 0; il < r->m.hp.n_layer; il++) r->m.layer[il].vec[B_ROUTER_CHOICE] = NULL;
 }
@@ -720,6 +740,19 @@ static void t_fwd_faults(void) {
         {"grok", "no cap of the router", t_break_router_cap}, {"grok", "no dense feed-forward", t_break_both},
         {"nanbeige", "no norm between loops", t_break_loop},  {"nanbeige_bare", "a norm between loops", t_break_loop},
         {"grovemoe", "no shared experts", t_break_adjugate},  {"apertus", "another bend", t_break_bend},
+        {"mamba2", "another layer's decay", t_break_rec_decay}, {"mamba2", "another layer's steps", t_break_rec_step},
+        {"mamba2", "another layer's convolution", t_break_rec_taps}, {"mamba2", "no bias of the convolution", t_break_conv_bias},
+        {"mamba2", "another layer's share of values", t_break_skip_share}, {"mamba2", "another layer's norm", t_break_rec_norm},
+        {"mamba", "another layer's decay", t_break_rec_decay}, {"mamba", "another layer's share of values", t_break_skip_share},
+        {"plamo2", "another layer's decay", t_break_rec_decay}, {"jamba", "another layer's norm of steps", t_break_step_norm},
+        {"falcon-h1", "another layer's steps", t_break_rec_step}, {"nemotron_h", "another layer's decay", t_break_rec_decay},
+        {"rwkv7", "another layer's decay", t_break_wkv_decay}, {"rwkv7", "another layer's rates", t_break_wkv_rate},
+        {"rwkv7", "another layer's correction keys", t_break_wkv_key}, {"rwkv7", "keys fall otherwise", t_break_wkv_key_rate},
+        {"rwkv7", "another layer's share of values", t_break_wkv_share}, {"rwkv6", "another layer's decay", t_break_wkv_decay},
+        {"rwkv6", "another layer's share of the position", t_break_wkv_first},
+        {"kimi-linear", "another layer's decay", t_break_rec_decay}, {"kimi-linear", "another layer's steps", t_break_rec_step},
+        {"kimi-linear", "another layer's filters", t_break_rec_taps}, {"kimi-linear", "another layer's norm", t_break_rec_norm},
+        {"kimi-linear", "decays for gates", t_break_rec_gate},
         {"deci", "no product in place of attention", t_break_linear}, {"mpt_learned", "the slope of another head", t_break_slopes},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -887,6 +920,6 @@ static const t_case t_fwd_cases[] = {
     {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
      t_fwd_draft_head},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 86 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 121 faults is caught by the golden logits", t_fwd_faults},
 };
 static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

@@ -195,23 +195,6 @@ static float k_dot_neon(const float *a, const float *b, int n) {
 
 K__LOOPS_LEVEL(neon, )
 
-/* y [T * K_LOW_TILE] += T tiles times u. */
-K__NEON_IN void k__low_tiles_neon(const uint32_t type, const int T, const uint8_t *b, int rank, const float *u, float *y) {
-    enum { V = K_LOW_TILE / 4 };
-    const size_t size = k__float_size(type), tile = K_LOW_TILE * size * (size_t)rank;
-    float32x4_t  s[2 * V];
-    for (int i = 0; i < T * V; i++) s[i] = vld1q_f32(y + 4 * i);
-    for (int k = 0; k < rank; k++, b += K_LOW_TILE * size)
-        for (int i = 0; i < T * V; i++) {
-            const uint8_t *at = b + (size_t)(i / V) * tile + 4 * (size_t)(i % V) * size;
-            const float32x4_t w = type == K_F32 ? vreinterpretq_f32_u8(vld1q_u8(at))
-                                                : vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(at)));
-            s[i] = k__fma_neon(k__set_neon(u[k]), w, s[i]);
-        }
-    for (int i = 0; i < T * V; i++) vst1q_f32(y + 4 * i, s[i]);
-}
-K__LOW_LEVEL(neon, )
-
 static void k_layer_norm_neon(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     float32x4_t s[4], d[4];
     for (int j = 0; j < 4; j++) s[j] = d[j] = k__set_neon(0);
