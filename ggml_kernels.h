@@ -36,11 +36,13 @@
  *   [packed_x86]     what the products of packed rows share                    | x86-64
  *   [packed_avx512]  those of avx512                                           | x86-64, part 2
  *   [packed_avx2]    those of avx2 and avx_vnni                                | x86-64, part 1
+ *   [amx]            those of avx512_amx, in file order, too                   | x86-64, part 2
  *   [probe]          loops that measure this machine
  *   [level]          CPU dispatch: the levels and the public functions; how to add a level
  *   [thread]         the start of every thread
  *   Offline quantisation, which inference does not need:
  *   [fit]            blocks of least squared error, scales searched
+ *   [fit_lanes]      the searches of super-blocks for avx2 and for avx512      | x86-64
  *   [fit_grid]       the same for tables, powers of two and lattices
  *   [fitters]        one row per format that can be made
  *   A step on NVIDIA GPUs, nvcc alone (the emulator of the tests has it, too), but for the names of kernels:
@@ -139,6 +141,9 @@
 #if K__PART(1)
 #include "src/kernels/packed_avx2.h"
 #endif
+#if K__PART(2)
+#include "src/kernels/amx.h"
+#endif
 #endif
 
 /* --- public functions, offline quantisation --- */
@@ -147,6 +152,12 @@
 #include "src/kernels/level.h"
 #include "src/kernels/thread.h"
 #include "src/kernels/fit.h"
+#if K__X86
+#define FL_N 8
+#include "src/kernels/fit_lanes.h"
+#define FL_N 16
+#include "src/kernels/fit_lanes.h"
+#endif
 #include "src/kernels/fit_grid.h"
 #include "src/kernels/fitters.h"
 #endif
