@@ -222,6 +222,34 @@ static void t_fwd_same_bits_of(const char *list) {
 }
 static void t_fwd_same_bits(void) { t_fwd_same_bits_of("manifest.txt"); }
 
+/* Experts that are read ahead stay in the file, all else is packed; the bits are the same, also where little is read. */
+static void t_fwd_read_ahead(void) {
+    t_tiny t;
+    t_rig  r;
+    int    n;
+    if (!t_tiny_find("qwen3moe_q8_0", &t) || !t_rig_open(&r, t_tiny_path(t.file), &t_plain)) return;
+    int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+    float   *want = t_rig_logits(&r, ids, n, 512);
+    t_rig_close(&r);
+    for (size_t most = 1; most; most = most < SIZE_MAX ? SIZE_MAX : 0) {
+        int at = 0, experts = 0;
+        if (!t_rig_open(&r, t_tiny_path(t.file), &t_plain)) break;
+        const model_bytes all = model_sizes(&r.m);
+        CHECK(model_read_ahead(&r.m, most));
+        const model_bytes rest = model_sizes(&r.m);
+        CHECK(rest.file == all.file && rest.packed < all.packed && rest.given < all.given);
+        CHECK(!model_pack(&r.m, r.p, SIZE_MAX));
+        EQ_INT(r.m.packs_used, rest.packed);
+        for (const dev_mat *w; (w = model__mat(&r.m, &at)); experts += w->ahead > 0) CHECK(!w->ahead || (!w->packed && w->n_mat > 1));
+        EQ_INT(experts, 3 * r.m.hp.n_layer);
+        float *got = t_rig_logits(&r, ids, n, 7);
+        EQ_MEM(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got);
+        mem_free(got);
+        t_rig_close(&r);
+    }
+    mem_free_all(want, ids);
+}
+
 /* Types of ik_llama.cpp and bitnet.cpp. */
 static void t_fwd_foreign(void) {
     t_fwd_golden_of("foreign.txt", 2);
@@ -908,6 +936,7 @@ static void t_fwd_draft_head(void) {
 
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
+    {"fwd read ahead", "experts larger than memory: read when chosen, not packed, in the same bits", t_fwd_read_ahead},
     {"fwd foreign", "the same of models with types of ik_llama.cpp and bitnet.cpp, in the same bits in every way", t_fwd_foreign},
     {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
     {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any level, chunk and block size", t_fwd_cache_types},

@@ -317,6 +317,23 @@ static const k__amx_plan k__amx_plans[K_TYPE_MAX] = {
     [K_Q2_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
     [K_IQ4_NL]  = {k__amx_open_codes, k__amx_scale32, 32, 32},
     [K_MXFP4]   = {k__amx_open_codes, k__amx_scale32, 32, 32},
+    [K_IQ2_K]   = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ3_K]   = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ4_K]   = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ5_K]   = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ6_K]   = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ2_KS]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ2_KL]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ3_KS]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ4_KS]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ4_KSS] = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ5_KS]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ1_KT]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ2_KT]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ3_KT]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_IQ4_KT]  = {k__amx_open_split, k__amx_split, 64, 32},
+    [K_Q6_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
+    [K_I2_S]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
     [K_NVFP4]   = {k__amx_open_codes, k__amx_scale16, 16, 16},
 };
 
@@ -414,7 +431,9 @@ K__SHARED_AMX bool k_mul_packed_amx(uint32_t type, const void *w, int nr, int n,
 K__SHARED_AMX void k_mul_quant_amx(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                                    size_t ldy, void *scratch) {
     const int off = k__off(type) < 0 ? 0 : 1 << k__off(type), some = nr % K__STRIP < K__PANEL_ROWS ? nr - nr % K__STRIP : nr;
-    const k__amx_rows m = {type, w, row_bytes, a->nt < K__AMX_FROM ? 0 : some, n, off, NULL};
+    /* a panel is made of one block, which does not show a scale in front of its row */
+    const bool        few = a->nt < K__AMX_FROM || k__row_front(type);
+    const k__amx_rows m = {type, w, row_bytes, few ? 0 : some, n, off, NULL};
     const uint8_t    *rest = (const uint8_t *)w + (size_t)m.nr * row_bytes;
     if (m.nr) k__amx_mul(&m, a, y, ldy, scratch);
     if (m.nr < nr) k_mul_quant_avx512(type, rest, row_bytes, nr - m.nr, n, a, y + m.nr, ldy, scratch);
