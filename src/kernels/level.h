@@ -22,6 +22,7 @@ typedef struct {
     void  (*add)(float *, const float *, const float *, int);
     void  (*mul)(float *, const float *, const float *, int);
     void  (*axpy)(float *, const float *, float, int);
+    void  (*add_low)(uint32_t, const void *, int, const float *, int, int, float *);
     void  (*scale)(float *, float, int);
     void  (*activate)(k_act_fn, float *, const float *, int);
     void  (*swiglu_clip)(float *, const float *, float, float, int);
@@ -49,6 +50,7 @@ typedef struct {
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
     .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .softmax = k_softmax_##l, .max = k_max_##l,          \
+    .add_low = k_add_low_##l,                                                                                          \
     .conv = k_conv_##l, .delta = k_delta_##l, .outer = k_outer_##l, .scan = k_scan_##l, .rope = k_rope_##l,            \
     .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .probe = &k_probe_##probes
 
@@ -438,6 +440,9 @@ K_PUBLIC float k_dot(const float *a, const float *b, int n) { return g_k_level->
 K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }
 K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_level->mul(y, a, b, n); }
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
+K_PUBLIC void  k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
+    g_k_level->add_low(type, b, rank, u, first, n, y);
+}
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
