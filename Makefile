@@ -214,6 +214,9 @@ bench-instructions: build/aarch64/products build/main/insn.so ## instructions of
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
+bench-tiles: build/main/tiles          ## instructions of the levels avx512_amx and avx512 for a product, counted on a processor with AVX-512 alone
+	build/main/tiles
+
 quality: llmrun                        ## what each weight type costs MODEL (models/pip-f16.gguf, or the public smollm2 or gemma3 in REAL), as Markdown; LLAMA_CPP=DIR: beside it; QUALITY="--types Q4_0"
 	@REAL="$(REAL)" LLAMA_CPP="$(LLAMA_CPP)" $(PYTHON) tests/bench/quality.py --llmrun ./llmrun --model $(MODEL) $(QUALITY)
 
@@ -515,6 +518,9 @@ build/%/own_logits.o: tests/bench/own_logits.c build/%/flags
 build/%/pack.o: tests/bench/pack.c build/%/flags
 	$(OBJECT) $(OPT) -Wno-unused-function $<
 
+build/%/tiles.o: tests/bench/tiles.c tests/tiles.h tests/amx.h build/%/flags
+	$(OBJECT) $<
+
 build/omp/static.c build/omp/dynamic.c &: llmrun.c src/pool.c tests/bench/omp.py tests/bench/omp.h
 	@mkdir -p $(@D)
 	$(PYTHON) tests/bench/omp.py --build $(@D)
@@ -595,6 +601,9 @@ build/%/mask: build/%/mask.o build/%/kernels.o
 build/%/pack: build/%/pack.o
 	$(LINK)
 
+build/%/tiles: build/%/tiles.o build/%/kernels.o
+	$(LINK)
+
 build/omp/static build/omp/dynamic: build/omp/%: build/omp/%.o build/main/kernels.o
 	$(LINK)
 
@@ -627,4 +636,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-instructions bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-instructions bench-pack bench-tiles bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import
