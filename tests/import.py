@@ -73,7 +73,8 @@ def digest(path):
 
 
 # --- folders as they are ---------------------------------------------------------------------------------------------
-RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss"]
+RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
+        "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2"]
 
 
 @case
@@ -102,6 +103,18 @@ def equals_the_converter():
         golden = json.load(f)
     for name, want in golden.items():
         same(digest(convert(folder(name), "BF16")), want, name)
+
+
+@case
+def norms_of_heads():
+    """StableLM's norms of each head become rows of one tensor, which the converter cannot do"""
+    values = {(part, i): [1 + (i + k) / 64 for k in range(c.HD)] for part, n in (("q", c.H), ("k", c.KV)) for i in range(n)}
+    more = {"model.layers.%d.self_attn.%s_layernorm.norms.%d.weight" % (layer, part, i): ("F32", (c.HD,), c.f32(v))
+            for layer in range(c.L) for (part, i), v in values.items()}
+    path = folder("stablelm", tensors=dict(c.tensors_of("stablelm"), **more))
+    for part, n in (("q", c.H), ("k", c.KV)):
+        same(dump(path, "blk.1.attn_%s_norm.weight" % part), b"".join(c.f32(values[part, i]) for i in range(n)), part)
+    same(logits(path), logits(convert(path, "auto")), "logits")
 
 
 @case
