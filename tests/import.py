@@ -10,7 +10,7 @@ compared.
 import argparse, hashlib, json, os, random, shutil, struct, sys, zlib
 import checkpoint as c
 from kit import begin, case, check, done, finish, new_folder, refused, same, walk
-from quantised import MAKERS
+from quantised import MAKERS, gpt_oss
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(HERE, "tests", "data", "golden", "import.json")
@@ -269,6 +269,20 @@ def quantised_auto():
         if got in ("q4_0", "q4_1", "q8_0", "mxfp4"):       # adding 0 makes 0 of -0, which GGUF's MXFP4 does not have
             same(dump(out, "blk.0.ffn_up.weight"), c.f32([x + 0.0 for r in want["blk.0.ffn_up.weight"] for x in r]), name)
         same(logits(path), logits(out), name)
+
+
+@case
+def experts_in_blocks():
+    """gpt-oss as published: MXFP4 blocks of experts keep codes and scales, even rows are gates, odd ones ups"""
+    tensors, want = gpt_oss(random.Random(5), c.tensors_of("gpt_oss"), c.L, c.E, c.FE, c.D)
+    path = folder("gpt_oss", tensors=tensors, config=dict(c.config_of("gpt_oss"), quantization_config=dict(quant_method="mxfp4")))
+    exact, kept = convert(path, "F32"), convert(path, "auto")
+    for name, experts in want.items():
+        values = [x for e in experts for r in e for x in r]
+        same(types(kept)[name], "mxfp4", name)
+        same(dump(exact, name), c.f32(values), name + " in F32")
+        same(dump(kept, name), c.f32([x + 0.0 for x in values]), name)        # GGUF's MXFP4 has no -0
+    same(logits(path), logits(kept), "logits")
 
 
 # --- hostile folders -------------------------------------------------------------------------------------------------
