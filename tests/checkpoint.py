@@ -238,11 +238,12 @@ FAMILIES = {
                                             ("attention.dense.weight", (D, D)), ("attention.dense.bias", (D,)), ("mlp.dense_h_to_4h.weight", (F, D)),
                                             ("mlp.dense_h_to_4h.bias", (F,)), ("mlp.dense_4h_to_h.weight", (D, F)), ("mlp.dense_4h_to_h.bias", (D,))],
                        "gpt_neox.layers.%d.")),
-    "phi2": (base("PhiForCausalLM", "phi", partial_rotary_factor=0.5, layer_norm_eps=1e-5, num_key_value_heads=H),
+    "phi2": (base("PhiForCausalLM", "phi", partial_rotary_factor=0.5, layer_norm_eps=1e-5, num_key_value_heads=H, intermediate_size=4 * D),
              [("model.embed_tokens.weight", (V, D)), ("model.final_layernorm.weight", (D,)), ("model.final_layernorm.bias", (D,)), ("lm_head.weight", (V, D)),
               ("lm_head.bias", (V,))] +
              layers([("self_attn.%s.%s" % (n, e), (D, D) if e == "weight" else (D,)) for n in ("q_proj", "k_proj", "v_proj", "dense") for e in ("weight", "bias")] +
-                    [("mlp.fc1.weight", (F, D)), ("mlp.fc1.bias", (F,)), ("mlp.fc2.weight", (D, F)), ("mlp.fc2.bias", (D,))] + NORMS[:1] + NORM_BIAS[:1])),
+                    [("mlp.fc1.weight", (4 * D, D)), ("mlp.fc1.bias", (4 * D,)), ("mlp.fc2.weight", (D, 4 * D)), ("mlp.fc2.bias", (D,))] +
+                    NORMS[:1] + NORM_BIAS[:1])),
     "stablelm": (base("StableLmForCausalLM", "stablelm", partial_rotary_factor=0.25, layer_norm_eps=1e-5, use_qkv_bias=True),
                  TOP + [("model.norm.bias", (D,))] +
                  layers(ATTN + BIAS + MLP + NORMS + NORM_BIAS)),
