@@ -66,6 +66,13 @@ def types(model):
     return {t["name"]: t["type"] for t in report(model)["tensors"]}
 
 
+def read_file(path):
+    """Keys and tensors of a GGUF file."""
+    import gguf_digest
+    with open(path, "rb") as f:
+        return gguf_digest.read(f.read())
+
+
 def digest(path):
     """Of names, shapes, types and values of all tensors, and of the keys that are not about the file."""
     import gguf_digest
@@ -138,6 +145,16 @@ def encoder():
     want = good("-m", convert(path, "F32"), "--embed", "-p", "the cat sat on the mat.")
     same(good("-m", path, "--embed", "-p", "the cat sat on the mat."), want, "vector")
     same(keys_of(path)["bert.pooling_type"], 1, "pooling")
+
+
+@case
+def labels():
+    """All labels of a classifier are written, in the order of the config"""
+    names = ["kind %d" % i for i in range(150)]
+    tensors = dict(c.tensors_of("bert"), **{"classifier.weight": ("F32", (150, c.D), b"\0" * 600 * c.D), "classifier.bias": ("F32", (150,), b"\0" * 600)})
+    config = dict(c.config_of("bert"), architectures=["BertForSequenceClassification"], id2label={str(i): n for i, n in enumerate(names)})
+    keys, _ = read_file(convert(folder("bert", tensors=tensors, config=config), "F32"))
+    same(keys["bert.classifier.output_labels"][1], b"8 150 " + b"\0".join(n.encode() for n in names), "labels")
 
 
 @case
