@@ -85,9 +85,9 @@ test:                                  ## the tests, in some seven minutes with 
 	+@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512, AVX-VNNI and AMX emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
 	+@$(PARALLEL) $(EMULATED)
-	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
+	@for i in $$(grep -ohE '\bemu_(mm[0-9]*|tile)_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
 	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)
@@ -187,6 +187,9 @@ bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2
 
 bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV
 	build/main/samp
+
+bench-experts: llmrun                 ## a model of experts of 1.5 times a cgroup's memory, with and without --read-ahead; EXPERTS="--limit 1024"
+	@$(PYTHON) tests/bench/experts.py ./llmrun $(EXPERTS)
 
 bench-mask: $(if $(filter command,$(firstword $(origin MODEL))),llmrun,build/main/mask) ## masks of JSON schemas (DIR; tests/data/schemas) with the vocabulary of VOCAB, beside llguidance if it is installed, as Markdown; MASK="--each". With MODEL=...: decoding under constraints
 	@$(PYTHON) tests/bench/mask.py $(if $(filter command,$(firstword $(origin MODEL))),--model "$(MODEL)",--vocab "$(VOCAB)" $(if $(DIR),--dir "$(DIR)")) $(MASK)
@@ -372,10 +375,10 @@ build/emu/instructions.c: tests/instructions.c tests/avx512.sed
 	@mkdir -p $(@D)
 	sed -E -f tests/avx512.sed $< > $@.tmp && mv $@.tmp $@
 
-build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
+build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
-build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
+build/emu/emulated.o: build/emu/instructions.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -c -o $@ $<
 
 build/emu/processor.o: tests/instructions.c build/emu/flags
@@ -436,7 +439,7 @@ build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
 build/%/seen_kernels.o: build/seen/kernels.c build/%/flags
 	$(COMPILE) $(SEEN_KERNELS) $<
 
-build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h build/emu/flags
+build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) $(SEEN_KERNELS) $<
 
 build/%/main.o: tests/main.c build/%/flags | build/seen/llmrun.h
@@ -459,7 +462,7 @@ define KERNEL_SUITE_RULE
 build/%/$1.o: build/seen/$1.c build/%/flags | $(SUITE_HEADERS) build/seen/kernels.h
 	$$(COMPILE) -include build/seen/kernels.h $$(SEEN_KERNELS) $$<
 
-build/emu/$1.o: build/seen/$1.c tests/avx512.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
+build/emu/$1.o: build/seen/$1.c tests/avx512.h tests/amx.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
 	$$(EMULATE) -include build/emu/seen/kernels.h $$(SEEN_KERNELS) $$<
 
 endef
@@ -606,4 +609,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import

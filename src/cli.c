@@ -96,6 +96,8 @@ typedef struct {
     chat_opts   chat;
     text_opts   text;
     calib_opts  calib;
+    cli_list    lora, lora_files;                     /* adapters as given; their files, of fwd.lora */
+    float      *lora_scales;                          /* [lora_files.n] */
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
     cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
@@ -229,7 +231,7 @@ typedef struct {
 #define CLI_BIG   2147483647.0
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
-#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16"
+#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16|avx512_amx"
 #define CLI_REPACKS     "auto|on|off"
 #define SAMPLING(names, arg, field, needs) \
     {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, .beside = needs}
@@ -426,6 +428,9 @@ static const cli_opt cli_opts[] = {
     {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),      0, 0, GROUP_RUN, ON_STEPS,
      .help = "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work "
              "is long enough"},
+    {"--read-ahead",                    CLI_REPACKS,  OPT_WORD, AT(fwd.read_ahead),  0, 0, GROUP_RUN, ON_STEPS,
+     .help = "read experts from the file as soon as a router has chosen them, and pack none; auto: where the weights "
+             "exceed memory"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0, 0, GROUP_RUN, ON_ALL,
      .help = "kernel level (--list cpu); all levels compute the same bits"},
     {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS,
@@ -437,6 +442,9 @@ static const cli_opt cli_opts[] = {
     {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),        0, 0, GROUP_RUN, ON_STEPS,
      .help = "on: a GPU computes the same bits as the CPU; off: float matrices and attention use tensor cores, and "
              "logits differ a little; auto: on, unless most weights are floats"},
+    {"--lora --lora-scaled",            "FILE[=SCALE]", OPT_LIST, AT(lora),          0, 0, GROUP_RUN, ON_STEPS,
+     .help = "adapter (LoRA), a GGUF file: its products are added to those of the model's matrices, whose weights stay as they "
+             "are; with SCALE times as strong; several: all of them; lines of a batch may name one"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0, 0, GROUP_RUN, ON_STEPS,
      .help = "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the "
              "processor multiplies bf16"},
@@ -524,8 +532,8 @@ static const cli_opt cli_opts[] = {
      .beside = BESIDE_SCHEMA},
 
     {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(spec.draft),      0, 0, GROUP_SPEC, ON_ANSWER,
-     .help = "draft model: a small model with the same vocabulary that proposes tokens; one step of the large "
-             "model checks them; used where that is faster"},
+     .help = "draft model: a small model with the same vocabulary, or a draft head of this model in a file of its own, that "
+             "proposes tokens; one step of the large model checks them; used where that is faster"},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N",          OPT_INT,  AT(spec.most),       1, SPEC_MOST,
      GROUP_SPEC, ON_ANSWER,
      .help = "most tokens that are drafted for one step; how many are drafted is chosen from measured times",
@@ -707,7 +715,7 @@ static const cli_opt cli_opts[] = {
     {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH,
      .help = "sequences that decode at the same time; tests with drafts have one"},
     {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(bench.draft),     0, 0, GROUP_BENCH, ON_BENCH,
-     .help = "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as "
+     .help = "draft model or draft head of the tests with --draft-max, whose time counts; without it drafts take no time, as "
              "those of --lookup"},
     {"--head",                          NULL,         OPT_ON,   AT(bench.head),      0, 0, GROUP_BENCH, ON_BENCH,
      .help = "the draft head of the model proposes in the tests with --draft-max, and its time counts"},
@@ -830,7 +838,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-rea --reasoning", "TEXT", CLI_MISSING, "--think on or off"},
     {"--in-prefix --in-suffix --reasoning-format", "TEXT", CLI_MISSING, NULL},
     {"--in-prefix-bos --spm-infill --prefill-assistant --no-prefill-assistant", NULL, CLI_MISSING, NULL},
-    {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
+    {"--control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
     {"--control-vector-layer-range", "N N", CLI_MISSING, NULL},
     {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
     {"-mu --model-url -dr --docker-repo", "NAME", CLI_MISSING, "-hf OWNER/NAME takes a model of a hub"},
@@ -1726,8 +1734,22 @@ static bool cli__is_stdout(const char *path) {
     return false;
 }
 
+/* Files and scales of the adapters. */
+static bool cli__finish_lora(config *c, err_t *e) {
+    c->lora_scales = mem_grow(c->lora_scales, (size_t)c->lora.n, sizeof *c->lora_scales);
+    for (int i = c->lora_files.n; i < c->lora.n; i++) {
+        char *path;
+        if (!lora_split(c->lora.v[i], &path, &c->lora_scales[i], e)) return false;
+        cli_push(&c->lora_files, path);
+        c->lora_files.n_own = c->lora_files.n;
+    }
+    c->fwd.lora = (lora_opts){c->lora_files.v, c->lora_scales, c->lora_files.n};
+    return true;
+}
+
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
+    if (!cli__finish_lora(c, e)) return false;
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
     if (!constrain_check(&c->hold, e)) return false;
     if (c->spec.least > c->spec.most)
@@ -1755,6 +1777,8 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->stop);
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
+    cli__list_drop(&c->lora);
+    cli__list_drop(&c->lora_files);
     cli__list_drop(&c->in_files);
     cli__list_drop(&c->inputs);
     cli__list_drop(&c->batch_files);
@@ -1763,7 +1787,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->models);
     cli__list_drop(&c->idle);
     cli__list_drop(&c->again);
-    mem_free_all(c->biases, c->stops);
+    mem_free_all(c->biases, c->stops, c->lora_scales);
     str_drop_all(&c->own_output, &c->own_system, &c->own_model, &c->own_draft, &c->own_bench);
 }
 

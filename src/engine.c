@@ -12,15 +12,18 @@ typedef struct {
     int         n_batch;                              /* rows of prompts in a step */
     int         n_threads;                            /* 0: as many CPUs as the process may use */
     const char *repack;                               /* auto, on, off */
+    const char *read_ahead;                           /* auto, on, off: of experts that are larger than memory */
     bool        as_bf16;                              /* f16 matrices are multiplied as bf16 */
     int         n_gpu_layers;                         /* last layers that run on GPUs; -1: as many as fit, INT_MAX: all */
     int         device;                               /* on this one; -1: on the first that holds them, or on several */
     const char *same;                                 /* on, off, auto: whether what GPUs compute must have the CPU's bits */
+    lora_opts   lora;                                 /* adapters */
     rope_opts   rope;
 } engine_opts;
 
 static const engine_opts engine_defaults = {
-    .n_ctx = -1, .n_batch = LLMRUN_STRESS ? 1 : 512, .repack = "auto", .n_gpu_layers = -1, .device = -1, .same = "auto",
+    .n_ctx = -1, .n_batch = LLMRUN_STRESS ? 1 : 512, .repack = "auto", .read_ahead = "auto", .n_gpu_layers = -1, .device = -1,
+    .same = "auto",
     .rope = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1},
 };
 
@@ -29,6 +32,7 @@ typedef struct engine {
     const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     const tok_vocab *v;                               /* its vocabulary; NULL where no text is read or written */
     model     m;
+    lora     *adapters;                               /* of m; NULL: none */
     pool     *p;                                      /* threads; those of another engine where shares_pool is set */
     bool      shares_pool;
     kv_cache *kv;
@@ -60,6 +64,7 @@ static void engine_close(engine *eng) {
     if (!eng->shares_pool) pool_free(eng->p);
     dev_gpus *on = eng->m.gpus;
     model_close(&eng->m);
+    lora_close(eng->adapters);
     dev_gpus_close(on);
     mem_free(eng);
 }
@@ -168,7 +173,7 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
 /* --- what a run needs of memory, so that the cache gets the rest --- */
 
 enum {
-    ENGINE_NEEDS = 13,
+    ENGINE_NEEDS = 14,
     ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, */
     ENGINE_SHARE = 8,                                 /* at most 1 / 8 of memory; the cache takes at least as much */
 };
@@ -302,6 +307,7 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     const engine_needs      *beside = plan->beside;
     const int                n_threads = engine_threads(fo);
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
+    if (eng->adapters) engine_need(&t, "adapters", lora_bytes(eng->adapters));
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
     for (int k = 0; k < fwd_n_heads(&eng->m); k++) heads += fwd_head_bytes(&eng->m, n_threads, plan->n_seqs, k);
@@ -329,6 +335,7 @@ static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts
                           .slots = eng->gpu_slots};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
+    if (eng->adapters) eng->kv->adapters = eng->adapters->all;
     if (ko->cache) engine__keep(eng, fo, ko);
     if (plan->share && !eng->kept) kv_share(eng->kv);
     const int most = kv_most(eng->kv, &rows);
@@ -554,6 +561,15 @@ static void engine__open_threads(engine *eng, const engine_opts *fo, const engin
     else eng->p = pool_new(host ? 1 : engine_threads(fo));
 }
 
+/* Experts are read ahead where the weights exceed the memory that is left. */
+static void engine__plan_read(engine *eng, const engine_opts *fo) {
+    const uint64_t have = host_memory(), need = model_sizes(&eng->m).file;
+    if (strcmp(fo->read_ahead, "off") == 0 || (strcmp(fo->read_ahead, "on") != 0 && need <= have)) return;
+    if (model_read_ahead(&eng->m, (size_t)max_u64(min_u64(have, need) / 4, 1)) && need > have)
+        log_info("experts     %.0f MiB of weights, %.0f of memory: those that are chosen are read when they are",
+                 (double)need / 0x1p20, (double)have / 0x1p20);
+}
+
 /* A model without cache, threads and steps. head: as in engine_plan.head_file. */
 static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_vocab *v, const engine_opts *fo, double t_start,
                            err_t *e) {
@@ -566,6 +582,11 @@ static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_
         return NULL;
     }
     if (fo->as_bf16) model_as_bf16(&eng->m);
+    if (fo->lora.n && !(eng->adapters = lora_open(&fo->lora, &eng->m, e))) {
+        engine_close(eng);
+        return NULL;
+    }
+    engine__plan_read(eng, fo);
     return eng;
 }
 

@@ -3,8 +3,9 @@
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
  * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds;
- * model_sizes, model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
- * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
+ * model_layer_of, model_targets;
+ * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
+ * Opens: model, model_bytes, model_rope, model_target, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
 typedef struct {
@@ -104,6 +105,14 @@ static const float *model__floats(const gguf_file *g, const gguf_tensor *t, err_
     return NULL;
 }
 
+/* A factor of one matrix for each of several. */
+static const float *model__same_scale(model *m, float scale, int n) {
+    float *to = mem_new((size_t)n, sizeof *to);
+    for (int i = 0; i < n; i++) to[i] = scale;
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
+    return to;
+}
+
 /* NAME.scale beside NAME.weight holds a factor for each matrix (NVFP4 has them). NAME.input_scale is for activations of four
  * bits and has no use here. */
 static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, bool *used, err_t *e) {
@@ -116,6 +125,8 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
     t = gguf_tensor_find(m->g, name);
     if (!t) return true;
     used[t - m->g->tensor] = true;
+    if (mat->scale)
+        return gguf_bad(m->g, t->part, t->at, e, "tensor %s beside %s of type i2_s, expected one scale", name, weight);
     return model__shape(m->g, t, (uint64_t[]){(uint64_t)mat->n_mat, 1, 1}, false, e) && (mat->scale = model__floats(m->g, t, e));
 }
 
@@ -165,6 +176,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
     to->mat[id] = (dev_mat){.data = t->data, .type = t->type, .n_in = (int)want[0], .n_out = (int)want[1], .n_mat = (int)want[2],
                             .row_bytes = row, .mat_bytes = row * (size_t)want[1]};
+    if (t->type == K_I2_S) to->mat[id].scale = model__same_scale(m, gguf_scale(t), (int)want[2]);
     return id == W_ROUTER && arch_slot_of(&m->hp, W_ROUTER_NORM, il) ? true : model__bind_scale(m, name, &to->mat[id], used, e);
 }
 
@@ -243,14 +255,6 @@ static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
 /* The type of a turned matrix. */
 static uint32_t model__float_of(uint32_t type) { return type == K_F32 || type == K_F16 ? type : K_BF16; }
 
-/* A factor of one matrix for each of several. */
-static const float *model__same_scale(model *m, float scale, int n) {
-    float *to = mem_new((size_t)n, sizeof *to);
-    for (int i = 0; i < n; i++) to[i] = scale;
-    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
-    return to;
-}
-
 /* The part of keys of each head, the first n of its `per` rows [rank], becomes [rank][n]: a copy, in the type of the file if that
  * is one of floats, else in bf16, since blocks of a row cannot be turned. */
 static dev_mat model__turned(model *m, const dev_mat *of, int heads, int per, int n) {
@@ -297,7 +301,7 @@ static bool model__split_latent(model *m, model_tensors *l, int il, err_t *e) {
 }
 
 /* The number of the layer in the name of a tensor; -1: there is none. */
-static int model__layer_of(const gguf_tensor *t) {
+static int model_layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
     size_t i = sizeof head - 1;
     int    il = 0;
@@ -310,7 +314,7 @@ static int model__layer_of(const gguf_tensor *t) {
  * tokens, and types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd", masks[] = "masked_embd_";     /* of an assistant: which tokens it may guess */
-    const int         ahead = model__layer_of(t) - m->hp.n_layer;
+    const int         ahead = model_layer_of(t) - m->hp.n_layer;
     if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
     if (m->hp.desc->traits & A_ASSIST && bytes_begins(t->name, bytes_of(masks))) return true;
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
@@ -719,6 +723,45 @@ static bool model_holds(const model *m, int n_ctx, err_t *e) {
                    m->g->path, n_ctx, m->hp.n_ctx_train);
 }
 
+/* --- what an adapter may change --- */
+
+enum { MODEL_TARGETS = 3 };                           /* most matrices that a tensor of a file holds */
+
+/* A matrix that the step multiplies with, or looks embeddings up in. */
+typedef struct {
+    dev_mat     *mat;
+    arch_slot_id id;
+    int64_t      row;                                 /* its first row in the tensor */
+} model_target;
+
+/* Whether an adapter may change a matrix of the slot: the step multiplies rows with it, one matrix or one for each expert. */
+static bool model__takes_low(arch_slot_id id, const dev_mat *w) {
+    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_CLS, W_CLS_OUT, W_NEXTN_EMBD};
+    static const arch_slot_id stacks[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ};
+    bool ok = w->n_mat == 1;
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) ok = ok || id == stacks[i];
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) ok = ok && id != never[i];
+    return ok;
+}
+
+/* The matrices of the model whose rows are those of tensor t of its file; n: how many rows they have together. Returns how many
+ * matrices, -1: it has one that no adapter may change. */
+static int model_targets(const model *m, const gguf_tensor *t, model_target to[MODEL_TARGETS], int64_t *n) {
+    const int            il = model_layer_of(t);
+    const model_tensors *of = il < 0 ? &m->glob : il < min_int(arch_own_layers(&m->hp), m->hp.n_layer) ? &m->layer[il] : NULL;
+    int                  count = 0;
+    *n = 0;
+    for (int id = 0; of && id < ARCH_SLOTS; id++) {
+        const dev_mat *w = &of->mat[id];
+        if (!w->data || w->data < t->data || w->data >= t->data + t->n_bytes) continue;
+        if (id == W_OUTPUT && w->data == of->mat[W_TOK_EMBD].data) continue;
+        if (count == MODEL_TARGETS || !model__takes_low((arch_slot_id)id, w)) return -1;
+        to[count++] = (model_target){(dev_mat *)w, (arch_slot_id)id, (int64_t)((size_t)(w->data - t->data) / w->row_bytes)};
+        *n += w->n_out;
+    }
+    return count;
+}
+
 /* --- packed weights --- */
 
 typedef struct {
@@ -747,7 +790,8 @@ static uint64_t model__file_bytes(const dev_mat *w) { return (uint64_t)w->row_by
 /* Bytes of matrices. */
 typedef struct {
     uint64_t file;                                    /* as they are in the file */
-    uint64_t slow;                                    /* of those with types that are slow unless packed */
+    uint64_t slow;                                    /* of those with types that are slow unless packed; here and below without
+                                                       * experts that are read ahead */
     uint64_t floats;                                  /* of those that are floats */
     uint64_t packed;                                  /* what packing all of them takes */
     uint64_t given;                                   /* of the file, what packing no longer needs */
@@ -761,6 +805,7 @@ static model_bytes model_sizes(const model *m) {
         const uint64_t file = model__file_bytes(w);
         if (w->on_gpu) continue;
         b.file += file;
+        if (w->ahead) continue;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
         b.floats += k_wants_q8(w->type) ? 0 : file;
         const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
@@ -787,6 +832,19 @@ static bool model_has_bf16(const model *m) {
     return false;
 }
 
+/* The experts are larger than memory: they stay in the file, unpacked, and those that rows have chosen are read before their
+ * products, up to `most` bytes of a layer at a time. False: the model has no experts. */
+static bool model_read_ahead(model *m, size_t most) {
+    static const arch_slot_id experts[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS};
+    bool any = false;
+    for (int il = 0; il < arch_own_layers(&m->hp); il++)
+        for (size_t i = 0; i < sizeof experts / sizeof *experts; i++) {
+            dev_mat *w = &m->layer[il].mat[experts[i]];
+            if (w->data) w->ahead = most, any = true;
+        }
+    return any;
+}
+
 /* n bytes of weights, of the model's file or of its draft head's, are not read again soon. */
 static void model__drop_pages(const model *m, const uint8_t *p, size_t n) {
     gguf_drop_pages(m->g, p, n);
@@ -802,7 +860,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
     for (size_t done = 0; done < most && !g_interrupt;) {
         if (!(k.w = model__mat(m, &m->pack_at))) return false;
         const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
-        if (!each || k.w->on_gpu) continue;
+        if (!each || k.w->on_gpu || k.w->ahead) continue;
         k.w->packed_bytes = each;
         k.w->packed = m->packs + m->packs_used;
         m->packs_used += each * (size_t)k.w->n_mat;

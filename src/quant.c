@@ -756,7 +756,7 @@ static void quant__piece(quant__job *j, uint64_t piece, float *x) {
     const gguf_tensor *t = j->s->t;
     const quant_guide *guide = j->p->o->guide;
     uint64_t           n = quant__piece_weights(j, piece), row = piece / j->per_row;
-    k_types[t->type].dequant(t->data + quant__offset(j, t->type, piece), x, (int64_t)n);
+    gguf_floats(t, row, piece % j->per_row * QUANT_PIECE, x, n);
     if (quant__first_beyond(x, n, j->most) < n) {
         uint64_t first = atomic_load(&j->bad);
         while (piece < first && !atomic_compare_exchange_weak(&j->bad, &first, piece)) {}
@@ -788,7 +788,7 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
     const gguf_tensor *t = j->s->t;
     float             *x = j->buf[0];
     uint64_t           n = quant__piece_weights(j, piece), at = quant__offset(j, t->type, piece);
-    k_types[t->type].dequant(t->data + at, x, (int64_t)n);
+    gguf_floats(t, piece / j->per_row, piece % j->per_row * QUANT_PIECE, x, n);
     double bad = (double)x[quant__first_beyond(x, n, j->most)];
     return gguf_bad(j->p->g, t->part, t->at + at, e, "tensor %.*s holds %g in row %llu, expected weights of at most %g",
                     GGUF_SHOW(t->name), bad, GGUF_U(piece / j->per_row), (double)j->most);

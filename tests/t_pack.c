@@ -3,6 +3,9 @@
 #include "program.h"
 #include "check.h"
 #include "t_quant.h"
+#ifdef __x86_64__
+#include "tiles.h"
+#endif
 
 enum { TP_GUARD = 128 };
 
@@ -78,8 +81,8 @@ static void tp_levels(void) {
     tp_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (size_t i = 0; tp_is_packed(type) && i < sizeof ns / sizeof *ns; i++) {
-            if (ns[i] % k_types[type].block) continue;
-            for (size_t r = 0; r < 7; r++) {
+            if (ns[i] % k_types[type].block || (tq_is_like(type) && ns[i] != 256 && ns[i] != 1184 && ns[i] != 2304)) continue;
+            for (size_t r = 0; r < 7; r += tq_is_like(type) ? 3 : 1) {
                 if (ns[i] > 512 && r % 3 != i % 3) continue;
                 tq_weights(&c.q, type, ns[i], nr[r], -1);
                 tq_acts(&c.q, ns[i], false);
@@ -93,6 +96,34 @@ static void tp_levels(void) {
 }
 static void t_pack_levels(void) { tq_tiles(false, tp_levels); }
 static void t_pack_levels_wide(void) { tq_tiles(true, tp_levels); }
+
+/* The machine code of the tiles, on a processor with AVX-512 that lacks their instructions. */
+static void t_pack_tiles(void) {
+#ifdef __x86_64__
+    static const int shape[][3] = {{512, 50, 9}, {256, 16, 33}, {288, 130, 20}, {96, 33, 65}};   /* n, rows, columns */
+    const k_level   *l = &k_levels[K_LEVELS - 1];
+    tp_case          c;
+    if (!tiles_missing()) SKIP("the processor runs the instructions of tiles, or make levels does, or it has no AVX-512");
+    EQ_STR(l->name, "avx512_amx");
+    tp_new(&c);
+    tiles_on();
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t i = 0; tp_is_packed(type) && i < sizeof shape / sizeof *shape; i++) {
+            const int n = shape[i][0], nr = shape[i][1], nt = shape[i][2];
+            if (n % k_types[type].block) continue;
+            tq_weights(&c.q, type, n, nr, -1);
+            tq_acts(&c.q, n, false);
+            tp_pack(&c, type, n, nr, nr);
+            tq_mul(&c.q, &k_levels[0], type, n, nr, nt, c.q.want, nr);
+            tp_mul(&c, l, type, n, nr, nt, c.q.got, nr);
+            CHECKF(tq_same(c.q.want, c.q.got, nr * nt), "%s packed: n %d, rows %d, columns %d", k_types[type].name, n, nr, nt);
+            tq_mul(&c.q, l, type, n, nr, nt, c.q.got, nr);
+            CHECKF(tq_same(c.q.want, c.q.got, nr * nt), "%s: n %d, rows %d, columns %d", k_types[type].name, n, nr, nt);
+        }
+    tiles_off();
+    tp_drop(&c);
+#endif
+}
 
 /* The largest codes and scales against activations of +-127 everywhere: whatever can saturate does it here. */
 static void tp_extremes(void) {
@@ -160,7 +191,7 @@ static void t_pack_again(void) {
         k__block_get(&k__forms[type], c.packed, (int)k__units(&k__forms[type], n), got);
         for (int r = 0; r < 16; r++) {
             k__unpacked want;
-            k__unpack_block(type, c.q.w + (size_t)r * c.q.row_bytes, n, &want);
+            k__unpack_at(type, c.q.w + (size_t)r * c.q.row_bytes, 0, n, &want);
             EQ_MEM(got[r].q, want.q, (size_t)n);
             EQ_MEM(got[r].fs, want.fs, (size_t)groups * sizeof *want.fs);
             if (groups && ty->has_min) EQ_MEM(got[r].fm, want.fm, (size_t)groups * sizeof *want.fm);
@@ -241,7 +272,7 @@ static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 
 /* Rows with outliers, few and many: what k_mul_rows makes of them. */
 static void tp_split(void) {
-    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4, K_Q6_0, K_I2_S, K_IQ4_K, K_IQ3_KT};
     static const int      ns[] = {256, 320, 2304, 4096}, nts[] = {1, 1, 1, 3, 5, 9, 33, 64};
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
@@ -328,7 +359,7 @@ static void t_pack_sizes(void) {
         {K_Q4_K, 256, 36}, {K_Q5_K, 512, 88}, {K_Q6_K, 256, 53}, {K_Q2_K, 256, 21}, {K_Q3_K, 256, 28}, {K_TQ1_0, 256, 17},
         {K_IQ4_XS, 256, 34}, {K_IQ3_S, 256, 34}, {K_IQ2_XXS, 256, 26}, {K_IQ2_S, 256, 28}, {K_Q4_0, 32, 9}, {K_Q4_0, 256, 36},
         {K_Q8_0, 64, 17}, {K_Q8_0, 96, 34}, {K_Q5_1, 64, 12}, {K_MXFP4, 32, 17}, {K_MXFP4, 2880, 391}, {K_NVFP4, 64, 9},
-        {K_Q1_0, 128, 9}, {K_Q1_0, 512, 18}, {K_Q2_0, 128, 9},
+        {K_Q1_0, 128, 9}, {K_Q1_0, 512, 18}, {K_Q2_0, 128, 9}, {K_I2_S, 128, 9}, {K_Q6_0, 64, 17}, {K_IQ2_KS, 256, 69},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         EQ_INT(k_pack_bytes(want[i].type, 16, want[i].n), want[i].lines * 64);
@@ -359,6 +390,7 @@ static void t_pack_sizes(void) {
 static const t_case t_pack_cases[] = {
     {"pack_levels", "packed rows give the bits of the file's rows: every format, level, shape, 1 to 17 columns", t_pack_levels},
     {"pack_levels_wide", "the same with tiles of eight columns", t_pack_levels_wide},
+    {"pack_tiles", "the machine code of avx512_amx gives the same bits, its instructions done by a handler", t_pack_tiles},
     {"pack_extremes", "nothing saturates at the largest codes and activations", t_pack_extremes},
     {"pack_extremes_wide", "the same with tiles of eight columns", t_pack_extremes_wide},
     {"pack_bounds", "dots at the ends of a word keep their bits", t_pack_bounds},
