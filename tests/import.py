@@ -302,6 +302,15 @@ def experts_in_blocks():
     same(logits(path), logits(kept), "logits")
 
 
+@case
+def nvfp4_factors():
+    """NVFP4 keeps the factor of weights and that of activations beside the matrix"""
+    path, _ = quantised("nvfp4_modelopt")
+    _, tensors = read_file(convert(path, "auto"))
+    same(tensors["blk.0.ffn_up.scale"][1:], ((1,), c.f32([0.0123])), "scale")
+    same(tensors["blk.0.ffn_up.input_scale"][1:], ((1,), c.f32([0.5])), "input_scale")
+
+
 # --- hostile folders -------------------------------------------------------------------------------------------------
 def headed(text, data=b"", length=None):
     text = text if isinstance(text, bytes) else json.dumps(text).encode()
