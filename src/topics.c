@@ -259,8 +259,10 @@ static const topic topics_all[] = {
         "processors run plain C, which is slow."}},
     {"limits", "What llmrun cannot do", {
         "There is no picture or sound as input, and no training.",
-        "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
-        "are not read. Big-endian files are refused.",
+        "Architectures that --help models does not list are refused, not run wrongly. Control vectors are not read. "
+        "Big-endian files are refused.",
+        "A layer that an adapter (--lora) changes runs on the CPU, and so do those before it. Of adapters, DoRA and what else "
+        "changes more than products of matrices is refused.",
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",
         "A text that is longer than the context of an encoder is an error (--truncate cuts it). A prompt that is longer than "
         "the context is one too; an answer ends where the context is full, unless --context-shift drops what is oldest.",

@@ -128,7 +128,7 @@ def usage_errors():
         (["-d", "4096"], "-d has no effect on generation, only on --bench"),
         (["--batch"], "--batch: expected FILE"),
         (["--chatter"], "unknown option --chatter"),
-        (["--lora", "f"], "--lora is an option of llama.cpp that llmrun does not have"),
+        (["--control-vector", "f"], "--control-vector is an option of llama.cpp that llmrun does not have"),
         (["-m", "x", "-p", "a", "--grammar", "x", "--regex", "y"], "--grammar and --regex both give a constraint, expected one"),
         (["-jf", "x", "-j", "y", "--match"], "--json-schema and --json-schema-file both give a constraint, expected one"),
         (["--match"], "no constraint given, expected --grammar, --grammar-file, --json-schema, --json-schema-file, --regex or --choice"),

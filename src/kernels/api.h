@@ -544,6 +544,8 @@ K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /
 enum { K_LOW_TILE = 32 };
 /* y[i] += row first + i of b times u[rank], for i < n, one column after the other. b: tiles of f32 or f16. */
 K_PUBLIC void k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y);
+/* The n bytes at p are read soon. */
+K_PUBLIC void k_prefetch(const void *p, size_t n);
 K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
 
 typedef enum {

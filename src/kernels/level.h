@@ -451,6 +451,9 @@ K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axp
 K_PUBLIC void  k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
     g_k_level->add_low(type, b, rank, u, first, n, y);
 }
+K_PUBLIC void  k_prefetch(const void *p, size_t n) {
+    for (size_t i = 0; i < n; i += 64) __builtin_prefetch((const uint8_t *)p + i);
+}
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
