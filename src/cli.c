@@ -231,7 +231,7 @@ typedef struct {
 #define CLI_BIG   2147483647.0
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
-#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16|avx512_amx"
+#define CLI_LEVELS      "auto|" K_LEVEL_NAMES
 #define CLI_REPACKS     "auto|on|off"
 #define SAMPLING(names, arg, field, needs) \
     {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, .beside = needs}

@@ -34,6 +34,7 @@ typedef struct {
     uint64_t         nested_group;   /* bnb4: blocks that share a nested scale                             */
     float            nested_offset;  /* bnb4: added to each absmax                                         */
     float            factor;         /* NVFP4: on all scales                                               */
+    float            input;          /* NVFP4: the scale of activations, 0: none                           */
     bool             divide;         /* NVFP4: the factor divides                                          */
 } dq_mat;
 

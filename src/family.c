@@ -250,12 +250,9 @@ static void family_drop(family_config *c) {
     *c = (family_config){0};
 }
 
-/* Reads config.json of the folder. The caller calls family_drop() in both cases. On failure e is set. */
-static bool family_open(family_config *c, const char *dir, err_t *e) {
-    *c = (family_config){.dir = dir};
-    const int got = st_read_json(dir, "config.json", &c->json, e);
-    if (got == 0) return err_set(e, EXIT_INPUT, "%s: no config.json, expected the folder of a checkpoint", dir);
-    if (got < 0) return false;
+/* Reads the object in c->json. */
+static bool family__parse(family_config *c, err_t *e) {
+    const char *dir = c->dir;
     c->root = bytes_trim(str_bytes(&c->json));
     for (size_t i = 0; i < sizeof family__texts / sizeof *family__texts && !c->text.n; i++)
         c->text = family__path(c->root, bytes_of(family__texts[i]));
@@ -274,6 +271,14 @@ static bool family_open(family_config *c, const char *dir, err_t *e) {
     if (family_is(c, "glm4moe hy_v3")) c->n_ahead = family_int(c, "num_nextn_predict_layers", 0);
     if (family_is(c, "qwen3next qwen35 qwen35moe")) c->n_ahead = family_int(c, "mtp_num_hidden_layers", 0);
     return c->n_ahead <= 64 || err_set(e, EXIT_INPUT, "%s/config.json: %d draft heads, expected at most 64", dir, c->n_ahead);
+}
+
+/* Reads config.json of the folder. The caller calls family_drop() in both cases. On failure e is set. */
+static bool family_open(family_config *c, const char *dir, err_t *e) {
+    *c = (family_config){.dir = dir};
+    const int got = st_read_json(dir, "config.json", &c->json, e);
+    if (got == 0) return err_set(e, EXIT_INPUT, "%s: no config.json, expected the folder of a checkpoint", dir);
+    return got > 0 && family__parse(c, e);
 }
 
 /* --- keys: a row for each --- */
@@ -627,7 +632,8 @@ static const family_key family_keys[] = {
     {"rope.freq_base",                   FK_FLT, "attn_config.rope_theta", NULL, "dbrx"},
     {"rope.scaling.yarn_log_multiplier", FK_FLT, NULL, family__yarn_deepseek, "deepseek2"},
     {"logit_scale",                      FK_FLT, "logit_scale", NULL, "command-r cohere2 cohere2moe"},
-    {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__yes, "gptneox stablelm"},
+    {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__yes, "gptneox"},
+    {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__zero, "stablelm"},
     {"rope.scaling.yarn_log_multiplier", FK_FLT, ROPE_IN("mscale_all_dim"), NULL, "mistral3"},
     {"attention.temperature_scale",      FK_FLT, ROPE_IN("llama_4_scaling_beta"), NULL, "mistral3"},
     {"attention.scale",                  FK_FLT, "attention_multiplier", NULL, "granite granitemoe granitehybrid"},
@@ -976,16 +982,25 @@ static bool family__pooling(const family_config *c, gguf_writer *w, err_t *e) {
 
 /* Names of the classes of a classifier, in the order of their keys as texts; the two that stand for none are left out. */
 static void family__labels(const family_config *c, gguf_writer *w) {
-    bytes  rest = family_get(c, "id2label"), key = {0}, value;
-    str    text[64] = {{0}};
-    bytes  label[64];
+    bytes  rest = family_get(c, "id2label"), key = {0}, value, *label = NULL;
+    str   *text = NULL;
     size_t n = 0;
     char   name[128];
-    while (n < 64 && bytes_cut_member(&rest, &key, &value))
-        if (str_unquote(&text[n], bytes_trim(value), false)) label[n] = str_bytes(&text[n]), n++;
+    while (bytes_cut_member(&rest, &key, &value)) {
+        str s = {0};
+        if (!str_unquote(&s, bytes_trim(value), false)) {
+            str_drop(&s);
+            continue;
+        }
+        text = mem_reserve(text, n, UINT64_MAX, sizeof *text);
+        label = mem_reserve(label, n, UINT64_MAX, sizeof *label);
+        label[n] = str_bytes(&s);
+        text[n++] = s;
+    }
     if (n && !(n == 2 && bytes_is(label[0], "LABEL_0")))
         gguf_write_strs(w, family__key(c, "classifier.output_labels", name), label, n);
     for (size_t i = 0; i < n; i++) str_drop(&text[i]);
+    mem_free_all(text, label);
 }
 
 static bool family__causal(const family_config *c) {

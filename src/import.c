@@ -637,11 +637,11 @@ static bool import__source(import_job *j, const st_tensor *t, bytes base, bool w
         return dq_check(f, m, j->e);
     }
     if ((s = import__beside(j, base, ".weight_scale_2"))) {
-        const st_tensor *scale = import__beside(j, base, ".weight_scale");
-        import__beside(j, base, ".input_scale");
+        const st_tensor *scale = import__beside(j, base, ".weight_scale"), *input = import__beside(j, base, ".input_scale");
         if (!scale) return st_bad(f, t, j->e, "has no weight_scale beside it");
         m->form = DQ_NVFP4, m->scale = scale, m->cols *= 2;
         dq_floats(s, 0, 1, &m->factor);
+        if (input) dq_floats(input, 0, 1, &m->input);
         return dq_check(f, m, j->e);
     }
     if ((s = import__beside(j, base, ".weight_scale_inv")) || (s = import__beside(j, base, ".weight_scale"))) {
@@ -1377,21 +1377,33 @@ static void import__extra(import_job *j) {
     }
 }
 
-/* The factor of NVFP4 stands beside its matrix, unless it is 1. */
+/* Factors of the matrices of a tensor stand beside it, unless all are 1. */
+static void import__beside_it(import_job *j, const char *name, int layer, const char *end, const double *f, size_t n) {
+    char to[GGUF_NAME_MAX + 16];
+    bool one = true;
+    for (size_t i = 0; i < n; i++) one = one && fabs(f[i] - 1) < 1e-6;
+    if (one) return;
+    snprintf(to, sizeof to, "%.*s.%s", (int)(strlen(name) - 7), name, end);
+    import__own(j, to, f, n);
+    j->made->t[j->made->n - 1].layer = layer;
+}
+
+/* The factors of NVFP4: of weights, and of activations where each matrix has one. */
 static void import__factors(import_job *j, const import_tensor *t) {
-    double *f = mem_new(t->n, sizeof *f);
-    bool    plain = t->type != K_NVFP4;
-    char    name[GGUF_NAME_MAX + 8];
-    for (size_t i = 0; i < t->n && !plain; i++) {
+    double *f = mem_new(2 * t->n, sizeof *f);
+    char    name[GGUF_NAME_MAX + 1];
+    bool    inputs = true, plain = t->type != K_NVFP4;
+    const size_t n = t->n;
+    const int    layer = t->layer;                    /* import__own() may move t */
+    for (size_t i = 0; i < n && !plain; i++) {
         const dq_mat *m = &t->piece[i].m;
         f[i] = (double)(m->divide ? 1.0f / m->factor : m->factor);
+        f[n + i] = (double)m->input;
+        inputs = inputs && m->input > 0;
     }
-    snprintf(name, sizeof name, "%.*s.scale", (int)(strlen(t->name) - 7), t->name);
-    if (!plain) {
-        const int layer = t->layer;                   /* import__own() may move t */
-        import__own(j, name, f, t->n);
-        j->made->t[j->made->n - 1].layer = layer;
-    }
+    snprintf(name, sizeof name, "%s", t->name);
+    if (!plain) import__beside_it(j, name, layer, "scale", f, n);
+    if (!plain && inputs) import__beside_it(j, name, layer, "input_scale", f + n, n);
     mem_free(f);
 }
 

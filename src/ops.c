@@ -1012,6 +1012,27 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
     return ops__log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
+/* The gates of a position, number i of the vectors: a decay for each head, or for each channel. q: its query, NULL: none. */
+static void ops__delta_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+    (void)q;
+    d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(gate[0][d->head] + op->state.step[d->head]));
+    d->beta[i] = k_sigmoid(gate[1][d->head]);
+}
+
+static void ops__kda_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+    const int    n = d->w.st->d_k, off = d->head * n;
+    const size_t at = (size_t)i * (size_t)n;
+    const float *k = d->k + at;
+    float       *fall = d->fall + at;
+    k_add(fall, gate[0] + off, op->state.step + off, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(op->state.decay[d->head] * k_softplus(fall[j]));
+    k_mul(d->p + at, k, fall, n);
+    d->beta[i] = k_sigmoid(gate[1][d->head]);
+    d->kq[i] = q ? k_dot(k, q, n) : 0;
+    d->rq[i] = 0;
+    if (q) k_mul(d->q + at, q, fall, n);
+}
+
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
 static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     const dev_state *st = d->w.st;
@@ -1021,13 +1042,14 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
     for (int i = 0; i < n; i++) {
-        d->decay[i] = k_expf(op->state.decay[d->head]
-                             * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
-        d->beta[i] = k_sigmoid(ops__gates(dv, op, &d->w, 1, t + i)[d->head]);
+        const float *gate[] = {ops__gates(dv, op, &d->w, 0, t + i), ops__gates(dv, op, &d->w, 1, t + i)};
+        float       *q = i < ask ? NULL : d->q + (size_t)i * ld;
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
-        if (i < ask) continue;
-        k_l2_norm(d->q + (size_t)i * ld, op->scale, st->d_k);
-        k_scale(d->q + (size_t)i * ld, 1.0f / sqrtf((float)st->d_k), st->d_k);
+        if (q) {
+            k_l2_norm(q, op->scale, st->d_k);
+            k_scale(q, 1.0f / sqrtf((float)st->d_k), st->d_k);
+        }
+        (op->state.rule == RULE_KDA ? ops__kda_gates : ops__delta_gates)(op, d, gate, i, q);
     }
 }
 
@@ -1117,7 +1139,7 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
     }
 }
 
-/* Vectors and numbers of n positions from t on for all rules but the gated delta rule. Positions of the log have no queries. */
+/* Vectors and numbers of n positions from t on for rules other than RULE_DELTA and RULE_KDA. Those of the log have no queries. */
 static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     for (int i = 0; i < n; i++) {
         const float *row = ops__raw(dv, op, &d->w, t + i), *gate[2];
@@ -1214,13 +1236,13 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
 }
 
 /* out = what state.rule reads from the sums of each head. RULE_DELTA, the gated delta rule (Yang et al. 2024): for the inputs
- * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. Others read in[0] as it
- * is. */
+ * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. RULE_KDA (Kimi Team 2025) has
+ * the same inputs. Others read in[0] as it is. */
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
         n = min_int(d.w.end - t, OPS_DELTA_ROWS);
-        (op->state.rule == RULE_DELTA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
+        (op->state.rule == RULE_DELTA || op->state.rule == RULE_KDA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
         for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
     }
 }

@@ -49,7 +49,7 @@ enum {
     SANDBOX_EXECUTE = 1 << 0, SANDBOX_WRITE_FILE = 1 << 1, SANDBOX_READ_FILE = 1 << 2, SANDBOX_READ_DIR = 1 << 3,
     SANDBOX_REMOVE_DIR = 1 << 4, SANDBOX_REMOVE_FILE = 1 << 5, SANDBOX_MAKE_CHAR = 1 << 6, SANDBOX_MAKE_DIR = 1 << 7,
     SANDBOX_MAKE_REG = 1 << 8, SANDBOX_MAKE_SOCK = 1 << 9, SANDBOX_MAKE_FIFO = 1 << 10, SANDBOX_MAKE_BLOCK = 1 << 11,
-    SANDBOX_MAKE_SYM = 1 << 12,
+    SANDBOX_MAKE_SYM = 1 << 12, SANDBOX_REFER = 1 << 13,
     SANDBOX_TRUNCATE = 1 << 14, SANDBOX_IOCTL = 1 << 15,
     SANDBOX_OF_FILE = SANDBOX_EXECUTE | SANDBOX_WRITE_FILE | SANDBOX_READ_FILE | SANDBOX_TRUNCATE | SANDBOX_IOCTL,
     SANDBOX_LOOK = SANDBOX_READ_FILE | SANDBOX_READ_DIR,
@@ -156,9 +156,10 @@ static void sandbox_read(sandbox *s, const char *path) {
 /* The file, or the folder with all in it, may be read. */
 static void sandbox_read_all(sandbox *s, const char *path) { sandbox__allow(s, path, SANDBOX_LOOK | SANDBOX_IOCTL); }
 
-/* In the folder and below it files, folders and links can be read, written, created and removed. */
+/* In the folder and below it files, folders and links can be read, written, created and removed, and moved from one folder to
+ * another, which the first version of Landlock always refuses. */
 static void sandbox_keep_all(sandbox *s, const char *path) {
-    sandbox__allow(s, path, SANDBOX_KEEP | SANDBOX_MAKE_DIR | SANDBOX_MAKE_SYM);
+    sandbox__allow(s, path, SANDBOX_KEEP | SANDBOX_MAKE_DIR | SANDBOX_MAKE_SYM | SANDBOX_REFER);
 }
 
 static void sandbox__allow_in_folder(sandbox *s, const char *path, uint64_t rights) {

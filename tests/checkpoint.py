@@ -134,6 +134,9 @@ def experts(front, names=("gate_proj", "up_proj", "down_proj")):
     return rows
 
 
+LATENT = [("self_attn.q_a_proj.weight", (32, D)), ("self_attn.q_a_layernorm.weight", (32,)), ("self_attn.q_b_proj.weight", (H * 24, 32)),
+          ("self_attn.kv_a_proj_with_mqa.weight", (40, D)), ("self_attn.kv_a_layernorm.weight", (32,)), ("self_attn.kv_b_proj.weight", (H * 28, 32)),
+          ("self_attn.o_proj.weight", (D, H * 12))]
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
 LONG = dict(type="longrope", long_factor=[1.0 + i / 4 for i in range(HD // 2)], short_factor=[1.0 + i / 16 for i in range(HD // 2)])
 
@@ -223,6 +226,47 @@ FAMILIES = {
                 TOP + layers(ATTN + BIAS + [("self_attn.o_proj.bias", (D,)), ("self_attn.sinks", (H,))] + NORMS +
                              [("mlp.router.weight", (E, D)), ("mlp.router.bias", (E,)), ("mlp.experts.gate_up_proj", (E, D, 2 * FE)),
                               ("mlp.experts.gate_up_proj_bias", (E, 2 * FE)), ("mlp.experts.down_proj", (E, FE, D)), ("mlp.experts.down_proj_bias", (E, D))])),
+    "falcon": (dict(architectures=["FalconForCausalLM"], model_type="falcon", hidden_size=D, num_attention_heads=H, num_kv_heads=KV, num_hidden_layers=L,
+                    vocab_size=V, layer_norm_epsilon=1e-5, new_decoder_architecture=True, parallel_attn=True, bias=False, alibi=False),
+               [("transformer.word_embeddings.weight", (V, D)), ("transformer.ln_f.weight", (D,)), ("transformer.ln_f.bias", (D,)), ("lm_head.weight", (V, D))] +
+               layers([("self_attention.query_key_value.weight", ((H + 2 * KV) * HD, D)), ("self_attention.dense.weight", (D, D)),
+                       ("mlp.dense_h_to_4h.weight", (4 * D, D)), ("mlp.dense_4h_to_h.weight", (D, 4 * D))] +
+                      [("%s.%s" % (n, e), (D,)) for n in ("ln_attn", "ln_mlp") for e in ("weight", "bias")], "transformer.h.%d.")),
+    "gptneox": (dict(base("GPTNeoXForCausalLM", "gpt_neox", rotary_pct=0.25, rotary_emb_base=10000, layer_norm_eps=1e-5, use_parallel_residual=True)),
+                [("gpt_neox.embed_in.weight", (V, D)), ("gpt_neox.final_layer_norm.weight", (D,)), ("gpt_neox.final_layer_norm.bias", (D,)), ("embed_out.weight", (V, D))] +
+                layers(NORMS + NORM_BIAS + [("attention.query_key_value.weight", (3 * D, D)), ("attention.query_key_value.bias", (3 * D,)),
+                                            ("attention.dense.weight", (D, D)), ("attention.dense.bias", (D,)), ("mlp.dense_h_to_4h.weight", (F, D)),
+                                            ("mlp.dense_h_to_4h.bias", (F,)), ("mlp.dense_4h_to_h.weight", (D, F)), ("mlp.dense_4h_to_h.bias", (D,))],
+                       "gpt_neox.layers.%d.")),
+    "phi2": (base("PhiForCausalLM", "phi", partial_rotary_factor=0.5, layer_norm_eps=1e-5, num_key_value_heads=H, intermediate_size=4 * D),
+             [("model.embed_tokens.weight", (V, D)), ("model.final_layernorm.weight", (D,)), ("model.final_layernorm.bias", (D,)), ("lm_head.weight", (V, D)),
+              ("lm_head.bias", (V,))] +
+             layers([("self_attn.%s.%s" % (n, e), (D, D) if e == "weight" else (D,)) for n in ("q_proj", "k_proj", "v_proj", "dense") for e in ("weight", "bias")] +
+                    [("mlp.fc1.weight", (4 * D, D)), ("mlp.fc1.bias", (4 * D,)), ("mlp.fc2.weight", (D, 4 * D)), ("mlp.fc2.bias", (D,))] +
+                    NORMS[:1] + NORM_BIAS[:1])),
+    "stablelm": (base("StableLmForCausalLM", "stablelm", partial_rotary_factor=0.25, layer_norm_eps=1e-5, use_qkv_bias=True),
+                 TOP + [("model.norm.bias", (D,))] +
+                 layers(ATTN + BIAS + MLP + NORMS + NORM_BIAS)),
+    "phimoe": (base("PhiMoEForCausalLM", "phimoe", num_local_experts=E, num_experts_per_tok=2, intermediate_size=FE, original_max_position_embeddings=64,
+                    rope_scaling=LONG, sliding_window=16, attention_bias=True, lm_head_bias=True),
+               TOP + [("model.norm.bias", (D,)), ("lm_head.bias", (V,))] +
+               layers(ATTN + BIAS + [("self_attn.o_proj.bias", (D,))] + NORMS + NORM_BIAS + [("block_sparse_moe.gate.weight", (E, D))] +
+                      experts("block_sparse_moe.experts", ("w1", "w3", "w2")))),
+    "mpt": (dict(architectures=["MPTForCausalLM"], model_type="mpt", d_model=D, n_heads=H, n_layers=L, max_seq_len=128, vocab_size=V,
+                 attn_config=dict(alibi=True, alibi_bias_max=8, clip_qkv=6.0)),
+            [("transformer.wte.weight", (V, D)), ("transformer.norm_f.weight", (D,))] +
+            layers([("attn.Wqkv.weight", (3 * D, D)), ("attn.out_proj.weight", (D, D)), ("ffn.up_proj.weight", (4 * D, D)), ("ffn.down_proj.weight", (D, 4 * D)),
+                    ("norm_1.weight", (D,)), ("norm_2.weight", (D,))], "transformer.blocks.%d.")),
+    "command-r": (dict(base("CohereForCausalLM", "cohere", logit_scale=0.0625, layer_norm_eps=1e-5, model_max_length=256, tie_word_embeddings=True)),
+                  TOP[:2] + layers(ATTN + MLP + NORMS[:1])),
+    "deepseek2": (base("DeepseekV3ForCausalLM", "deepseek_v3", n_routed_experts=E, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=FE, n_group=2,
+                       topk_group=1, first_k_dense_replace=1, q_lora_rank=32, kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12,
+                       norm_topk_prob=True, routed_scaling_factor=2.5, scoring_func="sigmoid", num_key_value_heads=H,
+                       rope_scaling=dict(type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=1.0, mscale_all_dim=1.0, beta_fast=32, beta_slow=1)),
+                  TOP + layers(LATENT + MLP + NORMS, n=1) +
+                  [("model.layers.1." + n, s) for n, s in LATENT + NORMS + [("mlp.gate.weight", (E, D)), ("mlp.gate.e_score_correction_bias", (E,))] +
+                   experts("mlp.experts") + [("mlp.shared_experts.gate_proj.weight", (FE, D)), ("mlp.shared_experts.up_proj.weight", (FE, D)),
+                                             ("mlp.shared_experts.down_proj.weight", (D, FE))]]),
     "bert": (dict(architectures=["BertModel"], model_type="bert", hidden_size=D, intermediate_size=F, num_attention_heads=H, num_hidden_layers=L,
                   vocab_size=V, max_position_embeddings=128, layer_norm_eps=1e-12, type_vocab_size=2, pad_token_id=0, hidden_act="gelu"),
              [("embeddings.word_embeddings.weight", (V, D)), ("embeddings.position_embeddings.weight", (128, D)),

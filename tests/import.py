@@ -10,7 +10,7 @@ compared.
 import argparse, hashlib, json, os, random, shutil, struct, sys, zlib
 import checkpoint as c
 from kit import begin, case, check, done, finish, new_folder, refused, same, walk
-from quantised import MAKERS
+from quantised import MAKERS, gpt_oss
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(HERE, "tests", "data", "golden", "import.json")
@@ -66,6 +66,13 @@ def types(model):
     return {t["name"]: t["type"] for t in report(model)["tensors"]}
 
 
+def read_file(path):
+    """Keys and tensors of a GGUF file."""
+    import gguf_digest
+    with open(path, "rb") as f:
+        return gguf_digest.read(f.read())
+
+
 def digest(path):
     """Of names, shapes, types and values of all tensors, and of the keys that are not about the file."""
     import gguf_digest
@@ -73,7 +80,8 @@ def digest(path):
 
 
 # --- folders as they are ---------------------------------------------------------------------------------------------
-RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss"]
+RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
+        "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2"]
 
 
 @case
@@ -105,6 +113,18 @@ def equals_the_converter():
 
 
 @case
+def norms_of_heads():
+    """StableLM's norms of each head become rows of one tensor, which the converter cannot do"""
+    values = {(part, i): [1 + (i + k) / 64 for k in range(c.HD)] for part, n in (("q", c.H), ("k", c.KV)) for i in range(n)}
+    more = {"model.layers.%d.self_attn.%s_layernorm.norms.%d.weight" % (layer, part, i): ("F32", (c.HD,), c.f32(v))
+            for layer in range(c.L) for (part, i), v in values.items()}
+    path = folder("stablelm", tensors=dict(c.tensors_of("stablelm"), **more))
+    for part, n in (("q", c.H), ("k", c.KV)):
+        same(dump(path, "blk.1.attn_%s_norm.weight" % part), b"".join(c.f32(values[part, i]) for i in range(n)), part)
+    same(logits(path), logits(convert(path, "auto")), "logits")
+
+
+@case
 def streams():
     """A model in parts, --dry-run and threads change no byte of what is written"""
     path = folder("mixtral")
@@ -125,6 +145,16 @@ def encoder():
     want = good("-m", convert(path, "F32"), "--embed", "-p", "the cat sat on the mat.")
     same(good("-m", path, "--embed", "-p", "the cat sat on the mat."), want, "vector")
     same(keys_of(path)["bert.pooling_type"], 1, "pooling")
+
+
+@case
+def labels():
+    """All labels of a classifier are written, in the order of the config"""
+    names = ["kind %d" % i for i in range(150)]
+    tensors = dict(c.tensors_of("bert"), **{"classifier.weight": ("F32", (150, c.D), b"\0" * 600 * c.D), "classifier.bias": ("F32", (150,), b"\0" * 600)})
+    config = dict(c.config_of("bert"), architectures=["BertForSequenceClassification"], id2label={str(i): n for i, n in enumerate(names)})
+    keys, _ = read_file(convert(folder("bert", tensors=tensors, config=config), "F32"))
+    same(keys["bert.classifier.output_labels"][1], b"8 150 " + b"\0".join(n.encode() for n in names), "labels")
 
 
 @case
@@ -256,6 +286,29 @@ def quantised_auto():
         if got in ("q4_0", "q4_1", "q8_0", "mxfp4"):       # adding 0 makes 0 of -0, which GGUF's MXFP4 does not have
             same(dump(out, "blk.0.ffn_up.weight"), c.f32([x + 0.0 for r in want["blk.0.ffn_up.weight"] for x in r]), name)
         same(logits(path), logits(out), name)
+
+
+@case
+def experts_in_blocks():
+    """gpt-oss as published: MXFP4 blocks of experts keep codes and scales, even rows are gates, odd ones ups"""
+    tensors, want = gpt_oss(random.Random(5), c.tensors_of("gpt_oss"), c.L, c.E, c.FE, c.D)
+    path = folder("gpt_oss", tensors=tensors, config=dict(c.config_of("gpt_oss"), quantization_config=dict(quant_method="mxfp4")))
+    exact, kept = convert(path, "F32"), convert(path, "auto")
+    for name, experts in want.items():
+        values = [x for e in experts for r in e for x in r]
+        same(types(kept)[name], "mxfp4", name)
+        same(dump(exact, name), c.f32(values), name + " in F32")
+        same(dump(kept, name), c.f32([x + 0.0 for x in values]), name)        # GGUF's MXFP4 has no -0
+    same(logits(path), logits(kept), "logits")
+
+
+@case
+def nvfp4_factors():
+    """NVFP4 keeps the factor of weights and that of activations beside the matrix"""
+    path, _ = quantised("nvfp4_modelopt")
+    _, tensors = read_file(convert(path, "auto"))
+    same(tensors["blk.0.ffn_up.scale"][1:], ((1,), c.f32([0.0123])), "scale")
+    same(tensors["blk.0.ffn_up.input_scale"][1:], ((1,), c.f32([0.5])), "input_scale")
 
 
 # --- hostile folders -------------------------------------------------------------------------------------------------

@@ -37,6 +37,10 @@ NF4 = [-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.0
        0.44070983, 0.562617, 0.72295684, 1.0]
 
 
+FP4 = [0.0, 0.0625 / 12, 8 / 12, 1.0, 4 / 12, 6 / 12, 2 / 12, 3 / 12]    # of bitsandbytes
+FP4 += [-x for x in FP4]
+
+
 def stream(codes, bits):
     """A little-endian bit stream of codes, in words of 32 bits."""
     n = 0
@@ -97,7 +101,7 @@ def fp8(rng, N, K, scale):
 
 
 def bnb(rng, N, K, kind, nested):
-    table = [single(x) for x in (NF4 if kind == "nf4" else [x / 6 for x in E2M1])]
+    table = [single(x) for x in (NF4 if kind == "nf4" else FP4)]
     q = [rng.randrange(16) for _ in range(N * K)]
     blocks = (N * K + 63) // 64
     state = dict(quant_type=kind, blocksize=64, dtype="bfloat16", shape=[N, K])
@@ -176,13 +180,40 @@ def mxfp4(rng, N, K):
     return tensors, config, [[E2M1[q[n][k]] * math.ldexp(1, s[n][k // 32] - 127) for k in range(K)] for n in range(N)]
 
 
+def fbgemm(rng, N, K):
+    tensors, _, rows = fp8(rng, N, K, "row")
+    return dict(tensors, input_scale_ub=("F32", (1,), f32([1200.0]))), dict(quant_method="fbgemm_fp8", activation_scale_ub=1200.0), rows
+
+
+def mxfp4_experts(rng, E, N, K):
+    """Experts of gpt-oss: blocks [E, N, K/32, 16], scales [E, N, K/32], and the weights [E][N][K]."""
+    q = [[[rng.randrange(16) for _ in range(K)] for _ in range(N)] for _ in range(E)]
+    s = [[[rng.randrange(118, 126) for _ in range(K // 32)] for _ in range(N)] for _ in range(E)]
+    blocks = ("U8", (E, N, K // 32, 16), bytes(r[k] | r[k + 1] << 4 for e in q for r in e for k in range(0, K, 2)))
+    scales = ("U8", (E, N, K // 32), bytes(x for e in s for r in e for x in r))
+    return blocks, scales, [[[E2M1[q[e][n][k]] * math.ldexp(1, s[e][n][k // 32] - 127) for k in range(K)] for n in range(N)] for e in range(E)]
+
+
+def gpt_oss(rng, tensors, layers, E, F, D):
+    """Tensors of gpt-oss with experts in blocks, as published, and the weights of gate, up and down by layer."""
+    tensors, want = {n: t for n, t in tensors.items() if not n.endswith(("experts.gate_up_proj", "experts.down_proj"))}, {}
+    for i in range(layers):
+        base = "model.layers.%d.mlp.experts." % i
+        tensors[base + "gate_up_proj_blocks"], tensors[base + "gate_up_proj_scales"], both = mxfp4_experts(rng, E, 2 * F, D)
+        tensors[base + "down_proj_blocks"], tensors[base + "down_proj_scales"], down = mxfp4_experts(rng, E, D, F)
+        want.update({"blk.%d.ffn_gate_exps.weight" % i: [e[0::2] for e in both], "blk.%d.ffn_up_exps.weight" % i: [e[1::2] for e in both],
+                     "blk.%d.ffn_down_exps.weight" % i: down})
+    return tensors, want
+
+
 MAKERS = {
     "gptq_4": (lambda r, N, K: gptq(r, N, K, 4, sym=True), "q4_0"), "gptq_4_zeros": (lambda r, N, K: gptq(r, N, K, 4), None),
     "gptq_8": (lambda r, N, K: gptq(r, N, K, 8, sym=True), "q8_0"), "gptq_3": (lambda r, N, K: gptq(r, N, K, 3, sym=True), "q4_0"),
     "gptq_2": (lambda r, N, K: gptq(r, N, K, 2, sym=True), "q4_0"), "gptq_order": (lambda r, N, K: gptq(r, N, K, 4, act=True), "f16"),
     "gptq_v2": (lambda r, N, K: gptq(r, N, K, 4, sym=True, v2=True), "q4_0"), "gptq_3_zeros": (lambda r, N, K: gptq(r, N, K, 3), None),
     "awq": (awq, None), "fp8_tensor": (lambda r, N, K: fp8(r, N, K, "tensor"), "bf16"), "fp8_row": (lambda r, N, K: fp8(r, N, K, "row"), "bf16"),
-    "fp8_block": (lambda r, N, K: fp8(r, N, K, "block"), "bf16"), "nf4": (lambda r, N, K: bnb(r, N, K, "nf4", False), "f16"),
+    "fp8_block": (lambda r, N, K: fp8(r, N, K, "block"), "bf16"), "fbgemm": (fbgemm, "bf16"),
+    "nf4": (lambda r, N, K: bnb(r, N, K, "nf4", False), "f16"),
     "nf4_nested": (lambda r, N, K: bnb(r, N, K, "nf4", True), "f16"), "fp4": (lambda r, N, K: bnb(r, N, K, "fp4", False), "f16"),
     "int8": (int8, "f16"), "packed_4": (packed, "q4_0"), "packed_4_zeros": (lambda r, N, K: packed(r, N, K, asym=True), None),
     "packed_8": (lambda r, N, K: packed(r, N, K, bits=8), "q8_0"), "int8_rows": (int8_rows, "q8_0"),

