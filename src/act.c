@@ -1070,12 +1070,32 @@ static bool act__guided(act_job *r, bool (*use)(act_job *r, const quant_opts *o,
     return ok;
 }
 
-static bool act__use_quantize(act_job *r, const quant_opts *o, err_t *e) {
-    return quant_run(r->g, r->c->what, r->c->output, o, &r->out, e);
+/* quant_run() with the adapters of the options merged into the weights, if there are any. */
+static bool act__quant_merged(act_job *r, const char *type, const quant_opts *o, err_t *e) {
+    const config *c = r->c;
+    quant_opts    own = *o;
+    model         m = {0};
+    lora         *l = NULL;
+    if (!c->fwd.lora.n) return quant_run(r->g, type, c->output, o, &r->out, e);
+    bool ok = model_open(&m, r->g, &rope_defaults, e) && (l = lora_open(&c->fwd.lora, &m, e)) && lora_can_merge(l, &m, e);
+    const quant_merge merge = {&(lora_merge){l, &m}, lora_changes, lora_add};
+    own.merge = &merge;
+    ok = ok && quant_run(r->g, type, c->output, &own, &r->out, e);
+    model_close(&m);
+    lora_close(l);
+    return ok;
 }
+
+static bool act__use_quantize(act_job *r, const quant_opts *o, err_t *e) { return act__quant_merged(r, r->c->what, o, e); }
 
 static bool act__quantize(act_job *r, err_t *e) {
     return (r->c->quant.dry_run || act__apart_from_inputs(r->c, r->c->output, e)) && act__guided(r, act__use_quantize, e);
+}
+
+static bool act__lora_merge(act_job *r, err_t *e) {
+    const quant_opts o = {.n_threads = r->c->fwd.n_threads};
+    act__graceful = 1;
+    return act__apart_from_inputs(r->c, r->c->output, e) && act__quant_merged(r, "COPY", &o, e);
 }
 
 /* The folder of temporary files of --quality. */
@@ -1768,8 +1788,17 @@ static bool act__check_talk(config *c, err_t *e) {
 }
 
 static bool act__check_quantize(config *c, err_t *e) {
+    if (c->calibrate && c->lora.n)
+        return err_set(e, EXIT_INPUT, "--calibrate runs the model without --lora, expected a model with merged weights "
+                       "(--lora-merge) or no --calibrate");
     return c->quant.dry_run || (c->output && *c->output && strcmp(c->output, "-") != 0) ||
            err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
+}
+
+static bool act__check_lora_merge(config *c, err_t *e) {
+    if (!c->lora.n) return err_set(e, EXIT_INPUT, "--lora-merge: no adapter given, expected --lora FILE");
+    return (c->output && *c->output && strcmp(c->output, "-") != 0) ||
+           err_set(e, EXIT_INPUT, "--lora-merge: no file to write, expected -o FILE");
 }
 
 static bool act__check_statistics(config *c, err_t *e) {
@@ -2052,6 +2081,7 @@ static const act_row act_table[N_ACTS] = {
     [ACT_INSPECT] = {WITH_BOTH, AT(output), "json", NULL, NULL, NULL, act__inspect},
     [ACT_DUMP] = {WITH_BOTH | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
     [ACT_QUANTIZE] = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
+    [ACT_LORA_MERGE] = {WITH_MODEL, AT(output), "", "not written", act__check_lora_merge, NULL, act__lora_merge},
     [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json jsonl csv tsv", NULL, act__check_batch,
                    NULL, act__batch},
     [ACT_EMBED] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
@@ -2235,8 +2265,8 @@ static bool act__is_file(const char *path, err_t *e) {
 
 /* How a checkpoint's folder is opened: see [import]. */
 static unsigned act__import_flags(const config *c) {
-    const bool quantises = c->action == ACT_QUANTIZE;
-    const bool keeps = quantises && (!strcasecmp(c->what, "auto") || !strcasecmp(c->what, "copy"));
+    const bool merges = c->action == ACT_LORA_MERGE, quantises = merges || c->action == ACT_QUANTIZE;
+    const bool keeps = merges || (quantises && (!strcasecmp(c->what, "auto") || !strcasecmp(c->what, "copy")));
     const bool reads = !(ON_STEPS >> c->action & 1) && !(quantises && c->calibrate);
     err_t      none = {0};
     const bool on_gpu = ON_STEPS >> c->action & 1 && c->fwd.n_gpu_layers && gpu_count(&none) > 0;

@@ -1114,8 +1114,11 @@ static void bench__print_stages(const bench_job *j, const bench_test *t) {
 /* What was read from disk during a test. */
 static void bench__print_read(const bench_job *j, const bench_test *t, double mib) {
     str s = {0};
+    if (g_log_level < LOG_NORMAL) return;
+    str_put(&s, "llmrun: ");
     bench__label(t, &s);
-    log_info("%s: %.1f MiB read from disk, %.1f in each of %d runs", s.p, mib, mib / j->o->reps, j->o->reps);
+    str_fmt(&s, ": %.1f MiB read from disk, %.1f in each of %d runs\n", mib, mib / j->o->reps, j->o->reps);
+    log_text(str_bytes(&s));
     str_drop(&s);
 }
 

@@ -30,7 +30,7 @@ enum { CLI_OPTS_MAX = 240 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
-    ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
+    ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_LORA_MERGE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
     ACT_SERVE,
     ACT_BENCH, ACT_QUALITY, ACT_STATISTICS, ACT_MERGE, ACT_MODELS, ACT_REMOVE, ACT_LIST, ACT_DEVICES, ACT_VERSION,
@@ -231,7 +231,7 @@ typedef struct {
 #define CLI_BIG   2147483647.0
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
-#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16|avx512_amx"
+#define CLI_LEVELS      "auto|" K_LEVEL_NAMES
 #define CLI_REPACKS     "auto|on|off"
 #define SAMPLING(names, arg, field, needs) \
     {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, .beside = needs}
@@ -279,6 +279,9 @@ static const cli_opt cli_opts[] = {
      .help = "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what),            ACT_QUANTIZE, 0, GROUP_ACT, ON_ALL,
      .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
+    {"--lora-merge",                    NULL,         OPT_ACT,  AT(what),            ACT_LORA_MERGE, 0, GROUP_ACT, ON_ALL,
+     .help = "write the model to -o with the adapters of --lora merged into its weights, each in its type; --quantize TYPE "
+             "with --lora merges them, too"},
     {"--quality",                       "TYPE,TYPE",  OPT_ACT,  AT(what),            ACT_QUALITY, 0, GROUP_ACT, ON_ALL,
      .help = "make a temporary file of each type, in TMPDIR or /tmp, and compare it with -m on the text of -f: size, "
              "perplexity, KL divergence, as a table (--format md, csv, json) and a picture (--plot FILE)"},
@@ -442,9 +445,11 @@ static const cli_opt cli_opts[] = {
     {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),        0, 0, GROUP_RUN, ON_STEPS,
      .help = "on: a GPU computes the same bits as the CPU; off: float matrices and attention use tensor cores, and "
              "logits differ a little; auto: on, unless most weights are floats"},
-    {"--lora --lora-scaled",            "FILE[=SCALE]", OPT_LIST, AT(lora),          0, 0, GROUP_RUN, ON_STEPS,
-     .help = "adapter (LoRA), a GGUF file: its products are added to those of the model's matrices, whose weights stay as they "
-             "are; with SCALE times as strong; several: all of them; lines of a batch may name one"},
+    {"--lora --lora-scaled",            "FILE[=SCALE]", OPT_LIST, AT(lora),          0, 0, GROUP_RUN,
+     ON_STEPS | ON_QUANTIZE | ON(LORA_MERGE),
+     .help = "adapter (LoRA), a GGUF file or a folder of PEFT: its products are added to those of the model's matrices, whose "
+             "weights stay as they are; SCALE: how strongly (1); several: all of them, unless a request names some (lora); a "
+             "layer with an adapter runs on the CPU"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0, 0, GROUP_RUN, ON_STEPS,
      .help = "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the "
              "processor multiplies bf16"},
@@ -1738,7 +1743,7 @@ static bool cli__is_stdout(const char *path) {
 static bool cli__finish_lora(config *c, err_t *e) {
     c->lora_scales = mem_grow(c->lora_scales, (size_t)c->lora.n, sizeof *c->lora_scales);
     for (int i = c->lora_files.n; i < c->lora.n; i++) {
-        char *path;
+        char *path = NULL;
         if (!lora_split(c->lora.v[i], &path, &c->lora_scales[i], e)) return false;
         cli_push(&c->lora_files, path);
         c->lora_files.n_own = c->lora_files.n;

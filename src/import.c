@@ -1770,7 +1770,7 @@ static bool import__names(bytes key, bytes module) {
 
 /* The number of a module in a pattern, or the preset. False: a key of it is no name. */
 static bool import__pattern(const import_peft *p, const char *name, bytes module, double *out) {
-    bytes object = family_get(&p->how, name), key, value;
+    bytes object = family_get(&p->how, name), key = {0}, value;
     str   text = {0};
     bool  ok = true;
     while (ok && bytes_cut_member(&object, &key, &value)) {

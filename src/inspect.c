@@ -19,6 +19,7 @@ typedef struct {
     arch_hparams     hp;
     bool             hp_ok, vocab_only;
     bytes            arch;                            /* general.architecture; "": none */
+    bool             adapter;                         /* an adapter, which is checked beside a model alone */
     err_t            problem;                         /* why the file cannot run; code 0: it can */
 } inspect_file;
 
@@ -136,6 +137,8 @@ static void inspect__flush(str *s, out_t *out) {
 static void inspect__check(inspect_file *f, const char *pre) {
     err_t tok = {0}, arch = {0}, none = {0};
     if (gguf_get_str(f->g, "general.architecture", &f->arch, &none) != 1) f->arch = bytes_of("");
+    f->adapter = lora_is_adapter(f->g);
+    if (f->adapter) return;
     f->vocab = tok_load(f->g, pre, &tok);
     f->hp_ok = arch_load(&f->hp, f->g, &arch);
     f->vocab_only = !f->g->n_tensor && f->vocab;
@@ -252,6 +255,11 @@ static void inspect__print_head(str *s, const inspect_file *f) {
         inspect__row(s, "name");
         inspect__text(s, (bytes){name->data, (size_t)name->count}, INSPECT_TEXT);
         str_put(s, "\n");
+    }
+    if (f->adapter) {
+        inspect__row(s, "adapter");
+        lora_describe(g, s);
+        str_put(s, ": --lora FILE beside its model\n");
     }
     inspect__row(s, "parameters");
     inspect__count(s, all.weights);
@@ -486,7 +494,7 @@ static void inspect__print_json(const inspect_file *f, out_t *out) {
     inspect__json_metadata(&w, f->g, out);
     inspect__json_by_key(&w, f->g, out);
     inspect__json_tensors(&w, f->g, out);
-    jw_bool(jw_line(&w), "runs", !f->vocab_only && !f->problem.code);
+    jw_bool(jw_line(&w), "runs", !f->vocab_only && !f->adapter && !f->problem.code);
     jw_bool(&w, "vocabulary_only", f->vocab_only);
     jw_maybe(&w, "problem", bytes_of(f->problem.text), f->problem.code != 0);
     str_put(&s, "}\n");

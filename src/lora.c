@@ -8,8 +8,9 @@
  * file is closed again. It is refused where it belongs to another model, has a tensor that the step would not use, or a number
  * that is none.
  *   The sequences of a run use all adapters, with the scales that the options give, unless they say otherwise (lora_use).
- * Public: lora_is_adapter, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes.
- * Opens: lora, lora_adapter, lora_opts. */
+ * Public: lora_is_adapter, lora_describe, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes; lora_can_merge,
+ * lora_changes, lora_add.
+ * Opens: lora, lora_adapter, lora_merge, lora_opts. */
 
 /* Adapters of a run. */
 typedef struct {
@@ -144,11 +145,10 @@ static bool lora__are_numbers(const lora_job *j, const char *name, const float *
 /* The numbers of a tensor as floats [rows, cols] in memory of the caller; NULL: one of them is none, e is set. */
 static float *lora__floats(const lora_job *j, const gguf_tensor *t) {
     const int64_t cols = (int64_t)t->dim[0], rows = (int64_t)(t->dim[1] * t->dim[2]);
-    const size_t  row_bytes = k_row_bytes(t->type, cols);
     float        *x = mem_new(mem_size((size_t)rows, (size_t)cols), sizeof *x);
     for (int64_t r = 0; r < rows; r++) {
         float *row = x + r * cols;
-        k_types[t->type].dequant(t->data + (size_t)r * row_bytes, row, cols);
+        gguf_floats(t, (uint64_t)r, 0, row, (uint64_t)cols);
         for (int64_t i = 0; i < cols; i++) {
             if (fabsf(row[i]) <= FLT_MAX) continue;
             lora__bad(j, t, "has %g in row %lld, column %lld, expected a number", (double)row[i], (long long)r,
@@ -268,7 +268,7 @@ static const gguf_tensor *lora__base(const lora_job *j, const lora_pair *p, mode
 }
 
 /* Adds what the adapter has for one tensor of the model, if it fits. */
-static bool lora__add(lora_job *j, const lora_pair *p) {
+static bool lora__take_pair(lora_job *j, const lora_pair *p) {
     model_target       to[MODEL_TARGETS];
     int                n_to = 0;
     const gguf_tensor *base = lora__base(j, p, to, &n_to);
@@ -298,7 +298,7 @@ static bool lora__pair(lora_job *j, const gguf_tensor *ta, const gguf_tensor *tb
                          GGUF_U(tb->dim[2]), GGUF_U(p.rank), GGUF_U(p.out), GGUF_U(p.n_mat));
     float *a = lora__floats(j, ta), *b = a ? lora__floats(j, tb) : NULL;
     p.a = a, p.b = b;
-    const bool ok = b && lora__add(j, &p);
+    const bool ok = b && lora__take_pair(j, &p);
     mem_free_all(a, b);
     return ok;
 }
@@ -322,12 +322,16 @@ static bool lora__tensors(lora_job *j) {
     return j->a->n_mat || err_set(j->e, EXIT_INPUT, "%s: holds no matrix, expected NAME.lora_a and NAME.lora_b", j->g->path);
 }
 
-/* A file as llama.cpp's converter writes it. */
+/* What is in a file that is open, as llama.cpp's converter writes it. */
+static bool lora__read_gguf(lora_job *j, const gguf_file *g) {
+    j->g = g;
+    return lora__check_keys(j) && lora__tensors(j);
+}
+
 static bool lora__read_file(lora_job *j) {
     gguf_file g;
     if (!gguf_open(&g, j->a->path, j->e)) return false;
-    j->g = &g;
-    const bool ok = lora__check_keys(j) && lora__tensors(j) && gguf_alive(&g, j->e);
+    const bool ok = lora__read_gguf(j, &g) && gguf_alive(&g, j->e);
     gguf_close(&g);
     return ok;
 }
@@ -344,7 +348,7 @@ static bool lora__read_folder(lora_job *j) {
         const import_low *low = &from.low[i];
         const size_t      n_a = (size_t)(low->n_mat * low->rank * low->in), n_b = (size_t)(low->n_mat * low->rank * low->out);
         ok = lora__are_numbers(j, low->name, low->a, n_a) && lora__are_numbers(j, low->name, low->b, n_b) &&
-             lora__add(j, &(lora_pair){low->name, low->n_mat, low->rank, low->in, low->out, low->a, low->b, low->scale});
+             lora__take_pair(j, &(lora_pair){low->name, low->n_mat, low->rank, low->in, low->out, low->a, low->b, low->scale});
     }
     import_adapter_drop(&from);
     return ok;
@@ -366,6 +370,23 @@ static bool lora__read(lora *l, int number, model *m, err_t *e) {
 static bool lora_is_adapter(const gguf_file *g) {
     bytes type = {0};
     return gguf_get_str(g, "general.type", &type, &(err_t){0}) == 1 && bytes_is(type, "adapter");
+}
+
+/* What an adapter is, for people: appends "LoRA of rank 8, alpha 16, for 112 matrices". */
+static void lora_describe(const gguf_file *g, str *out) {
+    bytes    kind = {0};
+    float    alpha = 0;
+    uint64_t rank = 0;
+    int      n = 0;
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        if (!bytes_ends(g->tensor[i].name, bytes_of(".lora_b"))) continue;
+        rank = max_u64(rank, g->tensor[i].dim[0]);
+        n++;
+    }
+    gguf_get_str(g, "adapter.type", &kind, &(err_t){0});
+    gguf_get_f32(g, "adapter.lora.alpha", -FLT_MAX, FLT_MAX, &alpha, &(err_t){0});
+    if (!bytes_is(kind, "lora")) str_put(out, "no LoRA");
+    else str_fmt(out, "LoRA of rank %llu, alpha %g, for %d matrices", GGUF_U(rank), (double)alpha, n);
 }
 
 /* The adapters of a sequence with these scales [n], 0: not used. The caller frees it. */
@@ -430,4 +451,75 @@ static lora *lora_open(const lora_opts *o, model *m, err_t *e) {
     if (lora__open_all(l, o, m, e)) return l;
     lora_close(l);
     return NULL;
+}
+
+/* --- merged weights: W + s (alpha / rank) B A --- */
+
+/* Adapters and the model that they are of. */
+typedef struct {
+    const lora  *l;
+    const model *m;
+} lora_merge;
+
+/* Whether merged weights give the same as adapters beside them: not where one matrix is embeddings and output, of which one
+ * changes. */
+static bool lora_can_merge(const lora *l, const model *m, err_t *e) {
+    const dev_mat *embd = &m->glob.mat[W_TOK_EMBD], *output = &m->glob.mat[W_OUTPUT];
+    return embd->data != output->data || (!embd->low && !output->low) ||
+           err_set(e, EXIT_INPUT, "%s: embeddings and output are one matrix, of which %s changes one use: it cannot be merged",
+                   m->g->path, l->of[0].path);
+}
+
+/* Whether an adapter changes the tensor of the model's file. ctx: a lora_merge. */
+static bool lora_changes(const void *ctx, const gguf_tensor *t) {
+    const lora_merge *j = ctx;
+    model_target      to[MODEL_TARGETS];
+    int64_t           rows;
+    const int         n = model_targets(j->m, t, to, &rows);
+    bool              yes = false;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; to[i].mat->low && k < j->l->all->n; k++) yes |= to[i].mat->low[j->l->all->use[k].adapter].rank > 0;
+    return yes;
+}
+
+/* Value `row`, k of B, which lies in tiles. */
+static float lora__b(const dev_low *low, const uint8_t *b, size_t row, int k) {
+    const size_t at = (row / K_LOW_TILE * (size_t)low->rank + (size_t)k) * K_LOW_TILE + row % K_LOW_TILE;
+    float        x;
+    k_types[low->type_b].dequant(b + at * k_row_bytes(low->type_b, 1), &x, 1);
+    return x;
+}
+
+/* x [n] += what one adapter adds to columns from `col` on of a row of matrix e; of embeddings, of a token. */
+static void lora__add_row(const dev_low *low, const model_target *to, float scale, size_t e, size_t row, uint64_t col, int n,
+                          float *x, float *tmp) {
+    const size_t   each = k_row_bytes(low->type_a, 1);
+    const uint8_t *a = low->a + e * low->bytes_a, *b = low->b + e * low->bytes_b;
+    if (to->id == W_TOK_EMBD) {
+        k_types[low->type_a].dequant(a + row * (size_t)low->rank * each, tmp, low->rank);
+        k_scale(tmp, scale, low->rank);
+        k_add_low(low->type_b, b, low->rank, tmp, (int)col, n, x);
+        return;
+    }
+    for (int k = 0; k < low->rank; k++) {
+        k_types[low->type_a].dequant(a + ((size_t)k * (size_t)to->mat->n_in + col) * each, tmp, n);
+        k_axpy(x, tmp, scale * lora__b(low, b, row, k), n);
+    }
+}
+
+/* Adds what the adapters of the run add to columns [col, col + n) of a row of the tensor. ctx: a lora_merge. */
+static void lora_add(const void *ctx, const gguf_tensor *t, uint64_t row, uint64_t col, int n, float *x, float *tmp) {
+    const lora_merge *j = ctx;
+    const size_t      e = (size_t)(row / t->dim[1]), r = (size_t)(row % t->dim[1]);
+    model_target      to[MODEL_TARGETS];
+    int64_t           rows;
+    const int         n_to = model_targets(j->m, t, to, &rows);
+    for (int i = 0; i < n_to; i++) {
+        if (r < (size_t)to[i].row || r >= (size_t)to[i].row + (size_t)to[i].mat->n_out) continue;
+        for (int k = 0; to[i].mat->low && k < j->l->all->n; k++) {
+            const dev_use use = j->l->all->use[k];
+            const dev_low *low = &to[i].mat->low[use.adapter];
+            if (low->rank) lora__add_row(low, &to[i], use.scale * low->scale, e, r - (size_t)to[i].row, col, n, x, tmp);
+        }
+    }
 }

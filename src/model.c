@@ -90,7 +90,8 @@ static void model_close(model *m) {
 
 static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_t want[3], bool at_least_rows, err_t *e) {
     const bool rows_last = t->n_dims == 4 && t->dim[1] == 1 && t->dim[2] == 1;      /* D x 1 x 1 x rows: time_mix_lerp_fused */
-    const uint64_t is[3] = {t->dim[0], rows_last ? t->dim[3] : t->dim[1], t->dim[2]};
+    const bool flat = t->dim[1] == 1 && want[2] == 1;                               /* D x 1 x rows: filters of Kimi Linear */
+    const uint64_t is[3] = {t->dim[0], rows_last ? t->dim[3] : flat ? t->dim[2] : t->dim[1], flat ? 1 : t->dim[2]};
     bool ok = t->n_dims <= 3 || rows_last || t->dim[3] == 1;
     for (int i = 0; i < 3; i++) ok = ok && (is[i] == want[i] || (i == 1 && at_least_rows && is[i] > want[i]));
     if (ok) return true;
@@ -300,6 +301,18 @@ static bool model__split_latent(model *m, model_tensors *l, int il, err_t *e) {
     return true;
 }
 
+/* The filters of queries, keys and values, which a file has apart, become one: a copy. Returns true. */
+static bool model__join_taps(model *m, model_tensors *l, int il) {
+    const arch_rec *r = &m->hp.layer[il].rec;
+    const size_t    n = (size_t)r->n_v * (size_t)r->d_v * (size_t)r->taps;
+    if (m->hp.layer[il].mixer != MIX_KDA) return true;
+    float *all = mem_new(mem_size(3, n), sizeof *all);
+    for (int i = 0; i < 3; i++) memcpy(all + (size_t)i * n, l->vec[W_TAPS_Q + i], n * sizeof *all);
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)all);
+    l->vec[W_REC_TAPS] = all;
+    return true;
+}
+
 /* The number of the layer in the name of a tensor; -1: there is none. */
 static int model_layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
@@ -388,7 +401,7 @@ static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
     return il < 0 || (model__split(m, &m->layer[il], il, e) && model__split_latent(m, &m->layer[il], il, e) &&
                       model__check_delta(m, il, e) && model__check_rates(m, il, e) && model__check_experts(m, il, e) &&
-                      model__check_laurel(m, il, e) && model__check_gate(m, il, e));
+                      model__check_laurel(m, il, e) && model__check_gate(m, il, e) && model__join_taps(m, &m->layer[il], il));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */

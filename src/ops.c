@@ -107,6 +107,16 @@ static void ops__add_low(const dev *dv, const dev_product *m, int r, int nr) {
     }
 }
 
+/* Rows [r, r + nr) of B will be read soon. */
+static void ops__fetch_low(const dev *dv, const dev_product *m, int r, int nr) {
+    const dev_low_rows *l = &dv->run->plan->low[m->rows];
+    for (int i = 0; i < l->n_used; i++) {
+        const dev_low *low = &m->w->low[l->used[i]];
+        const size_t   row = (size_t)low->rank * k_row_bytes(low->type_b, 1);
+        k_prefetch(low->b + (size_t)r * row, (size_t)nr * row);
+    }
+}
+
 /* Tasks of one adapter and one product, for n entries. */
 static int ops__low_parts(const dev_low *low, int n) {
     return (low->rank + OPS_LOW_RANKS - 1) / OPS_LOW_RANKS * ((n + OPS_LOW_ROWS - 1) / OPS_LOW_ROWS);
@@ -149,18 +159,31 @@ static void ops__low_mul(const dev *dv, const dev_product *m, const dev_low *low
     for (int t = 0; t < nt; t++) k_scale(y + (size_t)t * (size_t)m->low_rank + k, scale[t] * low->scale, nk);
 }
 
+/* A task of the entries of a product: some rows of A of one adapter, times some of its entries. */
+typedef struct {
+    const dev_low *low;
+    int            rank;                              /* first row of A */
+    int            first, n;                          /* entries */
+} ops_low_task;
+
+static ops_low_task ops__low_find(const dev_run *run, const dev_product *m, int task) {
+    const dev_low_rows *l = &run->plan->low[m->rows];
+    for (int i = 0;; i++) {
+        const dev_low *low = &m->w->low[l->used[i]];
+        const int      first = l->at[l->used[i]], n = l->at[l->used[i] + 1] - first, parts = ops__low_parts(low, n);
+        const int      ranks = (low->rank + OPS_LOW_RANKS - 1) / OPS_LOW_RANKS, e = ranks ? task / ranks * OPS_LOW_ROWS : 0;
+        if (task < parts)
+            return (ops_low_task){low, task % ranks * OPS_LOW_RANKS, first + e, min_int(n - e, OPS_LOW_ROWS)};
+        task -= parts;
+    }
+}
+
 /* Task `task` of the entries of a product. */
 static void ops__low_entries(const dev *dv, const dev_product *m, int task) {
     const dev_low_rows *l = &dv->run->plan->low[m->rows];
-    const dev_low      *low = m->w->low;
-    int                 i = 0, first, n;
-    for (int parts;; task -= parts, i++) {
-        first = l->at[l->used[i]], n = l->at[l->used[i] + 1] - first, low = &m->w->low[l->used[i]];
-        if (task < (parts = ops__low_parts(low, n))) break;
-    }
-    const int ranks = (low->rank + OPS_LOW_RANKS - 1) / OPS_LOW_RANKS, e = task / ranks * OPS_LOW_ROWS;
-    ops__low_mul(dv, m, low, task % ranks * OPS_LOW_RANKS, (m->gather ? l->of : l->row) + first + e, l->scale + first + e,
-                 min_int(n - e, OPS_LOW_ROWS), m->low_x + (size_t)(first + e) * (size_t)m->low_rank);
+    const ops_low_task  t = ops__low_find(dv->run, m, task);
+    ops__low_mul(dv, m, t.low, t.rank, (m->gather ? l->of : l->row) + t.first, l->scale + t.first, t.n,
+                 m->low_x + (size_t)t.first * (size_t)m->low_rank);
 }
 
 /* A x of one slot: of the row that has chosen the expert, or of what the slot has. */
@@ -192,20 +215,12 @@ static void ops__low(const dev *dv, const dev_op *op, int task) {
     else ops__low_entries(dv, &op[1].product[i], task);
 }
 
-/* A phase of it: nothing where no row has an adapter. */
-static void ops__low_all(dev *dv, const dev_phase *ph) {
-    const dev_op *op = &dv->run->plan->op[ph->first];
-    if (!dv->run->plan->low[op->rows].n_used) return;
-    dev_begin(dv);
-    const int n = pool_works() ? ops__low_tasks(dv->run, op) : 0;
-    for (int task; (task = pool_next(dv->p)) < n;) ops__low(dv, op, task);
-}
-
 /* Rows [r, r + nr) of one product. */
 static void ops__mul(const dev *dv, const dev_product *m, int r, int nr) {
     const dev_mat *w = m->w;
     const uint8_t  *data = ops__at(m, r);
     const k_acts    a = dev_acts_at(m->a, m->idx, m->first, m->n);
+    if (w->low && !m->slots) ops__fetch_low(dv, m, r, nr);
     if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
     else if (g_sgemm && w->type == K_F32 && m->n >= OPS_BLAS_ROWS && !m->idx)
         g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
@@ -251,20 +266,47 @@ static void ops__matmul(dev *dv, const dev_product *list, int n_list) {
     }
 }
 
-/* The list is the next that will be multiplied: while this thread waits, it fetches the first weights of its share. */
-static void ops__soon(const dev *dv, const dev_product *list, int n_list) {
+/* The products of an operation: of experts, those that OPS_GROUP has listed. */
+static const dev_product *ops__list(const dev_plan *p, const dev_op *op, int *n) {
+    *n = op->n_product * max_int(op->products.n_expert, 1);
+    return op->products.n_expert ? p->grouped + op->products.at : op->product;
+}
+
+/* The operation is the next whose products are computed: while this thread waits, it fetches the first weights of its share. */
+static void ops__soon(const dev *dv, const dev_op *op) {
+    int                n_list, i = 0, base = 0;
+    const dev_product *list = ops__list(dv->run->plan, op, &n_list);
     if (!pool_works()) return;
     const int n = ops__all_tasks(dv, list, n_list);
-    int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
+    int       task = pool_share(dv->p, n, dv->ith);
     if (task >= n) return;
     const dev_product *m = ops__find(dv, list, &i, &base, &task);
     pool_prefetch(ops__at(m, task * ops__task_rows(dv, m)), OPS_SOON);
 }
 
-/* The products of an operation: of experts, those that OPS_GROUP has listed. */
-static const dev_product *ops__list(const dev_plan *p, const dev_op *op, int *n) {
-    *n = op->n_product * max_int(op->products.n_expert, 1);
-    return op->products.n_expert ? p->grouped + op->products.at : op->product;
+/* The same of A, before the products. */
+static void ops__soon_low(const dev *dv, const dev_op *op) {
+    const dev_run *run = dv->run;
+    if (!pool_works() || op[1].products.n_expert) return;
+    const int n = ops__low_tasks(run, op);
+    int       task = pool_share(dv->p, n, dv->ith), i = 0;
+    if (task >= n) return;
+    for (int some; task >= (some = ops__low_tasks_at(run, op, i)); task -= some) i++;
+    const dev_product *m = &op[1].product[i];
+    const ops_low_task at = ops__low_find(run, m, task);
+    const size_t       row = k_row_bytes(at.low->type_a, m->w->n_in);
+    pool_prefetch(at.low->a + (size_t)at.rank * row, min_size(OPS_SOON, row * (size_t)(at.low->rank - at.rank)));
+}
+
+/* A phase of it: nothing where no row has an adapter. */
+static void ops__low_all(dev *dv, const dev_phase *ph) {
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    if (!dv->run->plan->low[op->rows].n_used) return;
+    dev_begin(dv);
+    if (!pool_works()) return;
+    const int n = ops__low_tasks(dv->run, op);
+    for (int task; (task = pool_take(dv->p, n)) != POOL_NONE;) ops__low(dv, op, task);
+    ops__soon(dv, op + 1);
 }
 
 /* A phase of products. Weights of those that come next are fetched while the thread waits. */
@@ -274,8 +316,9 @@ static void ops__products(dev *dv, const dev_phase *ph) {
     const dev_product *list = ops__list(p, &p->op[ph->first], &n);
     ops__matmul(dv, list, n);
     if (ph->soon < 0) return;
-    list = ops__list(p, &p->op[ph->soon], &n);
-    ops__soon(dv, list, n);
+    const dev_op *soon = &p->op[ph->soon], *low = soon - 1;
+    if (p->n_low && low->kind == p->low_kind && p->low[low->rows].n_used) ops__soon_low(dv, low);
+    else ops__soon(dv, soon);
 }
 
 /* A phase of products that are shown and not computed. */
@@ -969,6 +1012,27 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
     return ops__log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
+/* The gates of a position, number i of the vectors: a decay for each head, or for each channel. q: its query, NULL: none. */
+static void ops__delta_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+    (void)q;
+    d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(gate[0][d->head] + op->state.step[d->head]));
+    d->beta[i] = k_sigmoid(gate[1][d->head]);
+}
+
+static void ops__kda_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+    const int    n = d->w.st->d_k, off = d->head * n;
+    const size_t at = (size_t)i * (size_t)n;
+    const float *k = d->k + at;
+    float       *fall = d->fall + at;
+    k_add(fall, gate[0] + off, op->state.step + off, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(op->state.decay[d->head] * k_softplus(fall[j]));
+    k_mul(d->p + at, k, fall, n);
+    d->beta[i] = k_sigmoid(gate[1][d->head]);
+    d->kq[i] = q ? k_dot(k, q, n) : 0;
+    d->rq[i] = 0;
+    if (q) k_mul(d->q + at, q, fall, n);
+}
+
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
 static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     const dev_state *st = d->w.st;
@@ -978,13 +1042,14 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
     for (int i = 0; i < n; i++) {
-        d->decay[i] = k_expf(op->state.decay[d->head]
-                             * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
-        d->beta[i] = k_sigmoid(ops__gates(dv, op, &d->w, 1, t + i)[d->head]);
+        const float *gate[] = {ops__gates(dv, op, &d->w, 0, t + i), ops__gates(dv, op, &d->w, 1, t + i)};
+        float       *q = i < ask ? NULL : d->q + (size_t)i * ld;
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
-        if (i < ask) continue;
-        k_l2_norm(d->q + (size_t)i * ld, op->scale, st->d_k);
-        k_scale(d->q + (size_t)i * ld, 1.0f / sqrtf((float)st->d_k), st->d_k);
+        if (q) {
+            k_l2_norm(q, op->scale, st->d_k);
+            k_scale(q, 1.0f / sqrtf((float)st->d_k), st->d_k);
+        }
+        (op->state.rule == RULE_KDA ? ops__kda_gates : ops__delta_gates)(op, d, gate, i, q);
     }
 }
 
@@ -1074,7 +1139,7 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
     }
 }
 
-/* Vectors and numbers of n positions from t on for all rules but the gated delta rule. Positions of the log have no queries. */
+/* Vectors and numbers of n positions from t on for rules other than RULE_DELTA and RULE_KDA. Those of the log have no queries. */
 static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     for (int i = 0; i < n; i++) {
         const float *row = ops__raw(dv, op, &d->w, t + i), *gate[2];
@@ -1171,13 +1236,13 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
 }
 
 /* out = what state.rule reads from the sums of each head. RULE_DELTA, the gated delta rule (Yang et al. 2024): for the inputs
- * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. Others read in[0] as it
- * is. */
+ * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. RULE_KDA (Kimi Team 2025) has
+ * the same inputs. Others read in[0] as it is. */
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
         n = min_int(d.w.end - t, OPS_DELTA_ROWS);
-        (op->state.rule == RULE_DELTA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
+        (op->state.rule == RULE_DELTA || op->state.rule == RULE_KDA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
         for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
     }
 }

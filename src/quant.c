@@ -15,7 +15,7 @@
  *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
  *      mixture without lines of llama.cpp.
  * Public: quant_opts, quant_guide, quant_knows, quant_run, quant_list, quant_type_of.
- * Opens: quant_opts, quant_guide. */
+ * Opens: quant_opts, quant_guide, quant_merge. */
 
 typedef enum {
     FT_F32, FT_F16, FT_BF16, FT_Q8_0, FT_Q6_K, FT_Q5_K_M, FT_Q5_K_S, FT_Q5_1, FT_Q5_0, FT_Q4_K_M, FT_Q4_K_S, FT_Q4_1,
@@ -216,6 +216,9 @@ static const uint8_t quant_fallback[K_TYPE_MAX] = {
     [K_TQ1_0] = K_Q4_0, [K_TQ2_0] = K_Q4_0, [K_Q2_0] = K_Q4_0, [K_Q1_0] = K_Q4_0, [K_NVFP4] = K_Q4_0,
     [K_IQ1_S] = K_IQ4_NL, [K_IQ1_M] = K_IQ4_NL, [K_IQ2_XXS] = K_IQ4_NL, [K_IQ2_XS] = K_IQ4_NL, [K_IQ2_S] = K_IQ4_NL,
     [K_IQ3_XXS] = K_IQ4_NL, [K_IQ3_S] = K_IQ4_NL, [K_IQ4_XS] = K_IQ4_NL,
+    [K_I2_S] = K_Q4_0, [K_IQ2_K] = K_IQ4_NL, [K_IQ3_K] = K_IQ4_NL, [K_IQ4_K] = K_IQ4_NL, [K_IQ5_K] = K_Q5_1, [K_IQ6_K] = K_Q8_0,
+    [K_IQ1_KT] = K_IQ4_NL, [K_IQ2_KT] = K_IQ4_NL, [K_IQ3_KT] = K_IQ4_NL, [K_IQ4_KT] = K_IQ4_NL, [K_IQ2_KS] = K_IQ4_NL,
+    [K_IQ2_KL] = K_IQ4_NL, [K_IQ3_KS] = K_IQ4_NL, [K_IQ4_KS] = K_IQ4_NL, [K_IQ4_KSS] = K_IQ4_NL, [K_IQ5_KS] = K_Q5_1,
 };
 
 /* Models of 70 billion weights with few value heads for each query head: attn_v gets at least five bits. */
@@ -239,12 +242,21 @@ typedef struct {
     const uint8_t *(*bytes)(void *ctx, uint64_t i);
 } quant_guide;
 
+/* What is added to the weights before they are converted; a tensor that changes is converted, also where it keeps its type. */
+typedef struct {
+    const void *ctx;
+    bool (*changes)(const void *ctx, const gguf_tensor *t);
+    /* Adds to x [n], which is what row `row`, counted through all matrices, has from column `col` on. tmp: [n] scratch. */
+    void (*add)(const void *ctx, const gguf_tensor *t, uint64_t row, uint64_t col, int n, float *x, float *tmp);
+} quant_merge;
+
 typedef struct {
     const char  *output_type, *embd_type;             /* names; NULL: by the rules */
     const char **tensor_type;                         /* PATTERN=TYPE; the first match counts */
     int          n_tensor_type, n_threads;            /* 0 threads: what the process may use */
     bool         requantize, pure, leave_output, dry_run;
     const quant_guide *guide;                         /* NULL: all channels have the same importance */
+    const quant_merge *merge;                         /* NULL: nothing is added */
     struct {                                          /* written to the metadata if `file` is set */
         const char *file;
         bytes       dataset;
@@ -266,6 +278,7 @@ typedef struct {
     uint16_t           role;
     bool               fell;                          /* its rows do not fit the chosen type: it got another one */
     uint64_t           n_bytes;
+    bool               merged;                        /* something is added to its weights */
 } quant__step;
 
 typedef struct {
@@ -569,7 +582,7 @@ static int quant__order(const void *a, const void *b) {
 static bool quant__check_step(const quant__plan *p, const quant__step *s, err_t *e) {
     const gguf_tensor *t = s->t;
     const k_type      *from = &k_types[t->type], *to = &k_types[s->to];
-    if (from->kind != K_KIND_FLOAT && !p->o->requantize)
+    if (from->kind != K_KIND_FLOAT && !p->o->requantize && s->to != t->type)
         return gguf_bad(p->g, t->part, t->at, e, "tensor %.*s is %s already, expected a float type "
                         "(--allow-requantize converts it to %s)", GGUF_SHOW(t->name), from->name, to->name);
     if (quant__is_writable(s->to)) return true;
@@ -613,7 +626,8 @@ static bool quant__steps(quant__plan *p, err_t *e) {
         p->to_bytes += s->n_bytes;
         p->n_fell += s->fell;
         p->n_blind += s->to != t->type && !p->o->guide && quant__wants_guide(p, s);
-        if (s->to != t->type && !p->o->dry_run) ok = quant__check_step(p, s, e);
+        s->merged = p->o->merge && p->o->merge->changes(p->o->merge->ctx, t);
+        if ((s->to != t->type || s->merged) && !p->o->dry_run) ok = quant__check_step(p, s, e);
     }
     return ok;
 }
@@ -752,11 +766,17 @@ static void quant__fit(uint32_t type, const float *x, const float *w, float *tmp
     else k_types[type].quant(x, dst, (int64_t)n);
 }
 
+static void quant__merge(const quant__job *j, uint64_t piece, float *x, uint64_t n) {
+    const quant_merge *m = j->p->o->merge;
+    m->add(m->ctx, j->s->t, piece / j->per_row, piece % j->per_row * QUANT_PIECE, (int)n, x, x + QUANT_PIECE);
+}
+
 static void quant__piece(quant__job *j, uint64_t piece, float *x) {
     const gguf_tensor *t = j->s->t;
     const quant_guide *guide = j->p->o->guide;
     uint64_t           n = quant__piece_weights(j, piece), row = piece / j->per_row;
     gguf_floats(t, row, piece % j->per_row * QUANT_PIECE, x, n);
+    if (j->s->merged) quant__merge(j, piece, x, n);
     if (quant__first_beyond(x, n, j->most) < n) {
         uint64_t first = atomic_load(&j->bad);
         while (piece < first && !atomic_compare_exchange_weak(&j->bad, &first, piece)) {}
@@ -789,6 +809,7 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
     float             *x = j->buf[0];
     uint64_t           n = quant__piece_weights(j, piece), at = quant__offset(j, t->type, piece);
     gguf_floats(t, piece / j->per_row, piece % j->per_row * QUANT_PIECE, x, n);
+    if (j->s->merged) quant__merge(j, piece, x, n);
     double bad = (double)x[quant__first_beyond(x, n, j->most)];
     return gguf_bad(j->p->g, t->part, t->at + at, e, "tensor %.*s holds %g in row %llu, expected weights of at most %g",
                     GGUF_SHOW(t->name), bad, GGUF_U(piece / j->per_row), (double)j->most);
@@ -880,10 +901,11 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         quant__progress(p, t0, done, job.s);
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
         const uint8_t *ready = quant__from_guide(p, i);
-        if (ready || job.s->to == job.s->t->type) quant__flush(&job);
+        const bool copies = job.s->to == job.s->t->type && !job.s->merged;
+        if (ready || copies) quant__flush(&job);
         if (!job.wrote) ok = false;
         else if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
-        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, e);
+        else ok = copies ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, e);
         done += job.s->t->n_bytes;
     }
     quant__flush(&job);

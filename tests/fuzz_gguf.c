@@ -55,7 +55,7 @@ static void fz_model(const gguf_file *g) {
     g_log_level = LOG_QUIET;
     bool ok = inspect_print(g, NULL, g->n_kv % 2, &null, &e);
     ASSERT(ok == !e.code && (ok || e.code == EXIT_INPUT));
-    if (!ok || !g->n_tensor) return;
+    if (!ok || !g->n_tensor || lora_is_adapter(g)) return;
     fo.n_threads = 1;
     tok_vocab *v = tok_load(g, NULL, &e);
     engine    *eng = v ? engine_open(g, v, &fo, &kv_defaults, score_plan(&fo, 3), 0, &e) : NULL;

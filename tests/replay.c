@@ -40,6 +40,9 @@
 #define LLVMFuzzerTestOneInput replay_lines
 #include "fuzz_lines.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_lora
+#include "fuzz_lora.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_regex
 #include "fuzz_regex.c"
 #undef LLVMFuzzerTestOneInput
@@ -76,8 +79,8 @@ static const struct {
     int (*one)(const uint8_t *data, size_t size);
 } replay_entries[] = {
     {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"form", replay_form},
-    {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"hub", replay_hub},     {"import", replay_import}, {"jinja", replay_jinja},
-    {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
+    {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"hub", replay_hub},     {"import", replay_import},
+    {"jinja", replay_jinja}, {"lines", replay_lines}, {"lora", replay_lora},   {"regex", replay_regex}, {"req", replay_req},
     {"safetensors", replay_safetensors}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
     {"table", replay_table}, {"tok", replay_tok}, {"vocab", replay_vocab}, {"wire", replay_wire},
 };

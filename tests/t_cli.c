@@ -623,7 +623,7 @@ static void t_cli_lines(void) {
         {"-m|x|-p|a|-tb", "-tb: expected N after it, found nothing"},
         {"-m|x|-p|a|--simple-io=1", "--simple-io takes no value, found '1'"},
         {"-m|x|--bench|-fa|0|-mmp|1|--no-warmup", NULL},
-        {"-m|x|-p|a|--lora|f", "--lora is an option of llama.cpp that llmrun does not have"},
+        {"-m|x|-p|a|--control-vector|f", "--control-vector is an option of llama.cpp that llmrun does not have"},
         {"-m|x|-bf|f", "-bf is an option of llama.cpp that llmrun does not have (-f FILE takes any bytes)"},
         {"-m|x|-p|a|--format|jsonl", "--format: generation has no form jsonl"},
     };

@@ -101,7 +101,7 @@ static void tq_weights(tq_case *c, uint32_t type, int n, int rows, int fill) {
     for (size_t i = 0; i < (size_t)rows * c->row_bytes; i++) c->w[i] = fill < 0 ? (uint8_t)tq_rand() : (uint8_t)fill;
     for (int r = 0; r < rows; r++) {
         uint8_t *row = c->w + (size_t)r * c->row_bytes;
-        tq_put_front(type, row, tq_unit() * 0.01f);
+        if (k__row_front(type)) tq_put_front(type, row, tq_unit() * 0.01f);
         for (size_t at = 0; at < c->row_bytes && !k__row_front(type); at += k_types[type].bytes)
             tq_put_scales(type, row + at, 0.01f);
     }
@@ -695,6 +695,11 @@ static void t_quant_auto(void) {
                k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want);
 #else
     EQ_INT(k__pick(0, (k__trial){0, 0}), 0);
+#if defined(__aarch64__)
+    EQ_STR(k_levels[k__pick(K_CPU_I8MM, (k__trial){0, 0})].name, "scalar");
+    EQ_STR(k_levels[k__pick(K_CPU_DOTPROD, (k__trial){0, 0})].name, "neon");
+    EQ_STR(k_levels[k__pick(K_CPU_DOTPROD | K_CPU_I8MM, (k__trial){0, 0})].name, "i8mm");
+#endif
 #endif
 }
 

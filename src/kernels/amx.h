@@ -292,33 +292,25 @@ K__AMX_STEP(scale32, k__amx_scale_step(32, false, now, before))
 K__AMX_STEP(scale32_min, k__amx_scale_step(32, true, now, before))
 K__AMX_STEP(scale16, k__amx_scale_step(16, false, now, before))
 
-static const k__amx_plan k__amx_plans[K_TYPE_MAX] = {
-    [K_Q2_K]    = {k__amx_open_single, k__amx_single_min, 64, 32},
-    [K_Q3_K]    = {k__amx_open_minus, k__amx_single, 64, 32},
-    [K_Q4_K]    = {k__amx_open_digits, k__amx_digits, 64, 32},
-    [K_Q5_K]    = {k__amx_open_digits, k__amx_digits, 64, 32},
-    [K_Q6_K]    = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_TQ1_0]   = {k__amx_open_single, k__amx_single, 64, 32},
-    [K_TQ2_0]   = {k__amx_open_single, k__amx_single, 64, 32},
-    [K_IQ1_S]   = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ1_M]   = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ2_XXS] = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ2_XS]  = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ2_S]   = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ3_XXS] = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ3_S]   = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_IQ4_XS]  = {k__amx_open_split, k__amx_split, 64, 32},
-    [K_Q4_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_Q4_1]    = {NULL, k__amx_scale32_min, 32, 32},
-    [K_Q5_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_Q5_1]    = {NULL, k__amx_scale32_min, 32, 32},
-    [K_Q8_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_Q1_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_Q2_0]    = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_IQ4_NL]  = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_MXFP4]   = {k__amx_open_codes, k__amx_scale32, 32, 32},
-    [K_NVFP4]   = {k__amx_open_codes, k__amx_scale16, 16, 16},
-};
+/* How a type is multiplied. Those that are not named are of the frequent kinds: signed codes without minima. */
+static const k__amx_plan *k__amx_plan_of(uint32_t type) {
+    static const k__amx_plan digits = {k__amx_open_digits, k__amx_digits, 64, 32};
+    static const k__amx_plan split = {k__amx_open_split, k__amx_split, 64, 32};
+    static const k__amx_plan single = {k__amx_open_single, k__amx_single, 64, 32};
+    static const k__amx_plan single_min = {k__amx_open_single, k__amx_single_min, 64, 32};
+    static const k__amx_plan minus = {k__amx_open_minus, k__amx_single, 64, 32};
+    static const k__amx_plan scale32 = {k__amx_open_codes, k__amx_scale32, 32, 32};
+    static const k__amx_plan scale32_min = {NULL, k__amx_scale32_min, 32, 32};
+    static const k__amx_plan scale16 = {k__amx_open_codes, k__amx_scale16, 16, 16};
+    switch (type) {
+    case K_Q4_K: case K_Q5_K: return &digits;
+    case K_Q2_K: return &single_min;
+    case K_Q3_K: return &minus;
+    case K_TQ1_0: case K_TQ2_0: return &single;
+    case K_Q4_1: case K_Q5_1: return &scale32_min;
+    default: return k_types[type].kind == K_KIND_INT ? &split : k_types[type].group == 16 ? &scale16 : &scale32;
+    }
+}
 
 /* --- matrices --- */
 
@@ -389,7 +381,7 @@ static void k__amx_block(const k__amx_rows *w, const k__amx_plan *p, int r, int 
 }
 
 K__AMX void k__amx_mul(const k__amx_rows *w, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    const k__amx_plan *p = &k__amx_plans[w->type];
+    const k__amx_plan *p = k__amx_plan_of(w->type);
     k__amx_mem        *mem = (k__amx_mem *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     const int          parts = (a->nt + p->cols - 1) / p->cols, m = ((a->nt + parts - 1) / parts + 1) / 2;
     k__tiles_start(m, p->k);
@@ -414,7 +406,8 @@ K__SHARED_AMX bool k_mul_packed_amx(uint32_t type, const void *w, int nr, int n,
 K__SHARED_AMX void k_mul_quant_amx(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                                    size_t ldy, void *scratch) {
     const int off = k__off(type) < 0 ? 0 : 1 << k__off(type), some = nr % K__STRIP < K__PANEL_ROWS ? nr - nr % K__STRIP : nr;
-    const k__amx_rows m = {type, w, row_bytes, a->nt < K__AMX_FROM ? 0 : some, n, off, NULL};
+    const bool few = a->nt < K__AMX_FROM || k__row_front(type);      /* a block is opened without the front of its row */
+    const k__amx_rows m = {type, w, row_bytes, few ? 0 : some, n, off, NULL};
     const uint8_t    *rest = (const uint8_t *)w + (size_t)m.nr * row_bytes;
     if (m.nr) k__amx_mul(&m, a, y, ldy, scratch);
     if (m.nr < nr) k_mul_quant_avx512(type, rest, row_bytes, nr - m.nr, n, a, y + m.nr, ldy, scratch);

@@ -1,5 +1,6 @@
 /* ===== [cpu] what this machine can run =====
- * The only place that reads features from the processor and the system (cpuid, xgetbv); other code uses levels. */
+ * The only place that reads features from the processor and the system (cpuid, xgetbv; getauxval, sysctl); other code uses
+ * levels. */
 
 #if K__X86
 #include <cpuid.h>
@@ -7,10 +8,32 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#elif K__NEON && defined(__linux__)
+#include <sys/auxv.h>
+#elif K__NEON && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32,
-       K_CPU_BF16 = 64 /* AVX512_BF16, in our summation order */, K_CPU_AMX = 128 /* TILE and INT8 */ };
+       K_CPU_BF16 = 64 /* AVX512_BF16, in our summation order */, K_CPU_AMX = 128 /* TILE and INT8 */,
+       K_CPU_DOTPROD = 256 /* sdot, of ARM */, K_CPU_I8MM = 512 /* smmla, usdot */ };
+
+#if K__NEON
+/* The kernel's word for a feature: a bit of AT_HWCAP (high 0) or AT_HWCAP2, or on Darwin the name of a value. */
+static bool k__cpu_says(bool high, int bit, const char *name) {
+#if defined(__linux__)
+    (void)name;
+    return getauxval(high ? AT_HWCAP2 : AT_HWCAP) >> bit & 1;
+#elif defined(__APPLE__)
+    int    v = 0;
+    size_t size = sizeof v;
+    (void)high, (void)bit;
+    return sysctlbyname(name, &v, &size, NULL, 0) == 0 && v;
+#else
+    return (void)high, (void)bit, (void)name, false;
+#endif
+}
+#endif
 
 #if K__X86
 /* Linux keeps the registers of tiles, 8 KB a thread, only for a process that asks for them; later threads inherit the answer.
@@ -48,6 +71,9 @@ static unsigned k__cpu_probe(void) {
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return have;
     if (a & 1 << 4) have |= K_CPU_AVX_VNNI;
     if (have & K_CPU_AVX512 && a & 1 << 5 && k__dots_in_order()) have |= K_CPU_BF16;
+#elif K__NEON
+    if (k__cpu_says(false, 20, "hw.optional.arm.FEAT_DotProd")) have |= K_CPU_DOTPROD;
+    if (k__cpu_says(true, 13, "hw.optional.arm.FEAT_I8MM")) have |= K_CPU_I8MM;
 #endif
     return have;
 }

@@ -65,7 +65,7 @@ typedef struct {
  *               own, that of a slower level serves: K__LEVEL_OF, or a designator after it
  *  4  [level]    a row below; k__pick() where it is not always faster than the row before it (*); k__tune_processor() (*)
  * Outside of the kernels:
- *  5  src/cli.c  CLI_LEVELS, whose text is in tests/cli.py and tests/t_cli.c
+ *  5  [api] K_LEVEL_NAMES, whose text is in tests/cli.py and tests/t_cli.c
  *  6  tests/avx512.h, avx512.sed, instructions.c  its instructions, emulated for make levels
  *     tests/t_quant.c t_quant_auto, tests/t_dev.c t_dev_reference, tests/t_fwd.c t_fwd_same_bits (*)  name levels
  *     tests/README.md (*)  what make levels emulates */
@@ -85,6 +85,9 @@ static const k_level k_levels[] = {
     {.name = "avx512_amx",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_AMX,
      K__LEVEL_OF(avx512, amx, avx512, amx, amx)},
+#elif K__NEON
+    {.name = "neon", .needs = K_CPU_DOTPROD, K__LEVEL(neon)},
+    {.name = "i8mm", .needs = K_CPU_DOTPROD | K_CPU_I8MM, K__LEVEL_OF(neon, i8mm, neon, neon, i8mm)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
@@ -220,7 +223,12 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 
 #if !K__X86
 #define K__PANEL_BYTES 0                               /* no panels */
+#endif
+#if !K__X86
 #define K__AMX_BYTES 0
+#endif
+#if !K__NEON
+#define K__MUL_BYTES 0                                 /* what products need besides, whatever the length of rows */
 #endif
 
 /* What k__mul_far has in front of a product's scratch, with 64 bytes for its alignment. */
@@ -230,7 +238,7 @@ static size_t k__far_bytes(int n) { return 64 + sizeof(k__far_mem) + ((size_t)n 
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max, most = panels > rounded ? panels : rounded;
-    return k__far_bytes(n_max) + (most > K__AMX_BYTES ? most : K__AMX_BYTES);
+    return k__far_bytes(n_max) + (most > K__AMX_BYTES ? most : K__AMX_BYTES) + K__MUL_BYTES;
 }
 
 /* Whole strips, several of them, so that a strip is prefetched while the one
@@ -442,6 +450,9 @@ K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_leve
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
 K_PUBLIC void  k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
     g_k_level->add_low(type, b, rank, u, first, n, y);
+}
+K_PUBLIC void  k_prefetch(const void *p, size_t n) {
+    for (size_t i = 0; i < n; i += 64) __builtin_prefetch((const uint8_t *)p + i);
 }
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
