@@ -45,7 +45,10 @@ def wanted(name):
 
 
 def write_peer(folder, out, kind, more=None):
-    cls = conversion.get_model_class(json.loads((folder / "config.json").read_text())["architectures"][0])
+    name = json.loads((folder / "config.json").read_text())["architectures"][0]
+    if name.startswith(("XLMRoberta", "NomicBert")):    # the converter asks for the kind of the tokenizer before it reads it
+        (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(type="Unigram", vocab=[]), added_tokens=[])))
+    cls = conversion.get_model_class(name)
     cls.no_mtp = True
     for c in (cls, conversion.get_model_class("LlamaForCausalLM")):
         c.set_vocab = lambda self: None
@@ -75,7 +78,11 @@ def compare(name, folder, kind, type_name, more, tmp):
     if r.returncode:
         print("%-22s %s" % (name, r.stderr.strip()))
         return False
-    write_peer(folder, theirs, kind, more)
+    try:
+        write_peer(folder, theirs, kind, more)
+    except Exception as e:
+        print("%-22s the converter fails: %s" % (name, repr(e)[:90]), flush=True)
+        return False
     wrong = list(differences(ours, theirs))
     print("%-22s %s" % (name, ", ".join(wrong) if wrong else "equal"), flush=True)
     if not wrong and "--record" in sys.argv and type_name == "BF16":
