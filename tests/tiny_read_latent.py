@@ -86,4 +86,4 @@ class Latent(Decoder):
         return super().feed(b, x)
 
 
-READERS = dict.fromkeys(("deepseek2", "mistral4", "minicpm3", "plm"), Latent)
+READERS = dict.fromkeys(("deepseek2", "deepseek32", "glm-dsa", "mistral4", "minicpm3", "plm"), Latent)
