@@ -18,7 +18,8 @@
  *      thinking that no other has are a row of chat__marks ([chat]).
  *   5. A tiny model and the logits of a float64 reading: rows of ARCHS and MODELS in tests/gen/tiny_decoders.py (an encoder:
  *      tests/gen/tiny_encoders.py), a row of ARCHS in tests/tiny_read_decoders.py, the second reading, which is the first where
- *      transformers has no class; one with a quirk goes to tiny_quirks.py and tiny_read_quirks.py instead. The head of
+ *      transformers has no class; one with a quirk goes to tiny_quirks.py and tiny_read_quirks.py instead, one that reads texts
+ *      as a whole and answers them to tiny_pairs.py or tiny_diffuse.py. The head of
  *      tests/gen/tiny_models.py tells how; tests/data/README.md lists what they must
  *      show; tests/gen/tiny_convert.py compares names and layouts with those of llama.cpp's converter. New rows of
  *      data/tiny/pending.txt move to manifest.txt. A model with keys of its own is named in t_model_keys() of tests/t_model.c,
@@ -29,9 +30,8 @@
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
  * last norm leaves what a head reads and whose layers add to one stream. A head has the window that its layer has in the file.
- * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_whole, arch_diffuses,
- * arch_number, arch_layers,
- * arch_own, arch_own_layers, arch_has_head, arch_assists, arch_is_head, arch_dim, arch_slot_of.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_whole, arch_diffuses, arch_number,
+ * arch_layers, arch_own, arch_own_layers, arch_has_head, arch_assists, arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -439,6 +439,8 @@ static const arch_desc arch_table[] = {
      .quirks = Q_STILL | Q_OUT_GATE | Q_EMBD_BARE | Q_FINE_POST, .window_every = 4},
     {"bitnet",          "BitNet b1.58",                           ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE, .quirks = Q_SUB_NORMS},
+    {"bitnet-b1.58",    "BitNet b1.58 2B4T, as bitnet.cpp writes it", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE, .quirks = Q_SUB_NORMS, .act = ACT_RELU2},
     {"apertus",         "Apertus 8B and 70B",                     ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_UNGATED, .quirks = Q_XIELU},
     {"smallthinker",    "SmallThinker",                           ROPE_HALVES,

@@ -2,7 +2,7 @@
  * What this process may use of the machine: CPUs and memory, as the kernel, the affinity mask and the cgroups (versions 1 and
  * 2) limit them. A limit of a cgroup holds for every cgroup below it, so all directories up to the root are read.
  * A file that is missing or unreadable sets no limit. Values are read anew by every call.
- * Public: host_cpus, host_memory, host_cpu_wait. */
+ * Public: host_cpus, host_memory, host_cpu_wait, host_read_bytes. */
 
 /* Reads one or two numbers from a small file; "max" reads as -1. Returns how many. */
 static int host__read_pair(const char *path, long long v[2]) {
@@ -122,6 +122,9 @@ static uint64_t host__number(const char *path, const char *word) {
     if (f) fclose(f);
     return v;
 }
+
+/* Bytes that the threads of this process have caused to be read from devices; 0 where the kernel does not count them. */
+static uint64_t host_read_bytes(void) { return host__number("/proc/self/io", "read_bytes"); }
 
 /* Lowers *ctx, a uint64_t, to the bytes that are free below the directory's limit. Cached pages of files count as free: the
  * kernel drops them on demand. */

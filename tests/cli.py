@@ -931,6 +931,36 @@ def verbose_run():
 
 
 @case
+def read_ahead():
+    """--read-ahead changes no text, and keeps experts unpacked"""
+    for name in ("qwen3moe_q8_0", "llama_moe_q4_0", "deepseek2_q8_0", "gemma4_moe_q8_0"):
+        path = os.path.join(TINY, name + ".gguf")
+        args = ("-m", path, "--raw", "-p", "the and a then", "-n", "12", "--temp", "0", "--ids", "--ignore-eos")
+        want = good(*args, "--read-ahead", "off")
+        for more in ([], ["--repack", "on"], ["--repack", "on", "-t", "2"]):
+            same(good(*args, "--read-ahead", "on", *more), want, "%s with %s" % (name, more))
+        packed = {}
+        for how in ("on", "off"):
+            err = run(*args, "-v", "--repack", "on", "--cpu", "auto", "--read-ahead", how).err
+            packed[how] = float((re.search(rb"layout +([\d.]+) MiB of weights packed", err) or [0, b"0"])[1])
+        check(packed["on"] < packed["off"], "%s: packed %s" % (name, packed))
+
+
+@case
+def foreign_types():
+    """types of ik_llama.cpp and bitnet.cpp: dumped, made into others and inspected as others are"""
+    for name, weight in (("t_ik", "blk.1.ffn_down.weight"), ("t_i2_s", "blk.0.attn_q.weight")):
+        path, out = os.path.join(TINY, name + ".gguf"), tmp(name + "-f32.gguf")
+        good("--quantize", "F32", "-m", path, "-o", out)
+        for t in (weight, "blk.0.ffn_up.weight"):
+            same(good("-m", path, "--dump-tensor", t), good("-m", out, "--dump-tensor", t), "%s of %s" % (t, name))
+        types = {t["name"]: t["type"] for t in json.loads(good("--inspect", "-m", path, "--json"))["tensors"]}
+        check(types[weight].startswith("i"), repr(types[weight]))
+        a, b = ([float(x.split()[2]) for x in good("-m", f, "--raw", "-p", "the and", "--score").decode().splitlines()] for f in (path, out))
+        check(len(a) == len(b) > 1 and all(abs(x - y) < 0.2 for x, y in zip(a, b)), "%s: %s, %s" % (name, a, b))
+
+
+@case
 def summaries_without_samples():
     """a phase that did not run has no line of 0.000 s"""
     for more in (["-n", "0"], ["-n", "1"], ["-l", "0+1000"]):
@@ -1778,6 +1808,55 @@ def every_tiny_model():
         check(len(want.split()) == 8, "%s: %r" % (name, want))
         for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar", "-b", "3"], ["--cpu", levels(BIN)[-1], "--kv-block-size", "1"]):
             check(good(*args, *more) == want, "%s with %r" % (name, more))
+
+
+def put(name, data):
+    with open(tmp(name), "wb") as f:
+        f.write(data)
+    return tmp(name)
+
+
+WHOLE = ["pairs/t5.gguf", "pairs/t5_gated.gguf", "pairs/t5_umt5.gguf", "pairs/t5_q8_0.gguf", "diffuse/dream.gguf", "diffuse/llada.gguf", "diffuse/llada-moe.gguf"]
+
+
+def whole(name):
+    return os.path.join(HERE, "tests", "data", name)
+
+
+@case
+def texts_read_as_a_whole():
+    """an encoder-decoder and models that decode by diffusion: one text at every level and thread count, and the same in a batch of lines"""
+    prompts = ["the cat and the hat", "so", "the other thing is near the sand " * 3]
+    lines = put("whole.jsonl", "".join(json.dumps(dict(prompt=p, max_tokens=9, seed=3, temperature=0.8)) + "\n" for p in prompts).encode())
+    for name in WHOLE:
+        base = ("-m", whole(name), "-s", "3", "--temp", "0.8", "-n", "9", "--raw", "-q")
+        texts = [good(*base, "-p", p) for p in prompts]
+        for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar"], ["--cpu", levels(BIN)[-1], "--kv-block-size", "1"], ["--no-lookup"]):
+            check(good(*base, "-p", prompts[0], *more) == texts[0], "%s with %r" % (name, more))
+        for more in ([], ["-np", "1"], ["-np", "2", "-t", "2"]):
+            records = sorted((json.loads(r) for r in good("-q", "-m", whole(name), "--batch", lines, "--raw", *more).splitlines()), key=lambda r: r["line"])
+            choices = [r["response"]["body"]["choices"][0] for r in records]
+            got = [base64.b64decode(c["bytes"]) if "bytes" in c else c["text"].encode() for c in choices]
+            check(got == [t.removesuffix(b"\n") if t.endswith(b"\n") and not g.endswith(b"\n") else t for t, g in zip(texts, got)], "%s: a batch with %r: %r, alone %r" % (name, more, got, texts))
+
+
+@case
+def texts_read_as_a_whole_refuse():
+    """what makes no sense for a model that reads its text as a whole is refused with one line"""
+    for name in ("pairs/t5.gguf", "diffuse/dream.gguf"):
+        m = ("-m", whole(name), "--raw", "-p", "the hat", "-n", "4")
+        for args, word in ((["--context-shift"], "no shift"), (["--prompt-cache", tmp("whole.kv")], "expected none")):
+            refused(run(*m, *args), 2, word, "%s %r" % (name, args))
+        for action in (["--score", "-p", "the hat"], ["--perplexity", "-c", "64", "-f", put("hat.txt", b"the hat " * 400)], ["--imatrix-out", tmp("whole.dat"), "-c", "64", "-f", tmp("hat.txt")]):
+            refused(run("-m", whole(name), *action), 2, "as a whole", "%s %s" % (name, action))
+    m = ("-m", whole("diffuse/llada.gguf"), "--raw", "-p", "the hat", "-n", "4")
+    refused(run(*m, "--grammar", 'root ::= "a"'), 2, "diffusion", "a constraint")
+    refused(run(*m, "--diffusion-eps", "0.1", "--diffusion-block-length", "4"), 2, "expected one of them", "both schedules")
+    refused(run(*m, "--diffusion-algorithm", "5"), 2, "--diffusion-algorithm", "an unknown algorithm")
+    for name in ("deepseek32", "glm-dsa", "minimax-m3"):
+        tiny = ("-m", os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), "-p", "the hat", "-n", "2", "-q")
+        refused(run(*tiny, "-c", "2049"), 2, "at most 2048", name)
+        good(*tiny, "-c", "2048")
 
 
 def made(name, change):

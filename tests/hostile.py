@@ -260,7 +260,7 @@ def tensors():
     f.add("a", [0x7fffffffffffffc0], T_I8, bytes(32)).add("b", [0x7fffffffffffffc0], T_I8, bytes(32))
     f.tensors[1]["offset"] = 0x7fffffffffffffc0
     yield "17 two tensors whose sum wraps", BAD, f.bytes()
-    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 137, 200, (1 << 31) - 1, 0xffffffff):
+    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 134, 200, 339, (1 << 31) - 1, 0xffffffff):
         yield "18 type %d" % t, BAD, one_tensor(type=t)
     for t, size in ((T_Q8_1, 36 * 32), (T_I64, 8 * 1024), (T_I8, 1024)):
         yield "18 type %d as a weight" % t, BAD, one_tensor(type=t, data=bytes(size))
@@ -984,6 +984,36 @@ def rwkvs():
     yield "79 rwkv7: values of a later layer missing", BAD, without_tensor("rwkv7", "blk.1.time_mix_v1.weight")
 
 
+def wholes():
+    """Encoders with a decoder, models that decode by diffusion, indexers."""
+    top = 1 << 31
+    for m in ("../pairs/t5", "../pairs/t5_gated", "../pairs/t5_umt5", "../diffuse/dream", "../diffuse/llada", "../diffuse/llada-moe", "deepseek32", "glm-dsa", "minimax-m3"):
+        yield "81 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("../pairs/t5", "decoder_block_count", (0, 1, 3, 257, top)), ("../pairs/t5", "decoder_start_token_id", (272, 1 << 24, top)),
+                         ("../pairs/t5", "attention.relative_buckets_count", (0, 3, 15, 17, 129, top)), ("../pairs/t5", "attention.key_length", (0, 1, 12, top)),
+                         ("../pairs/t5", "block_count", (0, 1, 3, 513, top)), ("../encoders/t5encoder", "attention.relative_buckets_count", (0, 15, 17, top)),
+                         ("llama", "attention.relative_buckets_count", (16,)), ("llama", "attention.indexer.top_k", (16,)),
+                         ("deepseek32", "attention.indexer.top_k", (0, top)), ("deepseek32", "attention.indexer.head_count", (0, 2, 4097)),
+                         ("deepseek32", "attention.indexer.key_length", (0, 7, 9, 1025)), ("minimax-m3", "attention.indexer.block_size", (0, top))):
+        for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, v in (("../pairs/t5", False), ("../diffuse/dream", True), ("../diffuse/llada", True)):
+        yield "81 %s: attention.causal %s" % (m, v), BAD, family(m, "attention.causal", BOOL, v).bytes()
+    for m, k in (("../pairs/t5", "attention.relative_buckets_count"), ("deepseek32", "attention.indexer.top_k"), ("minimax-m3", "attention.indexer.head_count")):
+        yield "81 %s: %s missing" % (m, k), BAD, family(m, k, U32, None).bytes()
+    for m, t in (("../pairs/t5", "enc.output_norm.weight"), ("../pairs/t5", "dec.output_norm.weight"), ("../pairs/t5", "enc.blk.0.attn_rel_b.weight"),
+                 ("../pairs/t5", "dec.blk.0.attn_rel_b.weight"), ("../pairs/t5", "dec.blk.1.cross_attn_k.weight"), ("../pairs/t5", "dec.blk.0.cross_attn_norm.weight"),
+                 ("../pairs/t5", "enc.blk.1.ffn_up.weight"), ("../pairs/t5_gated", "dec.blk.2.ffn_gate.weight"), ("../encoders/t5encoder", "enc.blk.0.attn_rel_b.weight")):
+        yield "81 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims in (("../pairs/t5", "enc.blk.0.attn_rel_b.weight", [2, 15]), ("../pairs/t5", "dec.blk.0.attn_rel_b.weight", [3, 16]),
+                       ("../pairs/t5", "dec.blk.1.cross_attn_v.weight", [16, 21]), ("deepseek32", "blk.0.indexer.attn_k.weight", [16, 7])):
+        yield "81 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t, dims in (("../pairs/t5", "blk.0.attn_q.weight", [16, 20]), ("../pairs/t5", "dec.blk.2.attn_q.weight", [16, 20]), ("../pairs/t5", "enc.blk.0.ffn_gate.weight", [16, 24])):
+        yield "81 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+    yield "81 t5: biases between a text and its answer, which nothing reads", GOOD, with_tensor("../pairs/t5", "dec.blk.0.cross_attn_rel_b.weight", [2, 16])
+    for word in (0x7fc00000, 0x7f800000, 0xff800000):
+        yield "81 t5: biases of bits %08x" % word, BAD, filled("../pairs/t5", "enc.blk.0.attn_rel_b.weight", word)
+
+
 def gemmas():
     """Layers that read the K/V of others, embeddings of each layer, several streams."""
     nan, inf = float("nan"), float("inf")
@@ -1137,7 +1167,7 @@ def vocabularies():
         for what, v in (("empty", ""), ("twice", words[i - 1]), ("not UTF-8", b"\xff\xfe"), ("with NUL", "a\0b"),
                         ("of 16 MB", "k" * (1 << 24)), ("of 16 MB, not UTF-8", b"\xff" * (1 << 24))):
             yield "38 %s token %s" % (name, what), EITHER, kv(t + "tokens", ARR, (STR, words[:i] + [v] + words[i + 1:]), base)
-    for v in ("", "nonsense", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
+    for v in ("", "nonsense", "plamo3", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
     # tokens with scores may be anyone's
     for v in ("t5", "bert", "rwkv"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)
     white = BPE.copy().set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace")
@@ -1475,7 +1505,7 @@ def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
     groups = (goods, container, tensors, models, families, more_families, quirky, latent, parallel_families, assistants, recurrent,
-              state_spaces, rwkvs, gemmas, splits, vocabularies, not_files, grammars,
+              state_spaces, rwkvs, wholes, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
