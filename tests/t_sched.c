@@ -238,7 +238,7 @@ static void t_sched_model(const char *path, uint32_t type, bool brief) {
         if (!ran) return;
         for (int i = 0; i < T_SCHED_N; i++) t_sched_equal(&a[i], &alone[i], &l[i], i, how);
         if (h.stress && h.n_seqs > 1) CHECKF(st.preempted > 10, "%s: preempted %lld times", how, st.preempted);
-        CHECKF(st.cached > 0, "%s: nothing was shared", how);
+        CHECKF(st.cached > 0 || (!drafts && h.n_seqs == 1), "%s: nothing was shared", how);
         t_sched_drop(a);
     }
     t_sched_drop(alone);
