@@ -85,9 +85,9 @@ test:                                  ## the tests, in some seven minutes with 
 	+@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512, AVX-VNNI and AMX emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
 	+@$(PARALLEL) $(EMULATED)
-	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
+	@for i in $$(grep -ohE '\bemu_(mm[0-9]*|tile)_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
 	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)
@@ -375,10 +375,10 @@ build/emu/instructions.c: tests/instructions.c tests/avx512.sed
 	@mkdir -p $(@D)
 	sed -E -f tests/avx512.sed $< > $@.tmp && mv $@.tmp $@
 
-build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
+build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
-build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
+build/emu/emulated.o: build/emu/instructions.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -c -o $@ $<
 
 build/emu/processor.o: tests/instructions.c build/emu/flags
@@ -439,7 +439,7 @@ build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
 build/%/seen_kernels.o: build/seen/kernels.c build/%/flags
 	$(COMPILE) $(SEEN_KERNELS) $<
 
-build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h build/emu/flags
+build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) $(SEEN_KERNELS) $<
 
 build/%/main.o: tests/main.c build/%/flags | build/seen/llmrun.h
@@ -462,7 +462,7 @@ define KERNEL_SUITE_RULE
 build/%/$1.o: build/seen/$1.c build/%/flags | $(SUITE_HEADERS) build/seen/kernels.h
 	$$(COMPILE) -include build/seen/kernels.h $$(SEEN_KERNELS) $$<
 
-build/emu/$1.o: build/seen/$1.c tests/avx512.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
+build/emu/$1.o: build/seen/$1.c tests/avx512.h tests/amx.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
 	$$(EMULATE) -include build/emu/seen/kernels.h $$(SEEN_KERNELS) $$<
 
 endef

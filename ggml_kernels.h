@@ -36,6 +36,7 @@
  *   [packed_x86]     what the products of packed rows share                    | x86-64
  *   [packed_avx512]  those of avx512                                           | x86-64, part 2
  *   [packed_avx2]    those of avx2 and avx_vnni                                | x86-64, part 1
+ *   [amx]            those of avx512_amx, in file order, too                   | x86-64, part 2
  *   [probe]          loops that measure this machine
  *   [level]          CPU dispatch: the levels and the public functions; how to add a level
  *   [thread]         the start of every thread
@@ -139,6 +140,9 @@
 #endif
 #if K__PART(1)
 #include "src/kernels/packed_avx2.h"
+#endif
+#if K__PART(2)
+#include "src/kernels/amx.h"
 #endif
 #endif
 

@@ -1209,6 +1209,7 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     kv_opts  kd = *ko;
     fd.n_batch = j->step;
     fd.rope = engine_defaults.rope;
+    fd.lora.n = 0;                                    /* adapters are the model's */
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
     const engine_plan plan = {.n_ctx = j->eng->n_ctx, .n_seqs = 1, .n_out = 1, .share = true, .pack = ENGINE_PACK_NOW,

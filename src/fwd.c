@@ -48,6 +48,7 @@ typedef struct fwd {
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
+    const dev_adapters **adapters;                    /* [n_seq of the batch] of each sequence */
     const float **before;                             /* [n_seq, in a head's list n] states [D] before a row; NULL: zeros */
     dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
     struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
@@ -1489,6 +1490,7 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
 static void fwd__plan(fwd *f) {
     fwd_draft d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
     dev_plan_begin(&f->plan, ops_kinds);
+    f->plan.low_kind = OPS_LOW;
     f->plan.on = f->m->gpus;
     fwd__buffers(&d);
     const bool encodes = f->gives == FWD_ENCODE || (f->m->hp.n_enc && f->gives == FWD_HIDDEN);
@@ -1500,7 +1502,7 @@ static void fwd__plan(fwd *f) {
 /* --- a model's list with its memory --- */
 
 /* Of a row in a batch. */
-enum { FWD_ROW_BYTES = 4 * sizeof(int32_t) + sizeof(k_turn) + 1 + sizeof(kv_seq *) + sizeof(float *) };
+enum { FWD_ROW_BYTES = 4 * sizeof(int32_t) + sizeof(k_turn) + 1 + 2 * sizeof(void *) + sizeof(float *) };
 
 /* The list and its memory go. */
 static void fwd__drop(fwd *f) {
@@ -1584,7 +1586,7 @@ static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_H
 static fwd *fwd__keep_new(const fwd *f) {
     fwd *k = mem_new(1, sizeof *k);
     *k = (fwd){.m = f->m, .kv = f->kv, .max_rows = f->max_rows, .max_out = f->max_out, .gives = FWD_KEEP, .n_vocab = f->n_vocab,
-               .run = {.p = f->run.p, .plan = &k->plan, .batch = &f->batch}};
+               .run = {.p = f->run.p, .plan = &k->plan, .batch = &f->batch, .adapters = f->adapters}};
     fwd__fill(k, f->run.p->n, false);
     return k;
 }
@@ -1604,6 +1606,7 @@ static fwd *fwd__make(fwd kind, kv_cache *kv, pool *p) {
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->batch.source = mem_new((size_t)max_rows, sizeof *f->batch.source);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
+    f->run.adapters = f->adapters = mem_new((size_t)max_rows, sizeof *f->adapters);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
     f->prior = (dev_before){.first = f->before, .by_row = f->gives == FWD_GUESS};
     f->apart = m->hp.n_nextn && m->gpus;
@@ -1635,7 +1638,8 @@ static void fwd_free(fwd *f) {
     const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
-    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, b->source, f->from, f->before, f);
+    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, b->source, f->from, f->adapters, f->before,
+                 f);
 }
 
 /* From now on only the first n tokens have logits. */
@@ -1676,7 +1680,11 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     dev_batch     *b = &f->batch;
     const unsigned gives = f->gives == FWD_GUESS ? FWD_LOGITS : f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
-    if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->before[b->n_seq] = NULL, f->from[b->n_seq++] = seq;
+    if (!b->n_seq || f->from[b->n_seq - 1] != seq) {
+        f->before[b->n_seq] = NULL;
+        f->adapters[b->n_seq] = seq->adapters;
+        f->from[b->n_seq++] = seq;
+    }
     if (f->gives == FWD_GUESS) f->before[b->n] = NULL;
     b->token[b->n] = token;
     b->pos[b->n] = pos;

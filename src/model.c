@@ -3,9 +3,9 @@
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
  * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_whole,
- * model_diffuses, model_holds; model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release;
- * model_kv_bytes, model_kv_bytes_of.
- * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
+ * model_diffuses, model_holds; model_layer_of, model_targets;
+ * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
+ * Opens: model, model_bytes, model_rope, model_target, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
 typedef struct {
@@ -320,7 +320,7 @@ static bool model__split_latent(model *m, model_tensors *l, int il, err_t *e) {
 }
 
 /* The number of the layer in the name of a tensor; -1: there is none. */
-static int model__layer_of(const gguf_tensor *t) {
+static int model_layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
     size_t i = sizeof head - 1;
     int    il = 0;
@@ -334,7 +334,7 @@ static int model__layer_of(const gguf_tensor *t) {
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd", masks[] = "masked_embd_";     /* of an assistant: which tokens it may guess */
     static const char far[] = ".cross_attn_rel_b.weight";                      /* a text and its answer have no distance */
-    const int         ahead = model__layer_of(t) - m->hp.n_layer;
+    const int         ahead = model_layer_of(t) - m->hp.n_layer;
     if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
     if (m->hp.desc->traits & A_ASSIST && bytes_begins(t->name, bytes_of(masks))) return true;
     if (m->hp.n_enc && memmem(t->name.p, t->name.n, far, sizeof far - 1)) return true;
@@ -796,6 +796,45 @@ static bool model_holds(const model *m, int n_ctx, err_t *e) {
     return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
            err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)",
                    m->g->path, n_ctx, m->hp.n_ctx_train);
+}
+
+/* --- what an adapter may change --- */
+
+enum { MODEL_TARGETS = 3 };                           /* most matrices that a tensor of a file holds */
+
+/* A matrix that the step multiplies with, or looks embeddings up in. */
+typedef struct {
+    dev_mat     *mat;
+    arch_slot_id id;
+    int64_t      row;                                 /* its first row in the tensor */
+} model_target;
+
+/* Whether an adapter may change a matrix of the slot: the step multiplies rows with it, one matrix or one for each expert. */
+static bool model__takes_low(arch_slot_id id, const dev_mat *w) {
+    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_CLS, W_CLS_OUT, W_NEXTN_EMBD};
+    static const arch_slot_id stacks[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ};
+    bool ok = w->n_mat == 1;
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) ok = ok || id == stacks[i];
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) ok = ok && id != never[i];
+    return ok;
+}
+
+/* The matrices of the model whose rows are those of tensor t of its file; n: how many rows they have together. Returns how many
+ * matrices, -1: it has one that no adapter may change. */
+static int model_targets(const model *m, const gguf_tensor *t, model_target to[MODEL_TARGETS], int64_t *n) {
+    const int            il = model_layer_of(t);
+    const model_tensors *of = il < 0 ? &m->glob : il < min_int(arch_own_layers(&m->hp), m->hp.n_layer) ? &m->layer[il] : NULL;
+    int                  count = 0;
+    *n = 0;
+    for (int id = 0; of && id < ARCH_SLOTS; id++) {
+        const dev_mat *w = &of->mat[id];
+        if (!w->data || w->data < t->data || w->data >= t->data + t->n_bytes) continue;
+        if (id == W_OUTPUT && w->data == of->mat[W_TOK_EMBD].data) continue;
+        if (count == MODEL_TARGETS || !model__takes_low((arch_slot_id)id, w)) return -1;
+        to[count++] = (model_target){(dev_mat *)w, (arch_slot_id)id, (int64_t)((size_t)(w->data - t->data) / w->row_bytes)};
+        *n += w->n_out;
+    }
+    return count;
 }
 
 /* --- packed weights --- */

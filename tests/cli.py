@@ -144,7 +144,7 @@ def usage_errors():
         (["--mirostat-lr", "101"], "--mirostat-lr: 101 is out of range, expected 0 to 100"),
         (["--threads=-2"], "--threads: -2 is out of range, expected -1 to 1024"),
         (["--seed", "99999999999999999999999"], "out of range"),
-        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni, avx512 or avx512_bf16"),
+        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni, avx512, avx512_bf16 or avx512_amx"),
         (["-ctk", "q2_K"], "-ctk: expected f32, f16"),
         (["--quiet=1"], "--quiet takes no value"),
         (["--list", "cats"], "--list: expected types, archs"),

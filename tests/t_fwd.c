@@ -188,6 +188,7 @@ static void t_fwd_same_bits_of(const char *list) {
         {"avx2", 2, 7, 32, K_F32, true},     {"avx2", 1, 1, 32, K_F32, true},      {"avx512", 2, 512, 32, K_F32, true},
         {"avx512", 3, 1, 32, K_F32, true},   {"avx512", 1, 5, 32, K_F32, true},    {"avx_vnni", 2, 512, 32, K_F32, false},
         {"avx_vnni", 3, 33, 32, K_F32, true}, {"avx512_bf16", 1, 512, 32, K_F32, false}, {"avx512_bf16", 3, 1, 5, K_F32, true},
+        {"avx512_amx", 1, 512, 32, K_F32, false}, {"avx512_amx", 3, 33, 32, K_F32, true},
     };
     FILE  *f = fopen(t_tiny_path(list), "r");
     t_tiny t;

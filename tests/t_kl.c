@@ -339,7 +339,7 @@ static const char *const tkl_mixtures[] = {"Q8_0", "Q4_K_M"};
 
 /* One model in one mixture. */
 static void tkl_measure(tkl_model *t, const char *name, const char *mixture) {
-    static const char *const levels[] = {"avx2", "avx_vnni", "avx512", "avx512_bf16", "neon"};
+    static const char *const levels[] = {"avx2", "avx_vnni", "avx512", "avx512_bf16", "avx512_amx", "neon"};
     const int    V = t->m.hp.causal ? t->m.hp.n_vocab : t->m.hp.n_embd;
     float       *got = tkl_run(&t->m, "scalar");
     for (size_t i = 0; got && i < sizeof levels / sizeof *levels; i++) {

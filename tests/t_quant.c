@@ -671,7 +671,7 @@ static void t_quant_init(void) {
 static void t_quant_auto(void) {
 #if defined(__x86_64__)
     const unsigned avx2 = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, avx512 = avx2 | K_CPU_AVX512 | K_CPU_VNNI,
-                   all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16;
+                   all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16, tiles = all | K_CPU_AMX;
     const k__trial  none = {0, 0}, faster = {100, 60}, equal = {100, 100}, slower = {100, 190};
     const struct { unsigned have; k__trial trial; const char *want; } rows[] = {
         {0, none, "scalar"},
@@ -685,6 +685,10 @@ static void t_quant_auto(void) {
         {all, equal, "avx512"},
         {all, none, "avx512"},                            /* nothing was measured */
         {avx2 | K_CPU_BF16, faster, "avx2"},
+        {tiles, faster, "avx512_amx"},
+        {tiles, slower, "avx512_amx"},
+        {avx512 | K_CPU_AMX, none, "avx512_amx"},
+        {avx2 | K_CPU_AMX, none, "avx2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECKF(!strcmp(k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want), "row %zu: got %s, want %s", i,

@@ -536,6 +536,10 @@ K_PUBLIC float k_dot(const float *a, const float *b, int n);
 K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
 K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
 K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
+/* Rows of a matrix with few columns (the second of a low-rank update) lie in tiles: [row / K_LOW_TILE][column][K_LOW_TILE] */
+enum { K_LOW_TILE = 32 };
+/* y[i] += row first + i of b times u[rank], for i < n, one column after the other. b: tiles of f32 or f16. */
+K_PUBLIC void k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y);
 K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
 
 typedef enum {

@@ -147,8 +147,49 @@ static K_VEC_BF16 uint64_t k__probe_dots(const void *x, int n) {
     return _mm512_reduce_add_ps(s[0]) > 0;
 }
 
+/* Four tiles of sums, as the products have them. */
+K__AMX uint64_t k__probe_i8_amx(const void *x, int n) {
+    const uint8_t *b = (const uint8_t *)x + K_PROBE_BYTES / 2;
+    _Alignas(64) int32_t sums[16][16];
+    uint64_t any = 0;
+    k__tiles_start(16, 64);
+    __asm__ volatile("" : : "r"(sums) : "memory");
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, x, 64);
+    _tile_loadd(5, (const uint8_t *)x + 1024, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + 1024, 64);
+    for (int i = 0; i < n; i++) {
+        _tile_dpbsud(0, 4, 6);
+        _tile_dpbsud(1, 5, 6);
+        _tile_dpbsud(2, 4, 7);
+        _tile_dpbsud(3, 5, 7);
+    }
+    _tile_stored(0, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_stored(1, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_stored(2, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_stored(3, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_release();
+    return any;
+}
+
 static const k_probe k_probe_avx512 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
+static const k_probe k_probe_amx = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_amx}, {16 * 16, 16 * 16, 4 * 16 * 16 * 64}};
+static const k_probe k_probe_amx_bf16 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_amx}, {16 * 16, 16 * 32, 4 * 16 * 16 * 64}};
 static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
 #endif /* K__X86 */

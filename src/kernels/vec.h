@@ -156,6 +156,36 @@ static void k_layer_norm_ref(const float *x, const float *w, const float *b, flo
 
 K__LOOPS_LEVEL(ref, )
 
+static void k_add_low_ref(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
+    const size_t size = k__float_size(type);
+    for (int i = 0; i < n; i++) {
+        const size_t   r = (size_t)(first + i), tile = r / K_LOW_TILE * (size_t)rank;
+        const uint8_t *at = (const uint8_t *)b + (tile * K_LOW_TILE + r % K_LOW_TILE) * size;
+        for (int k = 0; k < rank; k++, at += K_LOW_TILE * size) {
+            float v;
+            k_types[type].dequant(at, &v, 1);
+            y[i] = fmaf(u[k], v, y[i]);
+        }
+    }
+}
+
+/* Defines k_add_low of a level from its function for T whole tiles: rows before and after these go one by one. */
+#define K__LOW_LEVEL(l, vec)                                                                                                \
+    static vec void k__low_of_##l(const uint32_t type, const uint8_t *b, int rank, const float *u, int tiles, float *y) {   \
+        const size_t bytes = K_LOW_TILE * (size_t)rank * k__float_size(type);                                               \
+        for (; tiles >= 2; tiles -= 2, b += 2 * bytes, y += 2 * K_LOW_TILE) k__low_tiles_##l(type, 2, b, rank, u, y);       \
+        if (tiles) k__low_tiles_##l(type, 1, b, rank, u, y);                                                                \
+    }                                                                                                                       \
+    static vec void k_add_low_##l(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {     \
+        const int      over = first % K_LOW_TILE, lead = over ? K_LOW_TILE - over : 0, head = lead < n ? lead : n;          \
+        const int      tiles = (n - head) / K_LOW_TILE, done = head + tiles * K_LOW_TILE;                                   \
+        const uint8_t *at = (const uint8_t *)b + (size_t)(first + head) * (size_t)rank * k__float_size(type);               \
+        if (head) k_add_low_ref(type, b, rank, u, first, head, y);                                                          \
+        if (type == K_F32) k__low_of_##l(K_F32, at, rank, u, tiles, y + head);                                              \
+        else k__low_of_##l(K_F16, at, rank, u, tiles, y + head);                                                            \
+        if (done < n) k_add_low_ref(type, b, rank, u, first + done, n - done, y + done);                                    \
+    }
+
 /* --- Hadamard transform ---
  * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size). It is a rotation and its own inverse: the dot
  * product of two transformed rows is that of the rows. One large value becomes `size` values of one magnitude, which
@@ -674,6 +704,21 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
 }
 
 K__LOOPS_LEVEL(avx2, K_VEC_AVX2)
+
+/* y [T * K_LOW_TILE] += T tiles times u. */
+K__V256 void k__low_tiles_avx2(const uint32_t type, const int T, const uint8_t *b, int rank, const float *u, float *y) {
+    enum { V = K_LOW_TILE / 8 };
+    const size_t size = k__float_size(type), tile = K_LOW_TILE * size * (size_t)rank;
+    __m256       s[2 * V];
+    for (int i = 0; i < T * V; i++) s[i] = _mm256_loadu_ps(y + 8 * i);
+    for (int k = 0; k < rank; k++, b += K_LOW_TILE * size) {
+        const __m256 by = _mm256_set1_ps(u[k]);
+        for (int i = 0; i < T * V; i++)
+            s[i] = _mm256_fmadd_ps(by, k__load_avx2(type, b + (size_t)(i / V) * tile + 8 * (size_t)(i % V) * size), s[i]);
+    }
+    for (int i = 0; i < T * V; i++) _mm256_storeu_ps(y + 8 * i, s[i]);
+}
+K__LOW_LEVEL(avx2, K_VEC_AVX2)
 
 static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m256 s[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d[2] = {s[0], s[0]};
@@ -1264,6 +1309,22 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
 }
 
 K__LOOPS_LEVEL(avx512, K_VEC_AVX512)
+
+/* y [T * K_LOW_TILE] += T tiles times u. */
+K__V512 void k__low_tiles_avx512(const uint32_t type, const int T, const uint8_t *b, int rank, const float *u, float *y) {
+    enum { V = K_LOW_TILE / 16 };
+    const size_t size = k__float_size(type), tile = K_LOW_TILE * size * (size_t)rank;
+    __m512       s[2 * V];
+    for (int i = 0; i < T * V; i++) s[i] = _mm512_loadu_ps(y + 16 * i);
+    for (int k = 0; k < rank; k++, b += K_LOW_TILE * size) {
+        const __m512 by = _mm512_set1_ps(u[k]);
+        for (int i = 0; i < T * V; i++)
+            s[i] = _mm512_fmadd_ps(by, k__load_avx512(type, b + (size_t)(i / V) * tile + 16 * (size_t)(i % V) * size, true, 0),
+                                   s[i]);
+    }
+    for (int i = 0; i < T * V; i++) _mm512_storeu_ps(y + 16 * i, s[i]);
+}
+K__LOW_LEVEL(avx512, K_VEC_AVX512)
 
 static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m512 s = _mm512_setzero_ps(), d = s;
