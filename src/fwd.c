@@ -1517,7 +1517,8 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
     dev_plan_fill(&f->plan, n_threads, f->max_rows, f->max_out, counting);
     dev_gpu_fill(&f->plan);
     f->logits = f->plan.buf[f->plan.n_buf - 1].a.x;
-    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES + (f->keep ? f->keep->bytes : 0);
+    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES + (f->keep ? f->keep->bytes : 0) +
+               (f->encode ? f->encode->bytes : 0);
 }
 
 /* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
