@@ -46,13 +46,14 @@
  *   [store]     prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
  *   [fwd]       one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv
  *   [samp]      sampling: logits to a token                                        <- base
+ *   [diffuse]   decoding by diffusion: which masks become tokens                   <- base
  *   [mask]      which tokens may follow                                            <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
  *   [embed]     vectors of texts: pooling, normalisation                           <- k base gguf tok dev arch model
  *   [engine]    (meter) a model opened to run: cache, threads, steps
  *               <- k base host pool gguf tok model lora kv store dev dev_gpu ops fwd samp
  *   [gen]       a request and its answer, as values
- *               <- k base gguf tok dev samp constrain embed engine
+ *               <- k base gguf tok dev samp diffuse constrain embed engine
  *   [calls]     (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as
  *               an automaton
  *               <- base val jinja gram lang schema json constrain
@@ -76,7 +77,7 @@
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok import dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
- *               <- base pool tok dev kv fwd samp constrain embed engine gen gain spec
+ *               <- base pool tok dev model kv fwd samp diffuse constrain embed engine gen gain spec
  *   [screen]    text on a terminal: lines that end between words, attributes       <- base
  *   [text]      one request, its text streamed
  *               <- k base tok kv samp constrain engine gen chat sched spec screen
@@ -225,6 +226,7 @@
 #include "src/store.c"
 #include "src/fwd.c"
 #include "src/samp.c"
+#include "src/diffuse.c"
 #include "src/mask.c"
 #include "src/constrain.c"
 #include "src/embed.c"

@@ -479,8 +479,9 @@ static bool act__open_head(act_job *r, err_t *e) {
     return true;
 }
 
-/* The plan of a run that speculates so. */
+/* The plan of a run that speculates so, or decodes by diffusion. */
 static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
+    p.n_masks = r->c->gen.diffuse.block;
     p.head = o->head && spec_rows(o, 1) > 0;
     p.head_file = r->head.path ? &r->head : NULL;
     return p;
@@ -547,9 +548,18 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) {
     return out_begin(&r->out, e) && score_logits(en, &r->ids, &r->out, e);
 }
 
+/* Whether the model decodes by diffusion. */
+static bool act__diffuses(const gguf_file *g) {
+    arch_hparams hp;
+    const bool   does = arch_load(&hp, g, &(err_t){0}) && arch_diffuses(&hp);
+    arch_drop(&hp);
+    return does;
+}
+
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
-    const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict; /* tokens in the context; 0: no limit */
+    const int64_t most = c->gen.n_predict >= 0 ? max_i64(c->gen.n_predict, 1) : act__diffuses(r->g) ? DIFFUSE_LENGTH : 0;
+    const int64_t need = most ? (int64_t)r->ids.n + most : 0;         /* tokens in the context; 0: no limit */
     if (!act__open_head(r, e)) return false;
     const spec_opts o = act__spec(r);
     return act__hold_answer(r, e) &&
@@ -1555,7 +1565,7 @@ static bool act__serve_with(act_job *r, engine *en, spec *guesser, bool answers,
 /* Whether the model makes texts; else vectors or scores alone. */
 static bool act__makes_texts(const gguf_file *g, err_t *e) {
     arch_hparams hp;
-    const bool   makes = arch_load(&hp, g, e) && hp.causal && hp.pooling != POOLING_RANK;
+    const bool   makes = arch_load(&hp, g, e) && (hp.causal || arch_diffuses(&hp)) && hp.pooling != POOLING_RANK;
     arch_drop(&hp);
     return makes;
 }

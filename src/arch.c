@@ -18,7 +18,8 @@
  *      thinking that no other has are a row of chat__marks ([chat]).
  *   5. A tiny model and the logits of a float64 reading: rows of ARCHS and MODELS in tests/gen/tiny_decoders.py (an encoder:
  *      tests/gen/tiny_encoders.py), a row of ARCHS in tests/tiny_read_decoders.py, the second reading, which is the first where
- *      transformers has no class; one with a quirk goes to tiny_quirks.py and tiny_read_quirks.py instead. The head of
+ *      transformers has no class; one with a quirk goes to tiny_quirks.py and tiny_read_quirks.py instead, one that reads texts
+ *      as a whole and answers them to tiny_pairs.py or tiny_diffuse.py. The head of
  *      tests/gen/tiny_models.py tells how; tests/data/README.md lists what they must
  *      show; tests/gen/tiny_convert.py compares names and layouts with those of llama.cpp's converter. New rows of
  *      data/tiny/pending.txt move to manifest.txt. A model with keys of its own is named in t_model_keys() of tests/t_model.c,
@@ -29,8 +30,8 @@
  * Draft heads (NextN, multi-token prediction) are layers behind the last: attention and a feed-forward as the architecture has
  * them, and the tensors blk.N.nextn. A file may name such layers and leave their tensors out. A_NEXTN is for architectures whose
  * last norm leaves what a head reads and whose layers add to one stream. A head has the window that its layer has in the file.
- * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_layers, arch_own, arch_own_layers,
- * arch_has_head, arch_assists, arch_is_head, arch_dim, arch_slot_of.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_peers, arch_load, arch_drop, arch_whole, arch_diffuses, arch_number,
+ * arch_layers, arch_own, arch_own_layers, arch_has_head, arch_assists, arch_is_head, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -138,16 +139,21 @@ enum {                                /* quirks: traits of one architecture or o
     Q_HEAD_GAINS = 1 << 27,           /* files may have norms of query and key heads, with gains of each head */
     Q_ONE_BLOCK = 1 << 28,            /* a layer with a feed-forward has nothing else, and one norm (Nemotron-H) */
     Q_HEAD_NORMS = 1 << 29,           /* Q_HEAD_GAINS in every layer with attention (PLaMo 2) */
+    Q_BUCKETS = 1 << 30,              /* scores have a bias for ranges of distances (T5); none has RoPE; names begin with enc. */
+    Q_INDEX = 1ll << 33,              /* files have an indexer, which chooses positions where a text has more than a budget */
+    Q_DIFFUSE = 1ll << 32,            /* answers begin as masks, which a token each replaces in any order (diffusion) */
+    Q_PAIRS = 1ll << 31,              /* decoder layers follow those of an encoder, whose output they read (cross attention) */
     /* several at once */
     Q_EACH_GAIN = Q_HEAD_GAINS | Q_HEAD_NORMS,                         /* norms of query and key heads with gains of each */
 };
 
 /* How a position reads earlier positions: attention; a gated delta net; a short convolution; latent attention; a product of its
  * own, which reads none; nothing at all; Mamba-2; attention and Mamba-2 side by side; Mamba; Mamba with a step and a decay for
- * each head (PLaMo 2); RWKV-7; RWKV-6; Kimi delta attention, a gated delta net with a decay for each channel. */
+ * each head (PLaMo 2); RWKV-7; RWKV-6; Kimi delta attention, a gated delta net with a decay for each channel; attention, and
+ * after it attention over an encoder's output. */
 typedef enum {
     MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIX_WKV7,
-    MIX_WKV6, MIX_KDA, MIXERS
+    MIX_WKV6, MIX_KDA, MIX_CROSS, MIXERS
 } arch_mixer;
 
 /* What is not said here is 0: none. */
@@ -268,6 +274,9 @@ static const arch_desc arch_table[] = {
                A_SECTIONS},
     {"minimax-m2",      "MiniMax M2",                             ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM_WIDE | A_TOPK_NORM | A_SIGMOID | A_CHOICE_BIAS},
+    {"minimax-m3",      "MiniMax M3, its text",                   ROPE_HALVES,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN, .quirks = Q_INDEX,
+     .act = ACT_SWIGLU_CLIP},
     {"ernie4_5",        "ERNIE 4.5 0.3B",                         ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
     {"ernie4_5-moe",    "ERNIE 4.5 21B-A3B, 300B-A47B",           ROPE_PAIRS,
      .traits = A_PRE_NORM | A_MOE | A_TOPK_NORM | A_MAY_CHOICE | A_SHARED_PLAIN},
@@ -301,6 +310,10 @@ static const arch_desc arch_table[] = {
     {"deepseek2",       NULL,                                     ROPE_PAIRS,
      .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID,
      .tensor = "blk.3.exp_probs_b.bias"},
+    {"deepseek32",      "DeepSeek V3.2",                          ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX},
+    {"glm-dsa",         "GLM-5, 5.1 and 5.2",                     ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX},
     {"mistral4",        "Mistral Small 4",                        ROPE_PAIRS,
      .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER},
     {"minicpm3",        "MiniCPM 3",                              ROPE_HALVES,
@@ -463,6 +476,24 @@ static const arch_desc arch_table[] = {
      .act = ACT_GELU_ERF},
     {"eurobert",        "EuroBERT, Jina Embeddings 5",            ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
     {"llama-embed",     "Llama Embed Nemotron 8B",                ROPE_PAIRS,  .traits = A_ENCODER | A_PRE_NORM | A_DENSE},
+    {"dream",           "Dream 7B, DreamCoder, DiffuCoder",       ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_DENSE,
+     .quirks = Q_DIFFUSE},
+    {"llada",           "LLaDA 8B, 1.5",                          ROPE_PAIRS,  .traits = A_ENCODER | A_PRE_NORM | A_DENSE,
+     .quirks = Q_DIFFUSE},
+    {"llada-moe",       "LLaDA-MoE 7B-A1B",                       ROPE_HALVES,
+     .traits = A_ENCODER | A_PRE_NORM | A_MOE | A_QK_NORM, .quirks = Q_DIFFUSE},
+    {"t5",              "T5, Flan-T5, mT5, their kin",            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_UNGATED,
+     .quirks = Q_BUCKETS | Q_PAIRS, .act = ACT_RELU, .attn_scale = 1},
+    /* T5 1.1, Flan-T5, mT5 */
+    {"t5",              NULL,                                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE,
+     .quirks = Q_BUCKETS | Q_PAIRS, .tensor = "enc.blk.0.ffn_gate.weight", .act = ACT_GELU, .attn_scale = 1},
+    {"t5encoder",       "Sentence-T5, GTR, the T5 that encodes for image models", ROPE_HALVES,
+     .traits = A_ENCODER | A_PRE_NORM | A_DENSE | A_ENC_NAME | A_UNGATED, .quirks = Q_BUCKETS, .act = ACT_RELU,
+     .attn_scale = 1},
+    /* T5 1.1 */
+    {"t5encoder",       NULL,                                     ROPE_HALVES,
+     .traits = A_ENCODER | A_PRE_NORM | A_DENSE | A_ENC_NAME, .quirks = Q_BUCKETS, .tensor = "enc.blk.0.ffn_gate.weight",
+     .act = ACT_GELU, .attn_scale = 1},
     {"neo-bert",        "NeoBERT",                                ROPE_PAIRS,
      .traits = A_ENCODER | A_PRE_NORM | A_DENSE | A_GATE_UP | A_QKV_BY_HEAD | A_ENC_NAME},
 };
@@ -517,6 +548,8 @@ typedef struct {
     int   rope;                                       /* number of its table of frequencies */
     bool  still;                                      /* latent attention: the last n_rot values of a key do not rotate */
     int   kv_back;                                    /* it reads keys and values of the layer so many before it; 0: its own */
+    bool  kv_over;                                    /* its own lie where those of the layer before it were: in no later step are
+                                                       * they read */
     int   kv_at;                                      /* A_ASSIST: those of this layer of the other model */
     bool  windowed;                                   /* by the pattern of layers */
     dev_view view;                                    /* which side of itself a position sees */
@@ -580,7 +613,17 @@ typedef struct arch_hparams {
     int    n_embd;                                    /* width of the stream */
     int    n_state;                                   /* A_ASSIST: width of the other model's stream */
     int    n_layer;                                   /* layers that a step runs */
+    int    n_enc;                                     /* of these, the first, an encoder's: they run for a text once, the others
+                                                       * for its answer; 0: there is no such encoder */
+    int    n_dec;                                     /* decoder layers after them */
+    int    n_index;                                   /* Q_INDEX: heads of the indexer */
+    int    hd_index;                                  /* values of one */
+    int    index_block;                               /* positions that are chosen together */
+    int    n_bucket;                                  /* ranges of distances that have a bias of scores; 0: there are none */
+    int    start;                                     /* token with which an answer begins after the text that the encoder reads;
+                                                       * -1: the start token */
     int    n_ctx_train;                               /* positions that the model was trained for */
+    int    n_ctx_most;                                /* of a text: attention chooses among more of them; 0: it never does */
     int    n_ahead;                                   /* layers after the last, which predict further tokens */
     int    n_nextn;                                   /* of these, draft heads: their tensors are there, and used */
     int    n_dense;                                   /* the first layers, which have no experts */
@@ -604,6 +647,7 @@ typedef struct arch_hparams {
     dev_act act;                                      /* of the feed-forward */
     int    moe_every;                                 /* of so many layers one has experts; 0: every layer may have them */
     bool   parallel;                                  /* attention and feed-forward read the stream side by side */
+    bool   shifts;                                    /* Q_DIFFUSE: logits of a position are those of the token after it */
     bool   causal;                                    /* positions see those before them alone; else a text is computed whole */
     float  eps;                                       /* of norms */
     float  embd_scale;                                /* factor on embeddings; 0: 1 */
@@ -636,7 +680,7 @@ typedef struct arch_hparams {
 enum {
     ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_HEAD = 1024, ARCH_MAX_WIDTH = 1 << 20,
     ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = DEV_EXPERTS, ARCH_MAX_SHARED = 64, ARCH_MAX_CLASSES = 512,
-    ARCH_MAX_VOCAB = 1 << 24,
+    ARCH_MAX_VOCAB = 1 << 24, ARCH_MAX_BUCKETS = 128,
     ARCH_MAX_TAPS = DEV_TAPS,
     ARCH_MAX_STREAMS = DEV_STREAMS
 };
@@ -649,9 +693,9 @@ static void arch_drop(arch_hparams *hp) {
 
 enum { ARCH_KEY = 160 };                              /* bytes of a key with its NUL */
 
-/* The key of the file: ARCH.name, or the name alone if it begins with "general." or "xielu.". */
+/* The key of the file: ARCH.name, or the name alone if it begins with "general.", "xielu." or "diffusion.". */
 static void arch__key(const arch_hparams *hp, const char *name, char key[ARCH_KEY]) {
-    const bool whole = !strncmp(name, "general.", 8) || !strncmp(name, "xielu.", 6);
+    const bool whole = !strncmp(name, "general.", 8) || !strncmp(name, "xielu.", 6) || !strncmp(name, "diffusion.", 10);
     snprintf(key, ARCH_KEY, whole ? "%.0s%s" : "%s.%s", hp->desc ? hp->desc->name : "", name);
 }
 
@@ -760,7 +804,10 @@ static double arch__window(arch_at a) { return a.hp->desc->window; }
 static double arch__cap(arch_at a) { return (double)a.hp->desc->cap; }
 static double arch__final_cap(arch_at a) { return (double)a.hp->desc->final_cap; }
 static double arch__causal(arch_at a) { return !(a.hp->desc->traits & A_ENCODER); }
-static double arch__pooling(arch_at a) { return a.hp->causal ? POOLING_LAST : POOLING_MEAN; }
+static double arch__pooling(arch_at a) {
+    return a.hp->causal && !(a.hp->desc->quirks & Q_PAIRS) ? POOLING_LAST : POOLING_MEAN;
+}
+static double arch__n_dec(arch_at a) { return a.hp->n_layer; }
 static double arch__act(arch_at a) { return a.hp->desc->act; }
 
 static double arch__base(arch_at a) {
@@ -820,6 +867,18 @@ static const arch_key arch_keys[] = {
     /* name                                 field                  type      flags   from, to             the rest by name */
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
     {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
+    {"decoder_block_count",                 MODEL(n_dec),          H_INT,    0,      1, ARCH_MAX_LAYERS / 2,
+     .from = arch__n_dec, .quirks = Q_PAIRS},
+    {"decoder_start_token_id",              MODEL(start),          H_INT,    0,      0, ARCH_MAX_VOCAB - 1,
+     .preset = -1, .quirks = Q_PAIRS},
+    {"attention.relative_buckets_count",    MODEL(n_bucket),       H_INT,    H_NEED, 4, ARCH_MAX_BUCKETS, .quirks = Q_BUCKETS},
+    {"attention.relative_buckets_count",    ONLY(0, 0)},
+    {"attention.indexer.head_count",        MODEL(n_index),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .quirks = Q_INDEX},
+    {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,    .quirks = Q_INDEX},
+    {"attention.indexer.top_k",             MODEL(n_ctx_most),     H_INT,    H_NEED, 1, ARCH_MAX_CTX,     .quirks = Q_INDEX},
+    {"attention.indexer.top_k",             ONLY(0, 0)},
+    {"attention.indexer.block_size",        MODEL(index_block),    H_INT,    0,      1, ARCH_MAX_CTX,
+     .preset = 1, .quirks = Q_INDEX},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
     {"embedding_length_out",                MODEL(n_state),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_ASSIST},
@@ -979,6 +1038,8 @@ static const arch_key arch_keys[] = {
     {"moe_latent_size",                     ONLY(0, 0)},
     {"shortconv.l_cache",                   LAYER(rec.taps),       H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .traits = A_SHORT_CONV},
     {"hidden_activation",                   MODEL(act),            H_ACT,    0,      0, 0,                .from = arch__act},
+    {"diffusion.shift_logits",              MODEL(shifts),         H_BOOL,   0,      0, 1,                .preset = 1,
+     .quirks = Q_DIFFUSE},
     {"attention.causal",                    MODEL(causal),         H_BOOL,   0,      0, 1,                .from = arch__causal},
     {"pooling_type",                        MODEL(pooling),        H_INT,    0,      0, POOLINGS - 1,     .from = arch__pooling},
     {"classifier.output_labels",            MODEL(n_class),        H_COUNT,  0,      1, ARCH_MAX_CLASSES, .preset = 1},
@@ -1268,7 +1329,7 @@ static bool arch__latent_heads(const arch_hparams *hp, const gguf_file *g, const
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
     if (l->mixer == MIX_LATENT) return arch__latent_heads(hp, g, l, e);
-    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) return true;
+    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH && l->mixer != MIX_CROSS) return true;
     if (!l->n_head && l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads in layer %d, which has no query heads, expected none",
                          l->n_head_kv, il);
@@ -1463,7 +1524,9 @@ static bool arch__kda(const arch_hparams *hp, const gguf_file *g, arch_layer_hp 
 }
 
 /* How a layer reads earlier positions. */
-static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) {
+static arch_mixer arch__mixer_of(const arch_hparams *hp, const arch_layer_hp *l) {
+    const arch_desc *desc = hp->desc;
+    if (hp->n_enc && l - hp->layer >= hp->n_enc) return MIX_CROSS;
     if (desc->quirks & Q_ONE_BLOCK && l->n_ff) return MIX_NONE;
     if (1u << desc->state & (unsigned)ARCH_WKV) return desc->state;
     if (desc->state) return desc->state == MIX_BOTH || !l->n_head_kv ? desc->state : MIX_ATTN;
@@ -1476,11 +1539,11 @@ static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) 
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     if (hp->desc->traits & A_LATENT && !(hp->desc->state && !l->n_head_kv)) return arch__latent(hp, g, l, e);
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
-    l->mixer = arch__mixer_of(hp->desc, l);
+    l->mixer = arch__mixer_of(hp, l);
     l->gated = (hp->desc->traits & A_DELTA) && l->mixer == MIX_ATTN;
     if (1u << l->mixer & (unsigned)ARCH_WKV && !arch__wkv(hp, g, l, e)) return false;
-    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH) l->n_head_kv = l->n_rot = l->window = 0;
-    if (l->mixer == MIX_ATTN || l->mixer == MIX_NONE) {
+    if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH && l->mixer != MIX_CROSS) l->n_head_kv = l->n_rot = l->window = 0;
+    if (l->mixer == MIX_ATTN || l->mixer == MIX_CROSS || l->mixer == MIX_NONE) {
         l->rec = l->conv[0] = l->conv[1] = (arch_rec){0};
         return true;
     }
@@ -1521,11 +1584,13 @@ static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
     const bool turns = desc->local_turn && (open || il < hp->n_dense || il >= hp->n_layer);
     const bool still = (desc->local_turn || desc->quirks & Q_STILL) && !l->windowed && !turns;
-    const bool bare = desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & Q_MAY_ALIBI;
+    const bool bare = desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & (Q_MAY_ALIBI | Q_BUCKETS);
     l->still = plain && desc->traits & A_LATENT;
     if (!l->still && (plain || still || bare || (desc->state && !hp->roped))) l->n_rot = 0;
     if (desc->quirks & Q_ONE_BLOCK && !l->n_ff) l->n_expert = l->n_expert_used = 0;
     l->view = !hp->causal ? VIEW_ALL : chunked && l->window ? VIEW_CHUNK : VIEW_PAST;
+    if (hp->n_enc) l->view = il < hp->n_enc ? VIEW_SOURCE : VIEW_ANSWER;
+    l->kv_over = il > 0 && il < hp->n_enc;
     l->unit = chunked && l->n_rot && !many;
     l->tempered = hp->temper != 0 && !(chunked && l->n_rot);
 }
@@ -1585,7 +1650,38 @@ static void arch__defaults(arch_hparams *hp) {
         ro->base = (float)((double)ro->base * pow((double)hp->alpha, n / (n - 2)));
     }
     if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
+    hp->n_ctx_most = (int)min_i64((int64_t)hp->n_ctx_most * hp->index_block, ARCH_MAX_CTX);
 }
+
+/* Whether a text is computed in one step, since its positions see those after them. */
+static bool arch_whole(const arch_hparams *hp) { return !hp->causal || hp->n_enc; }
+
+/* The layers of a decoder follow those of its encoder. Positions of a text and of its answer are counted together. Where logits
+ * are products of the embeddings, they have the factor that makes up for these being large (Raffel et al. 2020). */
+static bool arch__decoder(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    const int n = hp->n_layer;
+    if (hp->desc->quirks & (Q_DIFFUSE | Q_PAIRS) && hp->causal != !(hp->desc->traits & A_ENCODER))
+        return arch__bad(hp, g, "attention.causal", e, "%s, expected the other or no such key", hp->causal ? "true" : "false");
+    if (!(hp->desc->quirks & Q_PAIRS)) return true;
+    if (n > ARCH_MAX_LAYERS - hp->n_dec)
+        return arch__bad(hp, g, "decoder_block_count", e, "%d layers after %d of the encoder, expected at most %d in all",
+                         hp->n_dec, n, ARCH_MAX_LAYERS);
+    if (hp->start >= hp->n_vocab)
+        return arch__bad(hp, g, "decoder_start_token_id", e, "%d, expected a token below %d", hp->start, hp->n_vocab);
+    hp->n_enc = n;
+    hp->n_layer += hp->n_dec;
+    hp->layer = mem_grow(hp->layer, (size_t)hp->n_layer, sizeof *hp->layer);
+    for (int i = n; i < hp->n_layer; i++) hp->layer[i] = hp->layer[i - n < n ? i - n : n - 1];
+    hp->n_ctx_train = min_int(hp->n_ctx_train, ARCH_MAX_CTX / 2) * 2;
+    if (hp->logit_scale == 0 && !gguf_tensor_find(g, "output.weight")) hp->logit_scale = 1 / sqrtf((float)hp->n_embd);
+    return true;
+}
+
+/* Whether answers are decoded by diffusion. */
+static bool arch_diffuses(const arch_hparams *hp) { return (hp->desc->quirks & Q_DIFFUSE) != 0; }
+
+/* The number of layer il in the names of its tensors. */
+static int arch_number(const arch_hparams *hp, int il) { return hp->n_enc && il >= hp->n_enc ? il - hp->n_enc : il; }
 
 /* Whether layer il has the tensors of a draft head. */
 static bool arch__nextn_at(const gguf_file *g, int il) { return arch__has(g, il, "nextn.eh_proj"); }
@@ -1642,7 +1738,7 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
-    if (!ok || !arch__split(hp, g, e) || !arch__loop(hp, g, e)) return false;
+    if (!ok || !arch__split(hp, g, e) || !arch__loop(hp, g, e) || !arch__decoder(hp, g, e)) return false;
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
@@ -1690,7 +1786,7 @@ typedef enum {
     D_CONV, D_CONV_TAPS, D_REC_KEY, D_REC_GROUP, D_REC_GROUPS, D_STEP_RANK, D_STEP,
     D_LERPS, D_FIVE, D_RANK_DECAY, D_RANK_RATE, D_RANK_VALUE, D_RANK_GATE, D_RANK_MIX, D_RANK_MIXES, D_REC_KEYS,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
-    D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
+    D_BUCKETS, D_INDEX, D_INDEX_HEAD, D_INDEX_HEADS, D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_FILE                                            /* as the tensor has it */
 } arch_size;
 
@@ -1772,6 +1868,10 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_REC_HEADS: return l->rec.n_v;
     case D_REC_GATES: return 2 * (int64_t)l->rec.n_v;
     case D_REC_TAPS: return l->rec.taps;
+    case D_BUCKETS: return hp->n_bucket;
+    case D_INDEX: return (int64_t)hp->n_index * hp->hd_index;
+    case D_INDEX_HEAD: return hp->hd_index;
+    case D_INDEX_HEADS: return hp->n_index;
     case D_CLASS: return hp->n_class;
     case D_POOLED: return hp->n_pooled;
     case D_LAYER: return hp->n_embd_layer;
@@ -1816,6 +1916,8 @@ typedef enum {
     W_NEXTN_EMBD, W_NEXTN_TOKEN_NORM, B_NEXTN_TOKEN_NORM, W_NEXTN_STATE_NORM, B_NEXTN_STATE_NORM, W_NEXTN_PROJ,
     W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_LATE_NORM, B_NEXTN_LATE_NORM, W_NEXTN_OUTPUT,
     W_ASSIST_IN, W_ASSIST_OUT,
+    W_INDEX_Q, W_INDEX_K, W_INDEX_SHARE, W_INDEX_Q_NORM, B_INDEX_Q_NORM, W_INDEX_K_NORM, B_INDEX_K_NORM,
+    W_ENC_NORM, B_ENC_NORM, W_DISTANCE, W_CROSS_NORM, B_CROSS_NORM, W_CROSS_Q, W_CROSS_K, W_CROSS_V, W_CROSS_O,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -1836,6 +1938,7 @@ enum {                                                /* who has the tensor: the
     ON_NONE = ON_MIXER << MIX_NONE, ON_SSD = ON_MIXER << MIX_SSD | ON_MIXER << MIX_BOTH,
     ON_SCAN = ON_MIXER << MIX_SCAN, ON_HEADS = ON_MIXER << MIX_SCAN_HEADS, ON_MAMBA = ON_SCAN | ON_HEADS,
     ON_SSM = ON_SSD | ON_MAMBA,
+    ON_CROSS = ON_MIXER << MIX_CROSS,
     ON_WKV7 = ON_MIXER << MIX_WKV7, ON_WKV6 = ON_MIXER << MIX_WKV6, ON_WKV = ON_WKV7 | ON_WKV6,
     ON_KDA = ON_MIXER << MIX_KDA, ON_DELTAS = ON_DELTA | ON_KDA,
     ON_MIXERS = ON_ATTN | ON_DELTAS | ON_CONV | ON_LATENT | ON_LINEAR | ON_SSM | ON_WKV,
@@ -1879,6 +1982,8 @@ static const arch_slot arch_slots[] = {
     {W_DENSE_2,        "dense_2.weight",                   D_POOLED,    D_EMBD,      0,         ON_MODEL,   D_1, 0},
     {W_DENSE_3,        "dense_3.weight",                   D_EMBD,      D_POOLED,    0,         ON_MODEL,   D_1, 0},
     {W_OUTPUT_NORM,    NULL,                               D_1,         D_1,         0,         ON_MODEL,   D_1, A_NO_GAIN},
+    {W_OUTPUT_NORM,    "dec.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0, Q_PAIRS},
+    {W_ENC_NORM,       "enc.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0, Q_PAIRS},
     {W_OUTPUT_NORM,    "enc.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_ENC_NAME},
     {W_OUTPUT_NORM,    "output_norm.weight",               D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0},
     {B_OUTPUT_NORM,    "output_norm.bias",                 D_1,         D_EMBD,      S_OPT_VEC, ON_MODEL,   D_1, A_LAYER_NORM},
@@ -1889,6 +1994,8 @@ static const arch_slot arch_slots[] = {
     {W_ROPE_LONG,      "rope_factors_long.weight",         D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",        D_1,         D_ROT,       S_OPT_VEC, ON_MODEL,   D_1, 0},
     {W_ATTN_NORM,      NULL,                               D_1,         D_1,         S_FIRST,   ON_ATTN,    D_1, A_FIRST_BARE},
+    {W_ATTN_NORM,       "enc.blk.%d.attn_norm.weight",      D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_ATTN_NORM,       "dec.blk.%d.attn_norm.weight",      D_1,         D_EMBD,      S_VEC,     ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_ATTN_NORM,      "blk.%d.attn_norm_2.weight",        D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, 0, Q_TWO_NORMS},
     {W_ATTN_NORM,      "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1,
      A_PRE_NORM, Q_ONE_NORM},
@@ -1900,13 +2007,19 @@ static const arch_slot arch_slots[] = {
     {B_QKV,            NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {B_QKV,            "blk.%d.attn_qkv.bias",             D_1,         D_QKV,       S_OPT_VEC, ON_ATTN,    D_1, 0},
     {W_Q,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
+    {W_Q,               "enc.blk.%d.attn_q.weight",         D_Q_PROJ,    D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_Q,               "dec.blk.%d.attn_q.weight",         D_Q_PROJ,    D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_PROJ,    D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_WHOLE,   D_EMBD,      0,         ON_LATENT,  D_1, 0},
     {W_Q,              "blk.%d.attn_q.weight",             D_REC_V,     D_EMBD,      0,         ON_KDA,     D_1, 0},
     {W_K,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
+    {W_K,               "enc.blk.%d.attn_k.weight",         D_K,         D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_K,               "dec.blk.%d.attn_k.weight",         D_K,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_K,              "blk.%d.attn_k.weight",             D_K,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
     {W_K,              "blk.%d.attn_k.weight",             D_REC_V,     D_EMBD,      0,         ON_KDA,     D_1, 0},
     {W_V,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
+    {W_V,               "enc.blk.%d.attn_v.weight",         D_V,         D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_V,               "dec.blk.%d.attn_v.weight",         D_V,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_V,              "blk.%d.attn_v.weight",             D_V,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
     {W_V,              "blk.%d.attn_v.weight",             D_REC_V,     D_EMBD,      0,         ON_KDA,     D_1, 0},
     {B_Q,              "blk.%d.attn_q.bias",               D_1,         D_Q_PROJ,    S_OPT_VEC, ON_ATTN,    D_1, 0},
@@ -1944,6 +2057,8 @@ static const arch_slot arch_slots[] = {
     {W_HEAD_GATE,      "blk.%d.attn_gate.weight",          D_HEAD,      D_EMBD,      S_OPT,     ON_ATTN,    D_1, A_HEAD_GATE},
     {W_HEAD_GATE,      "blk.%d.attn_gate.weight",          D_HEAD,      D_EMBD,      S_OPT | S_FIT, ON_ATTN, D_1, 0, Q_SOFT_GATE},
     {W_ATTN_SUB_NORM,  "blk.%d.attn_sub_norm.weight",      D_1,         D_O,         S_VEC,     ON_ATTN,    D_1, 0, Q_SUB_NORMS},
+    {W_O,               "enc.blk.%d.attn_o.weight",         D_EMBD,      D_O,         0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_O,               "dec.blk.%d.attn_o.weight",         D_EMBD,      D_O,         0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0, ON_ATTN | ON_LATENT, D_1, 0},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_EMBD,      0,         ON_LINEAR,  D_1, 0},
     {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN | ON_LINEAR, D_1, 0},
@@ -1956,6 +2071,8 @@ static const arch_slot arch_slots[] = {
     {B_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.bias",         D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN,    D_1, A_SUM_TWICE},
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",  D_1,         D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",    D_1,         D_EMBD,      S_OPT_VEC, ON_FFNS,    D_1, A_SUM_NORM},
+    {W_FFN_NORM,        "enc.blk.%d.ffn_norm.weight",       D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_FFN_NORM,        "dec.blk.%d.ffn_norm.weight",       D_1,         D_EMBD,      S_VEC,     ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_FFN_NORM,       "blk.%d.attn_norm_2.weight",        D_1,         D_EMBD,      S_VEC,     ON_CHANNELS, D_1, 0},
     {W_FFN_NORM,       "blk.%d.attn_norm.weight",          D_1,         D_EMBD,      S_VEC,     ON_NONE,    D_1, 0, Q_ONE_BLOCK},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight", D_1,        D_EMBD,      S_VEC,     ON_FFNS,    D_1, A_LATE_NAME},
@@ -1976,9 +2093,15 @@ static const arch_slot arch_slots[] = {
     {W_GATE,           "blk.%d.ffn_gate.weight",           D_FF,        D_EMBD,      S_OPT,     ON_DENSE,   D_1, A_EITHER_UP},
     {W_UP,             "blk.%d.ffn_up.weight",             D_FF,        D_EMBD,      S_OPT | S_FIT, ON_DENSE, D_1, A_EITHER_UP},
     {W_GATE,           NULL,                               D_1,         D_1,         0,         ON_DENSE,   D_1, A_NO_GATE},
+    {W_GATE,            "enc.blk.%d.ffn_gate.weight",       D_FF,        D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_GATE,            "dec.blk.%d.ffn_gate.weight",       D_FF,        D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_GATE,           "blk.%d.ffn_gate.weight",           D_FF,        D_EMBD,      0,         ON_DENSE,   D_1, 0},
     {W_UP,             NULL,                               D_1,         D_1,         0,         ON_DENSE,   D_1, A_GATE_UP},
+    {W_UP,              "enc.blk.%d.ffn_up.weight",         D_FF,        D_EMBD,      0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_UP,              "dec.blk.%d.ffn_up.weight",         D_FF,        D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_UP,             "blk.%d.ffn_up.weight",             D_FF,        D_EMBD,      0,         ON_DENSE,   D_1, 0},
+    {W_DOWN,            "enc.blk.%d.ffn_down.weight",       D_EMBD,      D_FF,        0,         ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_DOWN,            "dec.blk.%d.ffn_down.weight",       D_EMBD,      D_FF,        0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_DOWN,           "blk.%d.ffn_down.weight",           D_EMBD,      D_FF,        0,         ON_DENSE,   D_1, 0},
     {B_GATE,           NULL,                               D_1,         D_1,         0,         ON_DENSE,   D_1, A_NO_GATE},
     {B_GATE,           "blk.%d.ffn_gate.bias",             D_1,         D_FF,        S_OPT_VEC, ON_DENSE,   D_1, 0},
@@ -2116,6 +2239,22 @@ static const arch_slot arch_slots[] = {
     {W_LAUREL_IN,      "blk.%d.laurel_l.weight",           D_FILE,      D_EMBD,      0,         ON_MIXERS,  D_1, A_ALTUP},
     {W_LAUREL_OUT,     "blk.%d.laurel_r.weight",           D_EMBD,      D_FILE,      0,         ON_MIXERS,  D_1, A_ALTUP},
     {W_LAUREL_NORM,    "blk.%d.laurel_post_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_ALTUP},
+    {W_DISTANCE,        "enc.blk.%d.attn_rel_b.weight",     D_BUCKETS,   D_HEAD,      S_OPT,     ON_ATTN,    D_1, 0, Q_BUCKETS},
+    {W_DISTANCE,        "dec.blk.%d.attn_rel_b.weight",     D_BUCKETS,   D_HEAD,      S_OPT,     ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_CROSS_NORM,      "dec.blk.%d.cross_attn_norm.weight", D_1,         D_EMBD,      S_VEC,     ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_CROSS_Q,         "dec.blk.%d.cross_attn_q.weight",   D_Q,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_CROSS_K,         "dec.blk.%d.cross_attn_k.weight",   D_K,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_CROSS_V,         "dec.blk.%d.cross_attn_v.weight",   D_V,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_CROSS_O,         "dec.blk.%d.cross_attn_o.weight",   D_EMBD,      D_O,         0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_INDEX_Q,         "blk.%d.indexer.attn_q_b.weight",   D_INDEX,     D_Q_RANK,    S_OPT,     ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_Q,         "blk.%d.indexer.q_proj.weight",     D_INDEX,     D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_K,         "blk.%d.indexer.attn_k.weight",     D_INDEX_HEAD, D_EMBD,      S_OPT,     ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_K,         "blk.%d.indexer.k_proj.weight",     D_INDEX_HEAD, D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_SHARE,     "blk.%d.indexer.proj.weight",       D_INDEX_HEADS, D_EMBD,      S_OPT,     ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_Q_NORM,    "blk.%d.indexer.q_norm.weight",     D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_LATENT,  D_1, 0, Q_INDEX},
+    {B_INDEX_K_NORM,    "blk.%d.indexer.k_norm.bias",       D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_LATENT,  D_1, 0, Q_INDEX},
     {W_NEXTN_EMBD,     "blk.%d.nextn.embed_tokens.weight", D_VOCAB,     D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
     {W_NEXTN_TOKEN_NORM, "blk.%d.nextn.enorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},
     {W_NEXTN_STATE_NORM, "blk.%d.nextn.hnorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},

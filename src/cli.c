@@ -479,6 +479,20 @@ static const cli_opt cli_opts[] = {
      .help = "the sampler chain, names in order, separated by semicolons"},
     {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0, GROUP_SAMPLE, ON_ANSWER,
      .help = "the sampler chain as letters, such as edskypmxt"},
+    {"--diffusion-steps",               "N",          OPT_INT,  AT(gen.diffuse.steps), 1, 65536, GROUP_SAMPLE, ON_ANSWER,
+     .help = "models that decode by diffusion: steps of an answer; of -n tokens, 128 without -n, it takes at most as many"},
+    {"--diffusion-block-length",        "N",          OPT_INT,  AT(gen.diffuse.block), 0, 65536, GROUP_SAMPLE, ON_ANSWER,
+     .help = "models that decode by diffusion: the answer is written in blocks of N tokens, from left to right; 0 is as "
+             "the model was trained, or by time where --diffusion-eps is given"},
+    {"--diffusion-eps",                 "X",          OPT_FLT,  AT(gen.diffuse.eps), 0, 0.5, GROUP_SAMPLE, ON_ANSWER,
+     .help = "models that decode by diffusion: the answer is written as one block, by a time that falls from 1 to X; 0 is as "
+             "the model was trained"},
+    {"--diffusion-algorithm",           "N",          OPT_INT,  AT(gen.diffuse.algorithm), 0, DIFFUSE_ALGORITHMS - 1,
+     GROUP_SAMPLE, ON_ANSWER,
+     .help = "models that decode by diffusion: which tokens come first: 0 any, 1 by entropy, 2 by margin, 3 at random, 4 by "
+             "probability"},
+    {"--diffusion-alg-temp",            "X",          OPT_FLT,  AT(gen.diffuse.alg_temp), 0, 1e3, GROUP_SAMPLE, ON_ANSWER,
+     .help = "models that decode by diffusion: above 0 the tokens that come first are drawn by confidence / X"},
     SAMPLING("--temp --temperature",           "X", temp, ALONE),
     SAMPLING("--top-k",                        "N", top_k, ALONE),
     SAMPLING("--top-p",                        "X", top_p, ALONE),

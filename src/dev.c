@@ -496,8 +496,8 @@ typedef enum { RULE_DELTA, RULE_SSD, RULE_SCAN, RULE_KDA, RULE_GLA, RULE_WKV6, R
 /* The score of an expert from its logit. ROUTE_MIXER: of two experts, each of its own choice (SparseMixer: Liu et al. 2024). */
 typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER } dev_router;
 /* Positions that a row sees: up to its own; all of the step; up to its own in its chunk, where a text is cut into chunks as long
- * as the window. */
-typedef enum { VIEW_PAST, VIEW_ALL, VIEW_CHUNK } dev_view;
+ * as the window; those of the text that an encoder reads; those after it up to its own. */
+typedef enum { VIEW_PAST, VIEW_ALL, VIEW_CHUNK, VIEW_SOURCE, VIEW_ANSWER } dev_view;
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 enum { DEV_EXPERTS = 1024 };                          /* most experts of a layer */
@@ -574,6 +574,8 @@ typedef struct {
             float    cap;                             /* scores become cap * tanh(score / cap); 0: they stay */
             const float *sinks;                       /* [n_head] one more score, without a value; NULL: none */
             const float *slope;                       /* [n_head] score lost per position (ALiBi); NULL: none */
+            const float *bias;                        /* [n_head][2 * reach + 1] biases of distances; NULL: none */
+            int          reach;                       /* distances with a bias of their own, on each side */
         } cache;
         struct {
             const dev_state *st;                      /* of the layer; NULL: the list is only measured */

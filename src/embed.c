@@ -91,7 +91,7 @@ static embed *embed_new(const model *m, const embed_opts *o, int n_tokens) {
     embed       *x = mem_new(1, sizeof *x);
     const size_t n = (size_t)m->hp.n_embd;
     *x = (embed){.o = *o, .m = m, .rows = embed__rows(m, o), .n_tokens = n_tokens, .n_embd = m->hp.n_embd,
-                 .whole = !m->hp.causal || embed__rows(m, o) != POOLING_LAST};
+                 .whole = model_whole(m) || embed__rows(m, o) != POOLING_LAST};
     if (m->glob.mat[W_DENSE_2].data || o->pooling == POOLING_RANK)
         x->temp = mem_new(mem_size(3, embed__widest(m)), sizeof *x->temp);
     if (x->rows == POOLING_MEAN) x->sum = mem_new(n, sizeof *x->sum);

@@ -41,6 +41,8 @@ typedef struct engine {
     fwd     **head;                                   /* [n_head] steps of each draft head */
     int       n_head;                                 /* draft heads; 0: there is none, or it is not used */
     float    *before;                                 /* [D] state, for a draft head, of the last row of engine_read() */
+    bool      whole;                                  /* a text is computed in one step */
+    int       extra;                                  /* tokens that a text for an encoder and its answer have beside their own */
     int       n_ctx;                                  /* positions of a sequence */
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
@@ -264,6 +266,9 @@ typedef struct {
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
+    bool                pairs;                        /* models that read texts as a whole may answer them; else none may */
+    int                 n_masks;                      /* decoding by diffusion: masks of a sequence that get a token in a step; 0:
+                                                       * all of its context */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
@@ -274,24 +279,27 @@ typedef struct {
 
 /* The context: what the plan or the options ask for, else what the run needs, up to the model's own. */
 static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
-    const int train = eng->m.hp.n_ctx_train;
+    const int most = eng->m.hp.n_ctx_most, train = most ? min_int(eng->m.hp.n_ctx_train, most) : eng->m.hp.n_ctx_train;
     if (plan->n_ctx) return plan->n_ctx;
     if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0}))
         log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
     if (fo->n_ctx > 0) return fo->n_ctx;
-    return fo->n_ctx < 0 && plan->n_need > 0 ? (int)min_i64(plan->n_need, train) : train;
+    return fo->n_ctx < 0 && plan->n_need > 0 ? (int)min_i64(plan->n_need + eng->extra, train) : train;
 }
 
 /* Sizes of context and step, and what the plan left open. */
 static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) {
     const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
+    eng->whole = model_whole(&eng->m);
+    eng->extra = eng->m.hp.n_enc ? 2 : 0;
     eng->n_ctx = engine__context(eng, fo, plan);
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
     if (plan->n_seqs <= 1 && plan->n_need > 0) eng->n_batch = (int)min_i64(eng->n_batch, plan->n_need);
-    if (!eng->m.hp.causal) eng->n_batch = max_int(eng->n_batch, eng->n_ctx);   /* a text is one step */
-    const size_t rows = eng->m.hp.causal ? max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1) : SIZE_MAX;
+    if (eng->whole) eng->n_batch = max_int(eng->n_batch, eng->n_ctx + (eng->m.hp.n_enc ? plan->n_seqs : 0));
+    const size_t rows = eng->whole ? SIZE_MAX : max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1);
     while ((size_t)eng->n_batch > rows) eng->n_batch /= 2;
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
+    if (model_diffuses(&eng->m)) plan->n_out = plan->n_masks ? plan->n_seqs * min_int(plan->n_masks, eng->n_ctx) : eng->n_ctx;
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
 }
@@ -593,6 +601,12 @@ static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_
 /* The GPUs and the cache of the plan, whose sizes are known by now. */
 static bool engine__open_memory(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     if (!plan->hidden && !model_writes(&eng->m, e)) return false;
+    if (eng->whole && !plan->hidden && !plan->pairs)
+        return err_set(e, EXIT_INPUT, "%s: a %s model answers a text as a whole and has no logits of its tokens in turn, "
+                       "expected -p, --batch, --serve, -i or --embed", eng->g->path, eng->m.hp.desc->name);
+    if (eng->whole && !plan->hidden && ko->cache)
+        return err_set(e, EXIT_INPUT, "--prompt-cache: keys and values of a %s model depend on all of a text, expected none",
+                       eng->m.hp.desc->name);
     if (!model_holds(&eng->m, eng->n_ctx, e) || !engine__open_gpus(eng, fo, ko, plan, e)) return false;
     return (plan->share && !plan->host ? engine__open_shared : engine__open_cache)(eng, fo, ko, plan, e);
 }

@@ -14,9 +14,12 @@
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
  *   there, for their hidden values after the last norm. For a draft head all rows go on. A watched step takes every row through
  *   every layer and the draft head, shows the last product too and leaves that one uncomputed: it has no logits.
+ *   An encoder whose text a decoder answers (T5) is a list of its own, which runs before that of the model: its rows are the
+ * positions below kv_seq.source, all of them in one step. It leaves each decoder layer keys and values of its output in that
+ * layer's cache, at the positions of the text; those of the answer follow them there.
  * Public: fwd_bytes, fwd_n_heads, fwd_head_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_new_head, fwd_free, fwd_trim,
- * fwd_watch, fwd_keep_hidden, fwd_begin, fwd_add, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
- * fwd_state, fwd_part_names.
+ * fwd_watch, fwd_keep_hidden, fwd_begin, fwd_add, fwd_rows, fwd_before, fwd_gives, fwd_cost, fwd_step, fwd_ids, fwd_fetch,
+ * fwd_hidden, fwd_state, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -25,8 +28,8 @@ typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD
 enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
 
 /* More that a list may give. FWD_GUESS: logits of the draft head. FWD_KEEP: its keys and values; GPUs run the end of a list, so
- * with them this is a list of its own. */
-enum { FWD_GUESS = 1 << 8, FWD_KEEP = 1 << 9 };
+ * with them this is a list of its own. FWD_ENCODE: keys and values of what an encoder makes of a text. */
+enum { FWD_GUESS = 1 << 8, FWD_KEEP = 1 << 9, FWD_ENCODE = 1 << 10 };
 
 #define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
 _Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
@@ -50,6 +53,7 @@ typedef struct fwd {
     dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
     struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
     bool         apart;                               /* the list is written for that */
+    struct fwd  *encode;                              /* the list of the encoder, with a batch of its own; NULL: there is none */
     size_t       table_cap;                           /* elements that batch.table has room for */
     size_t       table_at_cap;                        /* elements that batch.table_at has room for */
     int          max_rows;                            /* of a step */
@@ -399,8 +403,8 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     fwd__queries(d);
 }
 
-/* out = attention of q. */
-static void fwd__attend(fwd_draft *d, const dev_kv *kv, dev_buf q, dev_buf out) {
+/* out = attention of q to the positions of the view. */
+static void fwd__look(fwd_draft *d, const dev_kv *kv, dev_view view, dev_buf q, dev_buf out) {
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
     const arch_hparams  *hp = &d->m->hp;
@@ -410,11 +414,14 @@ static void fwd__attend(fwd_draft *d, const dev_kv *kv, dev_buf q, dev_buf out) 
     fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {q}, .out = {out}, .n = lh->hd_v, .n_head = lh->n_head,
                         .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
-                                  .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap,
-                                  .sinks = vec[W_SINKS],
+                                  .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = view, .cap = lh->cap,
+                                  .sinks = vec[W_SINKS], .reach = MODEL_REACH,
+                                  .bias = d->m->distance && view == lh->view ? d->m->distance[d->il] : NULL,
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {out}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
 }
+
+static void fwd__attend(fwd_draft *d, const dev_kv *kv, dev_buf q, dev_buf out) { fwd__look(d, kv, d->lh->view, q, out); }
 
 /* Where the layer keeps keys and values; NULL: the list is only measured. */
 static const dev_kv *fwd__kv(const fwd_draft *d) {
@@ -430,6 +437,28 @@ static void fwd__attention(fwd_draft *d) {
     if (d->m->hp.value_scale != 0) fwd__scale(d, out, lh->n_head * lh->hd_v, d->m->hp.value_scale);
     fwd__norm(d, out, out, &d->l->vec[W_ATTN_SUB_NORM], 1, lh->n_head * lh->hd_v);
     fwd__give(d, &d->l->mat[W_O], out);
+}
+
+/* Attention to the answer so far, then to what the encoder has made of the text. */
+static void fwd__cross(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    fwd__attention(d);
+    fwd__residual(d, NULL, fwd_no_norm, fwd_no_norm);
+    fwd__enter(d, &d->l->vec[W_CROSS_NORM]);
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_CROSS_Q], d->rows, d->in, d->q);
+    fwd__look(d, fwd__kv(d), VIEW_SOURCE, d->q, d->att);
+    fwd__give(d, &w[W_CROSS_O], d->att);
+}
+
+/* Keys and values of what the encoder has made of the text, for a decoder layer. */
+static void fwd__cross_store(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_CROSS_K], d->rows, d->in, d->k);
+    dev_plan_product(d->to, &w[W_CROSS_V], d->rows, d->in, d->v);
+    d->part = FWD_CACHE;
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = fwd__kv(d)}});
 }
 
 /* A product in place of attention. */
@@ -1087,7 +1116,8 @@ static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA]
                                         [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL,
                                         [MIX_SSD] = fwd__ssd, [MIX_BOTH] = fwd__attn_ssd,
                                         [MIX_SCAN] = fwd__scan, [MIX_SCAN_HEADS] = fwd__scan_heads,
-                                        [MIX_WKV7] = fwd__wkv7, [MIX_WKV6] = fwd__wkv6, [MIX_KDA] = fwd__kda};
+                                        [MIX_WKV7] = fwd__wkv7, [MIX_WKV6] = fwd__wkv6, [MIX_KDA] = fwd__kda,
+                                        [MIX_CROSS] = fwd__cross};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
                                       [FFN_CHANNELS] = fwd__channels, [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both,
                                       [FFN_ASIDE] = fwd__aside};
@@ -1433,6 +1463,29 @@ static void fwd__heads_behind(fwd *f, fwd_draft *d, bool watched) {
     }
 }
 
+/* The layers of the encoder, and its last norm. */
+static void fwd__encoder(fwd_draft *d, bool keeps) {
+    const arch_hparams *hp = &d->m->hp;
+    fwd__embed(d);
+    for (int il = 0; il < hp->n_enc; il++) {
+        fwd__at_layer(d, il);
+        d->past = d->after = keeps || il < hp->n_enc - 1 ? DEV_ALL : DEV_OUT;
+        fwd__layer(d);
+    }
+    fwd__enter(d, &d->m->glob.vec[W_ENC_NORM]);
+}
+
+/* The list of the encoder: for vectors of texts, or for the decoder. */
+static void fwd__plan_encoder(fwd *f, fwd_draft *d) {
+    const bool keeps = f->gives == FWD_ENCODE;
+    fwd__encoder(d, keeps);
+    f->hidden = f->state = d->in;
+    for (int il = f->m->hp.n_enc; keeps && il < f->m->hp.n_layer; il++) {
+        fwd__at_layer(d, il);
+        fwd__cross_store(d);
+    }
+}
+
 /* The list of the model. */
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
@@ -1444,7 +1497,7 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (here && !chain) fwd__pair_token(d, 0, true);
     fwd__draw_by_layer(d);
     if (hp->n_stream) fwd__spread(d);
-    for (int il = 0; il < hp->n_layer; il++) {
+    for (int il = hp->n_enc; il < hp->n_layer; il++) {
         fwd__at_layer(d, il);
         d->after = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
         d->past = d->lh->ffn == FFN_CHANNELS ? DEV_ALL : d->after;
@@ -1472,14 +1525,16 @@ static void fwd__plan(fwd *f) {
     f->plan.low_kind = OPS_LOW;
     f->plan.on = f->m->gpus;
     fwd__buffers(&d);
-    (f->gives == FWD_GUESS ? fwd__plan_guess : f->gives == FWD_KEEP ? fwd__plan_keep : fwd__plan_model)(f, &d);
-    f->plan.result = f->gives == FWD_HIDDEN ? f->hidden : f->gives == FWD_KEEP ? 0 : d.logits;
+    const bool encodes = f->gives == FWD_ENCODE || (f->m->hp.n_enc && f->gives == FWD_HIDDEN);
+    (f->gives == FWD_GUESS ? fwd__plan_guess : f->gives == FWD_KEEP ? fwd__plan_keep : encodes ? fwd__plan_encoder
+                                                                                                 : fwd__plan_model)(f, &d);
+    f->plan.result = f->gives == FWD_HIDDEN ? f->hidden : f->gives & (FWD_KEEP | FWD_ENCODE) ? 0 : d.logits;
 }
 
 /* --- a model's list with its memory --- */
 
 /* Of a row in a batch. */
-enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + 2 * sizeof(void *) + sizeof(float *) };
+enum { FWD_ROW_BYTES = 4 * sizeof(int32_t) + sizeof(k_turn) + 1 + 2 * sizeof(void *) + sizeof(float *) };
 
 /* The list and its memory go. */
 static void fwd__drop(fwd *f) {
@@ -1494,7 +1549,8 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
     dev_plan_fill(&f->plan, n_threads, f->max_rows, f->max_out, counting);
     dev_gpu_fill(&f->plan);
     f->logits = f->plan.buf[f->plan.n_buf - 1].a.x;
-    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES + (f->keep ? f->keep->bytes : 0);
+    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES + (f->keep ? f->keep->bytes : 0) +
+               (f->encode ? f->encode->bytes : 0);
 }
 
 /* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
@@ -1504,6 +1560,7 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
     fwd__fill(&f, n_threads, true);
     fwd__drop(&f);
     if (f.apart && gives == FWD_LOGITS) f.bytes += fwd_bytes(m, n_threads, max_rows, max_out, FWD_KEEP);
+    if (m->hp.n_enc && gives == FWD_LOGITS) f.bytes += fwd_bytes(m, n_threads, max_rows, 1, FWD_ENCODE);
     return f.bytes;
 }
 
@@ -1580,6 +1637,7 @@ static fwd *fwd__make(fwd kind, kv_cache *kv, pool *p) {
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
     f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
+    f->batch.source = mem_new((size_t)max_rows, sizeof *f->batch.source);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
     f->run.adapters = f->adapters = mem_new((size_t)max_rows, sizeof *f->adapters);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
@@ -1587,6 +1645,11 @@ static fwd *fwd__make(fwd kind, kv_cache *kv, pool *p) {
     f->apart = m->hp.n_nextn && m->gpus;
     fwd__fill(f, p->n, false);
     if (f->apart && f->gives == FWD_LOGITS) f->bytes += (f->keep = fwd__keep_new(f))->bytes;
+    if (m->hp.n_enc && f->gives == FWD_LOGITS) {
+        const fwd of = {.m = m, .max_rows = max_rows, .max_out = 1, .gives = FWD_ENCODE, .n_vocab = f->n_vocab};
+        f->encode = fwd__make(of, kv, p);
+        f->bytes += f->encode->bytes;
+    }
     return f;
 }
 
@@ -1604,10 +1667,12 @@ static fwd *fwd_new_head(const model *m, kv_cache *kv, pool *p, int n_seqs, int 
 static void fwd_free(fwd *f) {
     if (!f) return;
     fwd_free(f->keep);
+    fwd_free(f->encode);
     const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
-    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f->adapters, f->before, f);
+    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, b->source, f->from, f->adapters, f->before,
+                 f);
 }
 
 /* From now on only the first n tokens have logits. */
@@ -1633,11 +1698,18 @@ static void fwd_watch(fwd *f, const dev_tap *tap) {
 /* --- a step --- */
 
 /* The batch of the next step is empty. */
-static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
+static void fwd_begin(fwd *f) {
+    f->batch.n = f->batch.n_out = f->batch.n_seq = 0;
+    if (f->encode) fwd_begin(f->encode);
+}
 
-/* One more row; `want` is what the list gives, or 0; where that is logits, FWD_ID too. The sequence stays until the step has run,
- * its positions up to pos are reserved by then. */
+/* Its rows so far, those of the encoder among them. */
+static int fwd_rows(const fwd *f) { return f->batch.n + (f->encode ? f->encode->batch.n : 0); }
+
+/* One more row; `want` is what the list gives, or 0, which it is for rows of an encoder; where that is logits, FWD_ID too. The
+ * sequence stays until the step has run, its positions up to pos are reserved by then. */
 static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) {
+    if (f->encode && pos < seq->source) f = f->encode, want = 0;
     dev_batch     *b = &f->batch;
     const unsigned gives = f->gives == FWD_GUESS ? FWD_LOGITS : f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
@@ -1650,6 +1722,7 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     b->token[b->n] = token;
     b->pos[b->n] = pos;
     b->seq[b->n] = b->n_seq - 1;
+    b->source[b->n_seq - 1] = seq->source;
     b->want[b->n++] = (uint8_t)want;
     b->n_out += want != 0;
 }
@@ -1706,6 +1779,8 @@ static bool fwd__keep_step(fwd *f) {
 /* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in
  * their order, valid until the next step. False: an interrupt came. */
 static bool fwd_step(fwd *f) {
+    if (f->encode && f->encode->batch.n && !fwd_step(f->encode)) return false;
+    if (!f->batch.n) return true;
     for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
     fwd__write_tables(f);
     fwd__write_states(f);

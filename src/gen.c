@@ -48,9 +48,11 @@ typedef struct {                                      /* when an answer ends */
     const tok_ids *stop_ids;                          /* the same of the caller; NULL: none */
     const tok_ids *shown;                             /* control tokens that are part of the text; NULL: none */
     gen_think    think;
+    diffuse_opts diffuse;                             /* of models that decode by diffusion */
 } gen_opts;
 
-static const gen_opts gen_defaults = {.n_predict = -1, .loop_stop = -1};
+static const gen_opts gen_defaults = {.n_predict = -1, .loop_stop = -1,
+                                      .diffuse = {.steps = 128, .algorithm = DIFFUSE_CONFIDENCE}};
 
 /* What it points to stays the caller's, until all its answers have been taken or the schedule is freed. */
 typedef struct {
@@ -289,6 +291,9 @@ static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
 static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
     if (prompt->n == 0)
         return err_set(e, EXIT_INPUT, "the prompt is empty and no start token is added, expected a text");
+    if (eng->m.hp.n_enc && prompt->n + (size_t)eng->extra > (size_t)eng->n_ctx)
+        return err_set(e, EXIT_INPUT, "the text has %zu tokens, the context holds %d and its answer (-c bounds both together)",
+                       prompt->n, max_int(eng->n_ctx - eng->extra, 0));
     if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
         return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
     return prompt->n <= (size_t)eng->n_ctx ||

@@ -44,7 +44,7 @@
  * kv_bytes_peak, kv_bytes_most.
  * Opens: kv_cache.adapters, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group,
  *   kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part,
- *   kv_seq.adapters, kv_seq.first, kv_seq.n. */
+ *   kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
 
 typedef struct {
     uint32_t type_k;                                  /* type of keys */
@@ -160,6 +160,7 @@ typedef struct kv_seq {
     kv_cache *kv;                                     /* whose blocks it holds */
     const dev_adapters *adapters;                     /* that change its keys and values; NULL: none */
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
+    int       source;                                 /* of them, those of the text that an encoder reads; 0: there is none */
     int32_t **table;                                  /* [n_group][n_blocks] block numbers, -1: given back */
     int      *n_blocks;                               /* [n_group] */
     int      *first;                                  /* [n_group] first entry that is not given back */
@@ -359,7 +360,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
         const arch_layer_hp *lh = &hp->layer[il];
         const int            on_gpu = dev_gpus_of(load.gpus, il);
         kv->layer[il].group = -1;
-        if (lh->kv_back) kv->layer[il] = kv->layer[il - lh->kv_back];
+        if (lh->kv_back || lh->kv_over) kv->layer[il] = kv->layer[il - max_int(lh->kv_back, 1)];
         else if (lh->n_head_kv) kv->layer[il] = kv__layer(kv, lh, on_gpu);
         kv__layer_states(kv, lh, il, on_gpu);
     }
@@ -928,6 +929,7 @@ static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_of(from->kv, from->adapters);
     s->n = from->n;
     s->keep = from->keep;
+    s->source = from->source;
     if (from->kv->tree) kv__tip(s, from->tip);
     s->n_known = from->n_known;
     for (int i = 0; i < s->kv->n_group; i++) {

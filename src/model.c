@@ -2,8 +2,8 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds;
- * model_layer_of, model_targets;
+ * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_whole,
+ * model_diffuses, model_holds; model_layer_of, model_targets;
  * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_rope, model_target, model_tensors, rope_opts. */
 
@@ -20,6 +20,8 @@ typedef struct {
     const float *vec[ARCH_SLOTS];                     /* vectors, among them gains and biases */
 } model_tensors;
 
+enum { MODEL_REACH = 128 };                           /* distances from there on have the same bias (T5) */
+
 typedef struct model {
     const gguf_file *g;                               /* the file, which outlives the model */
     const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
@@ -32,6 +34,8 @@ typedef struct model {
     const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
     float       *slope;                               /* [n_layer, n_slope] what a score loses per position (ALiBi), or NULL */
     int          n_slope;                             /* heads of the layer with the most */
+    float      **distance;                            /* [n_layer][n_head][2 * MODEL_REACH + 1] biases of scores, by how far a key
+                                                       * lies behind the query; NULL: there are none */
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes;                         /* of that room */
@@ -61,6 +65,12 @@ static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_f
 static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_ASSIST_OUT, W_OUTPUT};
 enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
+/* Whether rows are not multiplied with a matrix of a layer: it holds embeddings or biases, or chooses positions, which no text
+ * here has enough of. */
+static bool model__idle(arch_slot_id id) {
+    return id == W_NEXTN_EMBD || id == W_DISTANCE || (id >= W_INDEX_Q && id <= W_INDEX_SHARE);
+}
+
 /* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
     const int layers = arch_own_layers(&m->hp) * ARCH_SLOTS;
@@ -68,7 +78,7 @@ static dev_mat *model__mat(const model *m, int *at) {
         const int            i = (*at)++;
         const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
         const dev_mat       *w = &of->mat[i < layers ? i % ARCH_SLOTS : (int)model_products[i - layers]];
-        if (w->data && w != &of->mat[W_NEXTN_EMBD]) return (dev_mat *)w;
+        if (w->data && !model__idle((arch_slot_id)(w - of->mat))) return (dev_mat *)w;
     }
     return NULL;
 }
@@ -83,6 +93,8 @@ static void model_close(model *m) {
     for (int i = 0; i < m->n_made; i++) mem_free(m->made[i]);
     mem_free_all(m->made, m->layer);
     mem_free(m->slope);
+    for (int il = 0; m->distance && il < m->hp.n_layer; il++) mem_free(m->distance[il]);
+    mem_free(m->distance);
     for (int i = 0; i < ARCH_ROPES; i++) mem_free(m->rope[i].freq);
     arch_drop(&m->hp);
     *m = (model){0};
@@ -146,14 +158,21 @@ static const gguf_tensor *model__unsuffixed(const gguf_file *g, const char *name
     return gguf_tensor_find(g, stem);
 }
 
+enum { MODEL_NAME = 80 };                             /* bytes of a tensor's name with its NUL */
+
+/* The name of a slot's tensor in layer il. */
+static void model__name(const model *m, const arch_slot *s, int il, char name[MODEL_NAME]) {
+    snprintf(name, MODEL_NAME, s->name, arch_number(&m->hp, il));
+}
+
 /* Finds the tensor of a slot in layer il (-1: of the model). */
 static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
     const arch_slot *s = arch_slot_of(&m->hp, id, il);
     model_tensors   *to = il < 0 ? &m->glob : &m->layer[il];
-    char             name[80];
+    char             name[MODEL_NAME];
     if (!s) return true;
-    snprintf(name, sizeof name, s->name, il);
+    model__name(m, s, il, name);
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t && s->flags & S_VEC) t = model__unsuffixed(g, name);
     if (t && model__unread(m, s, il)) {
@@ -203,9 +222,9 @@ static const model_join model_joins[] = {
 
 /* The error for two tensors of layer il of which a file has one. */
 static bool model__both(const model *m, arch_slot_id a, arch_slot_id b, int il, err_t *e) {
-    char names[2][80];
-    snprintf(names[0], sizeof names[0], arch_slot_of(&m->hp, a, il)->name, il);
-    snprintf(names[1], sizeof names[1], arch_slot_of(&m->hp, b, il)->name, il);
+    char names[2][MODEL_NAME];
+    model__name(m, arch_slot_of(&m->hp, a, il), il, names[0]);
+    model__name(m, arch_slot_of(&m->hp, b, il), il, names[1]);
     return err_set(e, EXIT_INPUT, "%s: tensors %s and %s both, expected one", m->g->path, names[0], names[1]);
 }
 
@@ -220,7 +239,7 @@ static bool model__part(model *m, model_tensors *l, const model_join *j, int k, 
     const arch_slot_id id = j->part[k].mat, bias = j->part[k].bias;
     const arch_slot   *s = arch_slot_of(&m->hp, id, il);
     dev_mat           *mat = &l->mat[id];
-    char               name[80];
+    char               name[MODEL_NAME];
     if (l->mat[j->whole].data) {
         if (mat->data) return model__both(m, j->whole, id, il, e);
         *mat = l->mat[j->whole];
@@ -232,7 +251,7 @@ static bool model__part(model *m, model_tensors *l, const model_join *j, int k, 
         l->vec[bias] = l->vec[j->bias] + at;
     }
     if (mat->data || !s || model__unread(m, s, il) || (id == W_V && model__v_is_k(m, il))) return true;
-    snprintf(name, sizeof name, s->name, il);
+    model__name(m, s, il, name);
     m->lacks = true;
     return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
 }
@@ -327,9 +346,11 @@ static int model_layer_of(const gguf_tensor *t) {
  * tokens, and types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd", masks[] = "masked_embd_";     /* of an assistant: which tokens it may guess */
+    static const char far[] = ".cross_attn_rel_b.weight";                      /* a text and its answer have no distance */
     const int         ahead = model_layer_of(t) - m->hp.n_layer;
     if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
     if (m->hp.desc->traits & A_ASSIST && bytes_begins(t->name, bytes_of(masks))) return true;
+    if (m->hp.n_enc && memmem(t->name.p, t->name.n, far, sizeof far - 1)) return true;
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
 }
 
@@ -425,7 +446,7 @@ static bool model__bind_all(model *m, err_t *e) {
                           GGUF_SHOW(g->tensor[i].name), m->hp.desc->name);
     mem_free(used);
     dev_mat   *embd = &m->glob.mat[W_TOK_EMBD], *output = &m->glob.mat[W_OUTPUT];
-    const bool tied = !output->data && m->hp.causal;
+    const bool tied = !output->data && (m->hp.causal || arch_diffuses(&m->hp));
     if (ok && tied) *output = *embd;
     if (!embd->data) *embd = *output;
     return ok && (embd->data || err_set(e, EXIT_INPUT, "%s: tensor token_embd.weight is missing", g->path));
@@ -560,6 +581,49 @@ static void model__slopes(model *m) {
         model__slopes_of(m->hp.layer[il].n_head, (double)m->hp.alibi, m->slope + (size_t)il * (size_t)m->n_slope);
 }
 
+/* The bucket of a distance, of n: half of them have one distance each, the others ranges that grow up to MODEL_REACH (Raffel et
+ * al. 2020). Where positions see both ways, keys behind and before a query have half of all each. */
+static int model__bucket(int far, int n, bool both) {
+    const int half = both ? n / 2 : n, exact = half / 2, from = both && far > 0 ? half : 0, d = both || far < 0 ? abs(far) : 0;
+    if (d < exact) return from + d;
+    const double at = log((double)d / exact) / log((double)MODEL_REACH / exact) * (half - exact);
+    return from + min_int(exact + (int)floor(at + 1e-6), half - 1);
+}
+
+/* Biases of layer il, from its own tensor or that of the first layer of its kind. */
+static bool model__distances_of(model *m, int il, err_t *e) {
+    const int       first = il >= m->hp.n_enc ? m->hp.n_enc : 0, heads = m->hp.layer[il].n_head, wide = 2 * MODEL_REACH + 1;
+    const dev_mat  *own = &m->layer[il].mat[W_DISTANCE], *w = own->data ? own : &m->layer[first].mat[W_DISTANCE];
+    const dev_view  view = m->hp.layer[il].view;
+    char            name[MODEL_NAME];
+    if (!w->data) {
+        model__name(m, arch_slot_of(&m->hp, W_DISTANCE, first), first, name);
+        return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
+    }
+    float *row = mem_new((size_t)heads, sizeof *row), *to = mem_new(mem_size((size_t)heads, (size_t)wide), sizeof *to);
+    bool   finite = true;
+    m->distance[il] = to;
+    for (int i = 0; i < wide; i++) {
+        const int bucket = model__bucket(i - MODEL_REACH, m->hp.n_bucket, view == VIEW_ALL || view == VIEW_SOURCE);
+        k_types[w->type].dequant(w->data + (size_t)bucket * w->row_bytes, row, heads);
+        for (int h = 0; h < heads; h++) {
+            to[h * wide + i] = row[h] * (w->scale ? w->scale[0] : 1);
+            finite = finite && isfinite(to[h * wide + i]);
+        }
+    }
+    mem_free(row);
+    model__name(m, arch_slot_of(&m->hp, W_DISTANCE, il), il, name);
+    return finite || err_set(e, EXIT_INPUT, "%s: %s holds a NaN or an infinity, expected numbers", m->g->path, name);
+}
+
+static bool model__distances(model *m, err_t *e) {
+    bool ok = true;
+    if (!m->hp.n_bucket) return true;
+    m->distance = mem_new((size_t)m->hp.n_layer, sizeof *m->distance);
+    for (int il = 0; ok && il < m->hp.n_layer; il++) ok = model__distances_of(m, il, e);
+    return ok;
+}
+
 /* A file may hold a draft head alone, with the sizes of the model that it belongs to. */
 static bool model__has_trunk(const gguf_file *g, err_t *e) {
     return !arch_is_head(g) ||
@@ -577,7 +641,7 @@ static bool model__load(model *m, const gguf_file *g, const rope_opts *o, bool b
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
-    return true;
+    return model__distances(m, e);
 }
 
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
@@ -723,14 +787,25 @@ static void model_say_own_keys(const model *m) {
             log_warn("%s: %s.%s counts here; llama.cpp does not read it for %s", m->g->path, arch, arch_peers[i].key, arch);
 }
 
+/* Whether it writes answers by diffusion. */
+static bool model_diffuses(const model *m) { return arch_diffuses(&m->hp); }
+
 /* Whether the model can continue a text. On failure e is set. */
 static bool model_writes(const model *m, err_t *e) {
-    return m->hp.causal || err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed",
-                                   m->g->path, m->hp.desc->name);
+    return m->hp.causal || model_diffuses(m) ||
+           err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed", m->g->path,
+                   m->hp.desc->name);
 }
 
-/* Whether the model has so many positions; only learned ones are bounded. On failure e is set. */
+/* Whether a text is computed in one step. */
+static bool model_whole(const model *m) { return arch_whole(&m->hp); }
+
+/* Whether the model has so many positions; learned ones are bounded, and those that attention sees without a choice. On failure e
+ * is set. */
 static bool model_holds(const model *m, int n_ctx, err_t *e) {
+    if (m->hp.n_ctx_most && n_ctx > m->hp.n_ctx_most)
+        return err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: beyond them the model attends to a "
+                       "choice of positions, which llmrun does not make (-c N)", m->g->path, n_ctx, m->hp.n_ctx_most);
     return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
            err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)",
                    m->g->path, n_ctx, m->hp.n_ctx_train);
@@ -903,7 +978,7 @@ static bool model_check(const gguf_file *g, err_t *e) {
 
 /* Bytes of the keys and values that a layer keeps of one position. */
 static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
-    if (l->kv_back) return 0;
+    if (l->kv_back || l->kv_over) return 0;
     return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v)));
 }
 

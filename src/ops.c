@@ -689,6 +689,12 @@ static int ops__rows_to(const dev_batch *b, int r) {
 /* The positions that row r of the batch sees: from *begin on, before *end. */
 static void ops__sees(const dev_batch *b, const dev_op *op, int r, int64_t *begin, int64_t *end) {
     const int64_t pos = b->pos[r], window = op->cache.window, half = window / 2;
+    if (op->cache.view >= VIEW_SOURCE) {
+        const int64_t source = b->source[b->seq[r]];
+        *begin = op->cache.view == VIEW_SOURCE ? 0 : source;
+        *end = op->cache.view == VIEW_SOURCE ? source : pos + 1;
+        return;
+    }
     if (op->cache.view != VIEW_ALL) {
         *end = pos + 1;
         *begin = window && *end > window ? *end - window : 0;
@@ -698,6 +704,11 @@ static void ops__sees(const dev_batch *b, const dev_op *op, int r, int64_t *begi
     *end = b->pos[ops__rows_to(b, r) - 1] + 1;
     if (window && pos + half < *end) *end = pos + half + 1;
     *begin = window && pos > half ? pos - half : 0;
+}
+
+/* The biases of a query head; NULL: there are none. */
+static const float *ops__distances(const dev_op *op, int head) {
+    return op->cache.bias ? op->cache.bias + (size_t)head * (size_t)(2 * op->cache.reach + 1) : NULL;
 }
 
 /* The query rows of run `i` for part `part` of the query heads, where those of a K/V head are `deal` parts. */
@@ -714,10 +725,10 @@ static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int 
         ops__sees(run->batch, op, on->row[s], &begin, &end);
         for (int h = 0; h < g; h++)
             rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end,
-                                     .at = run->batch->pos[on->row[s]]};
+                                     .at = run->batch->pos[on->row[s]], .bias = ops__distances(op, head + h)};
     }
     return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
-                         .softcap = op->cache.cap,
+                         .softcap = op->cache.cap, .reach = op->cache.bias ? op->cache.reach : 0,
                          .sinks = ops__by_head(dv, op->cache.sinks, head, g, n, 0),
                          .slopes = ops__by_head(dv, op->cache.slope, head, g, n, run->plan->attn_most),
                          .type_k = kv->type_k, .type_v = kv->type_v};
@@ -1798,6 +1809,7 @@ static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_g
 }
 
 static bool ops__attend_can(const dev_op *op) {
+    if (op->cache.bias || op->cache.view >= VIEW_SOURCE) return false;
     return !op->cache.kv || (ops__cache_can(op) && k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false));
 }
 

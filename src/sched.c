@@ -78,6 +78,7 @@ enum {
  * context, all together the cache. beside: what others of this run need of memory, NULL: nothing. */
 static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, const engine_needs *beside) {
     return (engine_plan){.n_seqs = n_seqs, .n_rows = fo->n_batch + n_seqs + n_guess, .n_out = n_seqs + n_guess, .share = true,
+                         .pairs = true,
                          .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
@@ -120,6 +121,8 @@ typedef struct sched_seq {                            /* one completion of a req
     uint64_t     request;                             /* number of the request: its completions share the prompt's blocks */
     tok_ids      ids;                                 /* prompt, answer after it; what a context shift dropped is not there */
     int          n_prompt;                            /* of ids */
+    diffuse     *masks;                               /* the answer where it is decoded by diffusion; else NULL */
+    int          source;                              /* of ids, the text that an encoder reads; 0: there is none */
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
     samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
     constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
@@ -175,7 +178,9 @@ static void sched__leave_step(sched_seq *q) {
 }
 
 /* Whether it is held back where its next token would come. */
-static bool sched__rests(const sched_seq *q) { return q->held_back && q->kv && q->a.n_tok && q->done == (int)q->ids.n - 1; }
+static bool sched__rests(const sched_seq *q) {
+    return q->held_back && q->kv && (q->masks || (q->a.n_tok && q->done == (int)q->ids.n - 1));
+}
 
 /* Frees what a sequence needs to go on; its answer stays. */
 static void sched__seq_stop(sched_seq *q) {
@@ -186,6 +191,7 @@ static void sched__seq_stop(sched_seq *q) {
     tok_ids_drop(&q->ids);
     tok_ids_drop(&q->ends);
     mem_free(q->raw);
+    diffuse_free(q->masks);
     embed_free(q->text);
 }
 
@@ -280,7 +286,7 @@ static void sched_free(sched *sc) {
 static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *e) {
     sched *sc = mem_new(1, sizeof *sc);
     sc->eng = eng;
-    sc->guesser = o->fixed ? NULL : guesser;
+    sc->guesser = o->fixed || model_diffuses(&eng->m) ? NULL : guesser;
     sc->o = *o;
     sc->o.n_seqs = min_int(sc->o.n_seqs, eng->max_out);
     sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
@@ -292,6 +298,24 @@ static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *
     return NULL;
 }
 
+/* Whether a model that reads texts as a whole can answer the request. */
+static bool sched__answers_whole(const sched *sc, const gen_request *r, err_t *e) {
+    const char *arch = sc->eng->m.hp.desc->name, *what = NULL;
+    if (r->gen.context_shift)
+        return err_set(e, EXIT_INPUT, "--context-shift: a %s model reads its text as a whole, expected no shift", arch);
+    if (!model_diffuses(&sc->eng->m)) return true;
+    if (tok_mask(sc->eng->v) < 0)
+        return err_set(e, EXIT_INPUT, "%s: no tokenizer.ggml.mask_token_id, which a %s model needs", sc->eng->g->path, arch);
+    if (r->prompt->n >= (size_t)sc->eng->n_ctx)
+        return err_set(e, EXIT_INPUT, "the prompt has %zu tokens and leaves no room for an answer in a context of %d (-c)",
+                       r->prompt->n, sc->eng->n_ctx);
+    if (r->gen.diffuse.block && r->gen.diffuse.eps > 0)
+        return err_set(e, EXIT_INPUT, "--diffusion-block-length and --diffusion-eps both, expected one of them");
+    if (r->constrain) what = "a constraint: its tokens come in any order";
+    else if (r->logprobs) what = "log-probabilities: its tokens come in any order";
+    return !what || err_set(e, EXIT_INPUT, "a %s model decodes by diffusion, which has no use for %s", arch, what);
+}
+
 /* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
  * stays until it is taken; the request's prompt has to live as long. NULL: what is asked for is not possible, and e
  * says why. */
@@ -299,6 +323,7 @@ static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
     sched_seq *first = NULL;
     ASSERT(r->n > 0 && (r->logprobs || !r->top));
     if (!gen_fits(sc->eng, r->prompt, e) || !samp_check(&r->samp, sc->eng->m.hp.n_vocab, e)) return NULL;
+    if (sc->eng->whole && !r->embeds && !sched__answers_whole(sc, r, e)) return NULL;
     sc->n_requests++;
     if (r->embeds) fwd_keep_hidden(sc->eng->f);
     for (int i = 0; i < r->n; i++) {
@@ -328,6 +353,7 @@ static void sched__start_text(const sched *sc, sched_seq *q) {
     for (size_t i = 0; i < q->r.prompt->n; i++) tok_ids_add(&q->ids, q->r.prompt->id[i]);
     q->n_prompt = (int)q->ids.n;
     q->shift = -1;
+    if (sc->eng->m.hp.n_enc) q->source = q->n_prompt;
     q->text = embed_new(&sc->eng->m, &q->r.embed, q->n_prompt);
 }
 
@@ -335,10 +361,30 @@ static void sched__start_text(const sched *sc, sched_seq *q) {
 static tok_stream sched__stream(const sched *sc, const sched_seq *q) {
     const tok_ids *prompt = q->r.prompt;
     tok_stream     s;
-    tok_stream_init(&s, sc->eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(sc->eng->v));
+    tok_stream_init(&s, sc->eng->v, sc->eng->m.hp.n_enc || (prompt->n == 1 && prompt->id[0] == tok_bos(sc->eng->v)));
     s.special = q->r.gen.special_out;
     s.shown = q->r.gen.shown;
     return s;
+}
+
+/* An encoder's text ends with the end token, where the vocabulary says so; a token that no text has begins the answer to it. */
+static void sched__answer_begins(const sched *sc, sched_seq *q) {
+    const tok_vocab *v = sc->eng->v;
+    const int32_t    start = sc->eng->m.hp.start;
+    if (tok_add_eos(v) && q->ids.id[q->ids.n - 1] != tok_eos(v)) tok_ids_add(&q->ids, tok_eos(v));
+    q->source = (int)q->ids.n;
+    tok_ids_add(&q->ids, start < 0 ? tok_bos(v) : start);
+}
+
+/* The answer as masks. */
+static void sched__mask(const sched *sc, sched_seq *q) {
+    const gen_opts *o = &q->r.gen;
+    const int64_t   most = o->n_predict < 0 ? DIFFUSE_LENGTH : max_i64(o->n_predict, 1), room = sc->eng->n_ctx - q->n_prompt;
+    q->masks = diffuse_new(&o->diffuse, (int)min_i64(most, room), tok_mask(sc->eng->v), sc->eng->m.hp.shifts,
+                           q->r.seed + (uint64_t)q->r.index);
+    q->cap = q->masks->n + 1;
+    q->a.tok = mem_new((size_t)q->cap, sizeof *q->a.tok);
+    q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
 }
 
 /* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
@@ -352,9 +398,11 @@ static void sched__start(const sched *sc, sched_seq *q) {
     ASSERT(q->sm);
     for (int i = 0; i < n; i++) {
         tok_ids_add(&q->ids, prompt->id[i]);
-        samp_accept(q->sm, prompt->id[i], true);
+        if (!sc->eng->m.hp.n_enc) samp_accept(q->sm, prompt->id[i], true);
     }
-    q->n_prompt = n;
+    if (sc->eng->m.hp.n_enc) sched__answer_begins(sc, q);
+    q->n_prompt = (int)q->ids.n;
+    if (model_diffuses(&sc->eng->m)) sched__mask(sc, q);
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     q->stream = sched__stream(sc, q);
     for (size_t i = 0; o->stop_ids && o->ends && i < o->ends->n; i++) tok_ids_add(&q->ends, o->ends->id[i]);
@@ -503,11 +551,11 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 }
 
 /* Rows of the next step so far. */
-static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
+static int sched__n_rows(const sched *sc) { return fwd_rows(sc->eng->f); }
 
 /* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows
- * are needed. */
-static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !q->text->whole; }
+ * are needed, nor where those of a text depend on all of it. */
+static bool sched__shares(const sched_seq *q) { return !q->source && !q->masks && (!q->r.embeds || !q->text || !q->text->whole); }
 
 /* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
 static void sched__text_rows(sched *sc, sched_seq *q, int from) {
@@ -538,8 +586,8 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     q->row = f->batch.n;
     q->from = from;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? sched__wants(q) : 0);
-    if (q->guess) fwd_before(f, spec_before(q->guess, from));
-    kv_publish(q->kv, q->ids.id);
+    if (q->guess && !q->source) fwd_before(f, spec_before(q->guess, from));
+    if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
     if (q->kv->n < n) return;
     if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
     for (int i = 0; i < q->n_guess; i++) fwd_add(f, q->kv, q->guess->id[i], n + i, sched__wants(q));
@@ -557,8 +605,8 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
     const sched_seq *first = NULL;
     for (int i = 0; i < sc->n_run && !first; i++)
         if (sc->run[i]->request == q->request) first = sc->run[i];
-    if (!first || first->r.index >= q->r.index || (sched__is_over(first) && !first->kv)) return NULL;
-    return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
+    if (!first || q->masks || first->r.index >= q->r.index || (sched__is_over(first) && !first->kv)) return NULL;
+    return first->n_prompt >= first->a.n_prompt && q->n_prompt >= q->a.n_prompt ? first : NULL;
 }
 
 /* The last border that both texts have after the tokens with which they begin alike. */
@@ -633,18 +681,20 @@ static bool sched__begin(sched *sc, sched_seq *q) {
         q->kv = reader ? kv_fork(reader->kv) : kv_seq_of(sc->eng->kv, sched__adapters(sc, q));
         if (reader) kv_truncate(q->kv, q->n_prompt - 1);
         q->kv->keep = q->r.keep;
+        q->kv->source = q->source;
     }
-    if (!sched__shares(q)) return true;
-    const int got = kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
+    if (!sched__shares(q) && !q->source) return true;
+    const int got = (q->source ? q->kv->n : kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait)) - q->done;
     q->done += got;
-    if (!q->a.n_tok) q->a.n_cached += got, sc->st.cached += got;
+    const int own = min_int(got, q->a.n_prompt - 1 - q->a.n_cached);      /* without what the answer of a pair begins with */
+    if (!q->a.n_tok) q->a.n_cached += own, sc->st.cached += own;
     return !wait && !sched__awaits(sc, q);
 }
 
 /* Whether one row continues the sequence. */
 static bool sched__decodes(const sched *sc, const sched_seq *q) {
     const int n = (int)q->ids.n;
-    return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx && !q->held_back;
+    return q->kv && !q->masks && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx && !q->held_back;
 }
 
 /* Whether a full context drops tokens and the answer goes on: there are some besides those that are kept and the last one. */
@@ -714,13 +764,40 @@ static int sched__text_end(const sched *sc, const sched_seq *q, int from, int to
     return at;
 }
 
+/* Where rows from `from` on end that must be in one step; 0: none must. A text that a decoder answers does not wait until no
+ * sequence is continued: the step has space for it. */
+static int sched__whole(const sched *sc, const sched_seq *q, int from) {
+    if (q->source) return from < q->source ? q->source : 0;
+    return sc->eng->m.hp.causal ? 0 : (int)q->ids.n;
+}
+
+/* Adds the prompt and the answer with its masks, if the step has space for all of it. */
+static void sched__see_all(sched *sc, sched_seq *q) {
+    fwd       *f = sc->eng->f;
+    const int  n = q->n_prompt + q->masks->n, shift = sc->eng->m.hp.shifts;
+    int        asks = 0;
+    for (int i = 0; i < q->masks->n; i++) asks += diffuse_wants(q->masks, i);
+    if (sched__n_rows(sc) + n > sc->eng->n_batch || f->batch.n_out + asks > sc->eng->max_out || !kv_reserve(q->kv, n)) return;
+    sched__enter_step(q);
+    q->at = f->batch.n_out;
+    q->row = f->batch.n;
+    q->from = 0;
+    for (int i = 0; i < n; i++) {
+        const int  at = i + shift - q->n_prompt;      /* of the answer: the token that logits of this row are for */
+        const bool asked = at >= 0 && at < q->masks->n && diffuse_wants(q->masks, at);
+        fwd_add(f, q->kv, i < q->n_prompt ? q->ids.id[i] : q->masks->token[i - q->n_prompt], i, asked ? FWD_LOGITS : 0);
+    }
+    sc->out[sc->n_out++] = q;
+}
+
 /* Adds as much of the prompt as the step has rows left for, cut at the end of a block, so that others can share it. */
 static void sched__read(sched *sc, sched_seq *q, int budget) {
-    const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
-    int       to = min_int(from + budget - sched__n_rows(sc), n);
-    if (to < n && !sc->eng->m.hp.causal) to = sched__n_rows(sc) ? from : n;   /* whole: in this step alone, or in a later one */
+    const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done, had = sched__n_rows(sc);
+    const int whole = sched__whole(sc, q, from), room = q->source ? sc->eng->n_batch : 0;
+    int       to = min_int(from + budget - had, n);
+    if (to < whole) to = !had || had + whole - from <= room ? whole : from;   /* in this step alone, or in a later one */
     if (q->text) to = sched__text_end(sc, q, from, to);
-    if (to < n && to - to % block > from) to -= to % block;
+    if (to < n && to - to % block > max_int(from, whole)) to -= to % block;
     to = sched__cut(sc, q, from, to);
     if (to > from && kv_reserve(q->kv, to)) (q->text ? sched__text_rows : sched__rows)(sc, q, from);
 }
@@ -796,7 +873,9 @@ static bool sched__may_read(const sched_seq *q) { return q->state == SCHED_READY
 
 static void sched__try_read(sched *sc, sched_seq *q, int budget) {
     q->tried = true;
-    if (sched__begin(sc, q)) sched__read(sc, q, budget);
+    if (!sched__begin(sc, q)) return;
+    if (q->masks) sched__see_all(sc, q);
+    else sched__read(sc, q, budget);
 }
 
 /* The one that has the least to read, but for q; NULL: there is none. */
@@ -820,7 +899,7 @@ static void sched__read_some(sched *sc, int budget) {
     }
     if (!oldest) return;
     const int left = budget - sched__n_rows(sc);
-    const int own = min_int((int)oldest->ids.n - oldest->done, sc->eng->m.hp.causal ? (left + 1) / 2 : left);  /* whole or not */
+    const int own = min_int((int)oldest->ids.n - oldest->done, sc->eng->whole ? left : (left + 1) / 2);
     for (sched_seq *q; sched__n_rows(sc) < budget - own && (q = sched__shortest(sc, oldest));)
         sched__try_read(sc, q, budget - own);
     sched__try_read(sc, oldest, budget);
@@ -933,6 +1012,26 @@ static bool sched__goes_on(const sched *sc, const sched_seq *q, int k) {
     return k < q->n_guess && p->id == q->guess->id[k] && !p->closed && !gen_ends(&q->r.gen, sc->eng->v, p->id);
 }
 
+/* A token for each mask that asked for one; or why there is none. */
+static int32_t sched__pick_masks(const sched *sc, sched_seq *q) {
+    const tok_ids *ends[] = {&sc->never, &sc->endless, q->r.gen.ends, q->r.gen.stop_ids};
+    const int      n_vocab = sc->eng->m.hp.n_vocab;
+    for (int i = 0, row = q->at; i < q->masks->n; i++) {
+        if (!diffuse_wants(q->masks, i)) continue;
+        float *logits = sched__logits(sc, row++);
+        if (!engine_finite(logits, (size_t)n_vocab)) return SCHED_NO_LOGITS;
+        logits[tok_mask(sc->eng->v)] = -INFINITY;
+        memcpy(q->raw, logits, (size_t)n_vocab * sizeof *q->raw);
+        for (int k = 0; k < 4; k++)
+            for (size_t j = 0; ends[k] && j < ends[k]->n; j++)
+                if (sched__bans(sc, q, ends[k]->id[j], i)) logits[ends[k]->id[j]] = -INFINITY;
+        const int32_t id = samp_pick(q->sm, logits, diffuse_place(q->masks, i));
+        if (id < 0) return SCHED_NO_TOKEN;
+        diffuse_take(q->masks, i, id, q->raw, n_vocab);
+    }
+    return 0;
+}
+
 /* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which
  * thread does it changes nothing. */
 static void sched__pick(void *ctx, int ith) {
@@ -942,6 +1041,10 @@ static void sched__pick(void *ctx, int ith) {
         sched_seq *q = sc->out[i];
         if (q->r.embeds) continue;
         q->n_pick = 0;
+        if (q->masks) {
+            q->pick[0].id = sched__pick_masks(sc, q);
+            continue;
+        }
         do q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
         while (sched__goes_on(sc, q, q->n_pick++));
     }
@@ -1110,11 +1213,28 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
     q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
     sched__keep_hidden(sc, q, n);
-    if (q->a.finish != GEN_FAILED) {                  /* blocks that right guesses have filled are for other sequences, too */
+    if (q->a.finish != GEN_FAILED && sched__shares(q)) {              /* blocks of right guesses are for other sequences, too */
         kv_publish(q->kv, q->ids.id);
         kv_commit(sc->eng->kv, true);
     }
     if (!q->a.finish && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
+}
+
+/* Some masks become tokens; those that are final join the text. */
+static void sched__unmask(sched *sc, sched_seq *q, double now) {
+    if (q->pick[0].id < 0) {
+        sched__fail(sc, q, q->pick[0].id);
+        return;
+    }
+    diffuse_turn(q->masks);
+    if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
+    for (int had = q->a.n_tok; !q->a.finish && had < diffuse_done(q->masks); had++) {
+        q->a.finish = sched__join(sc, q, &(sched_pick){.id = q->masks->token[had]});
+        if (q->a.n_tok > had) sched__record_latency(sc, &q->a, now);
+    }
+    if (q->a.finish || q->a.n_tok < q->masks->n) return;
+    tok_stream_flush(&q->stream, &q->a.text);
+    q->a.finish = GEN_LENGTH;
 }
 
 static void sched__tokens(sched *sc) {
@@ -1126,9 +1246,10 @@ static void sched__tokens(sched *sc) {
             tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
             continue;
         }
-        sched__join_all(sc, q, now);
+        if (q->masks) sched__unmask(sc, q, now);
+        else sched__join_all(sc, q, now);
         if (!q->a.finish) continue;
-        if (sc->o.fixed) sched__become(q, SCHED_OVER_STEPPING);
+        if (sc->o.fixed && !q->masks) sched__become(q, SCHED_OVER_STEPPING);
         else sched__end(sc, q);
     }
 }
@@ -1145,7 +1266,7 @@ static bool sched__is_broken(const sched *sc) {
 static void sched__sample(sched *sc) {
     sc->ids = sched__ids(sc);
     for (int i = 0; i < sc->n_out; i++)
-        if (!sc->out[i]->r.embeds) sched__room(sc->out[i]);
+        if (!sc->out[i]->r.embeds && !sc->out[i]->masks) sched__room(sc->out[i]);
     mem_freeze("sampling");
     pool_run(sc->eng->p, sched__pick, sc);
     mem_thaw();
@@ -1246,6 +1367,7 @@ static bool sched__compute(sched *sc, err_t *e) {
         q->done = q->kv->n - q->n_guess;
         sched__keep_hidden(sc, q, (int)q->ids.n);
         if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
+        if (q->masks) q->done = 0;                    /* the next step computes all of it again */
     }
     return true;
 }

@@ -18,7 +18,7 @@ enum { TEXT_LONG = 100 };                             /* tokens from which a pro
 /* The engine for one request of at most n_need positions, 0: no limit, with n_guess rows of guesses. */
 static engine_plan text_plan(const engine_opts *fo, int64_t n_need, int n_guess) {
     return (engine_plan){.n_need = n_need, .n_seqs = 1, .n_rows = max_int(fo->n_batch, n_guess + 1), .n_out = 1 + n_guess,
-                         .pack = ENGINE_PACK_LATER};
+                         .pairs = true, .pack = ENGINE_PACK_LATER};
 }
 
 /* Where the text goes. Its end that may yet become a stop string is held back, and so are the tokens of that end. */

@@ -17,8 +17,8 @@
  *     library; llama.cpp leaves it out.
  * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Public: tok_list_pre, tok_pre_of, tok_load, tok_free; tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog,
- * tok_is_control,
+ * Public: tok_list_pre, tok_pre_of, tok_load, tok_free; tok_count, tok_bos, tok_eos, tok_mask, tok_add_bos, tok_add_eos,
+ * tok_is_eog, tok_is_control,
  * tok_model_name, tok_pre_name, tok_text, tok_piece, tok_json; tok_ids_add, tok_ids_drop, tok_ids_has, tok_chunks;
  * tok_start, tok_raw_flags, tok_encode, tok_encode_spans; tok_decode, tok_stream_init, tok_stream_push, tok_stream_flush,
  * tok_strips.
@@ -279,6 +279,7 @@ typedef struct tok_vocab {
     int32_t          eos;            /* ends a text, -1: none                                                    */
     int32_t          eot;            /* ends a turn, -1: none                                                    */
     int32_t          eom;            /* ends a message, -1: none                                                 */
+    int32_t          mask_id;        /* stands for a token that is not known, -1: none                           */
     int32_t          unk;            /* stands for what has no token, -1: none                                   */
     bytes           *text;           /* [n] as in the file                                                       */
     uint8_t         *type;           /* [n] TOK_NORMAL and its neighbours, TOK_EOG                               */
@@ -385,6 +386,8 @@ static int32_t tok_count(const tok_vocab *v) { return v->n; }
 /* The token that begins a text, and the one that ends it; -1: the vocabulary has none. */
 static int32_t tok_bos(const tok_vocab *v) { return v->bos; }
 static int32_t tok_eos(const tok_vocab *v) { return v->eos; }
+/* The token that stands for one that is not known yet; -1: there is none. */
+static int32_t tok_mask(const tok_vocab *v) { return v->mask_id; }
 
 /* Whether the model wants texts to begin with tok_bos(), and to end with tok_eos(); false where that token is missing. */
 static bool tok_add_bos(const tok_vocab *v) { return v->add_bos; }
@@ -661,7 +664,7 @@ static void tok__set_defaults(tok_vocab *v) {
         [TOK_RWKV]   = {-1,  -1,  -1,  false, false, false},
         [TOK_PLAMO2] = {1,   2,   0,   false, false, false},
     };
-    v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = -1;
+    v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = v->mask_id = -1;
     v->add_bos = rows[v->kind].add_bos || (v->pre && v->pre->flags & PRE_BOS);
     v->add_eos = rows[v->kind].add_eos;
     v->space_prefix = rows[v->kind].prefix;
@@ -694,7 +697,7 @@ static bool tok__load_specials(tok_vocab *v, err_t *e) {
     const struct { const char *name; int32_t *id; } ids[] = {
         {"bos", &v->bos}, {"eos", &v->eos}, {"eot", &v->eot}, {"eom", &v->eom}, {"unknown", &v->unk},
         {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}, {"padding", &none},
-        {"seperator", bert ? &v->eos : &none}, {"cls", bert ? &v->bos : &none}, {"mask", &none}, {"fim_pre", &none},
+        {"seperator", bert ? &v->eos : &none}, {"cls", bert ? &v->bos : &none}, {"mask", &v->mask_id}, {"fim_pre", &none},
         {"fim_suf", &none}, {"fim_mid", &none}, {"prefix", &none}, {"suffix", &none}, {"middle", &none}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (!tok__special(v, ids[i].name, ids[i].id, e)) return false;

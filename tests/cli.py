@@ -1805,6 +1805,55 @@ def every_tiny_model():
             check(good(*args, *more) == want, "%s with %r" % (name, more))
 
 
+def put(name, data):
+    with open(tmp(name), "wb") as f:
+        f.write(data)
+    return tmp(name)
+
+
+WHOLE = ["pairs/t5.gguf", "pairs/t5_gated.gguf", "pairs/t5_umt5.gguf", "pairs/t5_q8_0.gguf", "diffuse/dream.gguf", "diffuse/llada.gguf", "diffuse/llada-moe.gguf"]
+
+
+def whole(name):
+    return os.path.join(HERE, "tests", "data", name)
+
+
+@case
+def texts_read_as_a_whole():
+    """an encoder-decoder and models that decode by diffusion: one text at every level and thread count, and the same in a batch of lines"""
+    prompts = ["the cat and the hat", "so", "the other thing is near the sand " * 3]
+    lines = put("whole.jsonl", "".join(json.dumps(dict(prompt=p, max_tokens=9, seed=3, temperature=0.8)) + "\n" for p in prompts).encode())
+    for name in WHOLE:
+        base = ("-m", whole(name), "-s", "3", "--temp", "0.8", "-n", "9", "--raw", "-q")
+        texts = [good(*base, "-p", p) for p in prompts]
+        for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar"], ["--cpu", levels(BIN)[-1], "--kv-block-size", "1"], ["--no-lookup"]):
+            check(good(*base, "-p", prompts[0], *more) == texts[0], "%s with %r" % (name, more))
+        for more in ([], ["-np", "1"], ["-np", "2", "-t", "2"]):
+            records = sorted((json.loads(r) for r in good("-q", "-m", whole(name), "--batch", lines, "--raw", *more).splitlines()), key=lambda r: r["line"])
+            choices = [r["response"]["body"]["choices"][0] for r in records]
+            got = [base64.b64decode(c["bytes"]) if "bytes" in c else c["text"].encode() for c in choices]
+            check(got == [t.removesuffix(b"\n") if t.endswith(b"\n") and not g.endswith(b"\n") else t for t, g in zip(texts, got)], "%s: a batch with %r: %r, alone %r" % (name, more, got, texts))
+
+
+@case
+def texts_read_as_a_whole_refuse():
+    """what makes no sense for a model that reads its text as a whole is refused with one line"""
+    for name in ("pairs/t5.gguf", "diffuse/dream.gguf"):
+        m = ("-m", whole(name), "--raw", "-p", "the hat", "-n", "4")
+        for args, word in ((["--context-shift"], "no shift"), (["--prompt-cache", tmp("whole.kv")], "expected none")):
+            refused(run(*m, *args), 2, word, "%s %r" % (name, args))
+        for action in (["--score", "-p", "the hat"], ["--perplexity", "-c", "64", "-f", put("hat.txt", b"the hat " * 400)], ["--imatrix-out", tmp("whole.dat"), "-c", "64", "-f", tmp("hat.txt")]):
+            refused(run("-m", whole(name), *action), 2, "as a whole", "%s %s" % (name, action))
+    m = ("-m", whole("diffuse/llada.gguf"), "--raw", "-p", "the hat", "-n", "4")
+    refused(run(*m, "--grammar", 'root ::= "a"'), 2, "diffusion", "a constraint")
+    refused(run(*m, "--diffusion-eps", "0.1", "--diffusion-block-length", "4"), 2, "expected one of them", "both schedules")
+    refused(run(*m, "--diffusion-algorithm", "5"), 2, "--diffusion-algorithm", "an unknown algorithm")
+    for name in ("deepseek32", "glm-dsa", "minimax-m3"):
+        tiny = ("-m", os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), "-p", "the hat", "-n", "2", "-q")
+        refused(run(*tiny, "-c", "2049"), 2, "at most 2048", name)
+        good(*tiny, "-c", "2048")
+
+
 def made(name, change):
     """A tiny llama model by hostile.py, changed."""
     import hostile

@@ -1013,6 +1013,36 @@ def kimis():
         yield "79 kimi-linear: a filter of bits %08x" % word, EITHER, filled("kimi-linear", "blk.0.ssm_conv1d_v.weight", word)
 
 
+def wholes():
+    """Encoders with a decoder, models that decode by diffusion, indexers."""
+    top = 1 << 31
+    for m in ("../pairs/t5", "../pairs/t5_gated", "../pairs/t5_umt5", "../diffuse/dream", "../diffuse/llada", "../diffuse/llada-moe", "deepseek32", "glm-dsa", "minimax-m3"):
+        yield "81 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("../pairs/t5", "decoder_block_count", (0, 1, 3, 257, top)), ("../pairs/t5", "decoder_start_token_id", (272, 1 << 24, top)),
+                         ("../pairs/t5", "attention.relative_buckets_count", (0, 3, 15, 17, 129, top)), ("../pairs/t5", "attention.key_length", (0, 1, 12, top)),
+                         ("../pairs/t5", "block_count", (0, 1, 3, 513, top)), ("../encoders/t5encoder", "attention.relative_buckets_count", (0, 15, 17, top)),
+                         ("llama", "attention.relative_buckets_count", (16,)), ("llama", "attention.indexer.top_k", (16,)),
+                         ("deepseek32", "attention.indexer.top_k", (0, top)), ("deepseek32", "attention.indexer.head_count", (0, 2, 4097)),
+                         ("deepseek32", "attention.indexer.key_length", (0, 7, 9, 1025)), ("minimax-m3", "attention.indexer.block_size", (0, top))):
+        for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m, v in (("../pairs/t5", False), ("../diffuse/dream", True), ("../diffuse/llada", True)):
+        yield "81 %s: attention.causal %s" % (m, v), BAD, family(m, "attention.causal", BOOL, v).bytes()
+    for m, k in (("../pairs/t5", "attention.relative_buckets_count"), ("deepseek32", "attention.indexer.top_k"), ("minimax-m3", "attention.indexer.head_count")):
+        yield "81 %s: %s missing" % (m, k), BAD, family(m, k, U32, None).bytes()
+    for m, t in (("../pairs/t5", "enc.output_norm.weight"), ("../pairs/t5", "dec.output_norm.weight"), ("../pairs/t5", "enc.blk.0.attn_rel_b.weight"),
+                 ("../pairs/t5", "dec.blk.0.attn_rel_b.weight"), ("../pairs/t5", "dec.blk.1.cross_attn_k.weight"), ("../pairs/t5", "dec.blk.0.cross_attn_norm.weight"),
+                 ("../pairs/t5", "enc.blk.1.ffn_up.weight"), ("../pairs/t5_gated", "dec.blk.2.ffn_gate.weight"), ("../encoders/t5encoder", "enc.blk.0.attn_rel_b.weight")):
+        yield "81 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims in (("../pairs/t5", "enc.blk.0.attn_rel_b.weight", [2, 15]), ("../pairs/t5", "dec.blk.0.attn_rel_b.weight", [3, 16]),
+                       ("../pairs/t5", "dec.blk.1.cross_attn_v.weight", [16, 21]), ("deepseek32", "blk.0.indexer.attn_k.weight", [16, 7])):
+        yield "81 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t, dims in (("../pairs/t5", "blk.0.attn_q.weight", [16, 20]), ("../pairs/t5", "dec.blk.2.attn_q.weight", [16, 20]), ("../pairs/t5", "enc.blk.0.ffn_gate.weight", [16, 24])):
+        yield "81 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+    yield "81 t5: biases between a text and its answer, which nothing reads", GOOD, with_tensor("../pairs/t5", "dec.blk.0.cross_attn_rel_b.weight", [2, 16])
+    for word in (0x7fc00000, 0x7f800000, 0xff800000):
+        yield "81 t5: biases of bits %08x" % word, BAD, filled("../pairs/t5", "enc.blk.0.attn_rel_b.weight", word)
+
+
 def gemmas():
     """Layers that read the K/V of others, embeddings of each layer, several streams."""
     nan, inf = float("nan"), float("inf")
@@ -1504,7 +1534,7 @@ def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
     groups = (goods, container, tensors, models, families, more_families, quirky, latent, parallel_families, assistants, recurrent,
-              state_spaces, rwkvs, kimis, gemmas, splits, vocabularies, not_files, grammars,
+              state_spaces, rwkvs, kimis, wholes, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

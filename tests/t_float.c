@@ -697,7 +697,7 @@ static tf_ask tf_ask_new(const tf_attn_case *t) {
     for (int r = 0; r < k.n; r++) {                   /* head-major, so that neighbours differ in range */
         const int64_t end = t->T - t->tokens + r % t->tokens + 1, last = end + t->ahead;
         k.row[r] = (k_attn_row){k.q + r * t->hd_k, k.o + r * t->hd_v, t->window && end > t->window ? end - t->window : 0,
-                                last < t->T ? last : t->T, end - 1};
+                                last < t->T ? last : t->T, end - 1, NULL};
         k.slope[r] = 0.5f / (float)(1 + r % 7);
     }
     return k;

@@ -70,7 +70,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
     if (how->packed) CHECK(!model_pack(&r->m, r->p, SIZE_MAX));
-    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128, r->m.hp.causal ? FWD_LOGITS : FWD_HIDDEN);
+    r->f = fwd_new(&r->m, r->kv, r->p, 256, 128, r->m.hp.causal || arch_diffuses(&r->m.hp) ? FWD_LOGITS : FWD_HIDDEN);
     return true;
 }
 
@@ -489,7 +489,7 @@ static void t_rig_team(t_rig *r, int window, int threads) {
     fwd_free(r->f);
     pool_free(r->p);
     r->p = pool_new(threads);
-    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128, FWD_LOGITS);
+    r->f = fwd_new(&r->m, r->kv, r->p, 256, 128, FWD_LOGITS);
 }
 
 enum { T_DEEP = 3000 };
@@ -934,6 +934,128 @@ static void t_fwd_draft_head(void) {
     }
 }
 
+/* --- encoder-decoders: tests/data/pairs, whose lists are those of tests/gen/tiny_pairs.py --- */
+
+typedef struct {
+    char   name[32], metric[16];
+    int    n_text, n_answer, step;
+    double limit;
+} t_pair;
+
+static bool t_pair_next(FILE *f, t_pair *t) {
+    return fscanf(f, "%31s %d %d %d %15s %lf", t->name, &t->n_text, &t->n_answer, &t->step, t->metric, &t->limit) == 6;
+}
+
+static const char *t_pair_path(const t_pair *t, const char *end) {
+    static char path[160];
+    snprintf(path, sizeof path, "tests/data/pairs/%s.%s", t->name, end);
+    return path;
+}
+
+/* Logits after each token of the answer, [n_answer, V], in steps of `chunk` rows after the text; the caller frees them. beside: the
+ * text and the answer of another sequence run in the same steps. */
+static float *t_pair_logits(t_rig *r, const t_pair *t, const int32_t *ids, int chunk, bool beside) {
+    const size_t V = (size_t)r->m.hp.n_vocab;
+    const int    n = t->n_text + t->n_answer;
+    float       *all = mem_new((size_t)t->n_answer * V, sizeof *all);
+    kv_seq      *seq = kv_seq_new(r->kv), *other = kv_seq_new(r->kv);
+    seq->source = t->n_text, other->source = 2;
+    for (int at = 0, k; at < n; at += k) {
+        const int to = at < t->n_text ? t->n_text : min_int(n, at + (t_stress() ? 1 : chunk));
+        fwd_begin(r->f);
+        for (k = 0; at + k < to; k++) fwd_add(r->f, seq, ids[at + k], at + k, at < t->n_text ? 0 : DEV_LOGITS);
+        for (int i = other->n; beside && i < other->n + 3; i++) fwd_add(r->f, other, ids[i % n], i, 0);
+        if (!CHECK(kv_reserve(seq, to) && kv_reserve(other, other->n + 3 * beside) && fwd_step(r->f))) break;
+        if (at >= t->n_text) memcpy(all + (size_t)(at - t->n_text) * V, r->f->logits, (size_t)k * V * sizeof *all);
+    }
+    kv_seq_free(other);
+    kv_seq_free(seq);
+    return all;
+}
+
+static void t_fwd_pair(const t_pair *t) {
+    static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, false},
+                                 {"avx2", 1, 100, 32, K_F32, true}, {"avx512", 3, 33, 5, K_F32, false}, {"avx512_bf16", 2, 7, 32, K_F32, true}};
+    const t_tiny tiny = {.n_vocab = 272, .first = t->n_answer - 1 - 9 * t->step, .step = t->step, .rows = 10};
+    t_tiny       of = tiny;
+    t_rig        r;
+    int          n;
+    int32_t     *ids = t_read_ids(t_pair_path(t, "ids"), &n);
+    snprintf(of.logits, sizeof of.logits, "../pairs/%s.f32", t->name);
+    snprintf(of.metric, sizeof of.metric, "%s", t->metric);
+    if (!EQ_INT(n, t->n_text + t->n_answer) || !t_rig_open(&r, t_pair_path(t, "gguf"), &t_plain)) return;
+    float       *want = t_pair_logits(&r, t, ids, 100, false);
+    const size_t all = (size_t)t->n_answer * 272 * sizeof *want;
+    const double err = t_tiny_error(&of, want);
+    CHECKF(err <= t->limit, "%s: %s %.3g, at most %.3g", t->name, t->metric, err, t->limit);
+    if (strcmp(t->metric, "nmse") == 0) EQ_INT(t_tiny_wrong_tokens(&of, want), 0);
+    t_rig_close(&r);
+    for (size_t k = 0; k < sizeof hows / sizeof *hows; k++) {
+        if (!k_init(hows[k].level) || !t_rig_open(&r, t_pair_path(t, "gguf"), &hows[k])) continue;
+        float *got = t_pair_logits(&r, t, ids, hows[k].chunk, k % 2);
+        CHECKF(!memcmp(got, want, all), "%s, %s, chunks of %d: other logits", t->name, hows[k].level, hows[k].chunk);
+        mem_free(got);
+        t_rig_close(&r);
+    }
+    for (int c = 0; c < 3; c++) {                     /* caches of other types: one result at every level */
+        static const uint32_t types[] = {K_BF16, K_Q8_0, K_Q4_0};
+        const t_how           how[2] = {{"scalar", 1, 100, 32, types[c], false}, {"auto", 3, 9, 8, types[c], false}};
+        float                *got[2];
+        for (int i = 0; i < 2; i++) {
+            if (!t_rig_open(&r, t_pair_path(t, "gguf"), &how[i])) return;
+            got[i] = t_pair_logits(&r, t, ids, how[i].chunk, i);
+            t_rig_close(&r);
+        }
+        CHECKF(!memcmp(got[0], got[1], all), "%s, a cache of %s: other logits", t->name, k_types[types[c]].name);
+        CHECKF(t_tiny_error(&of, got[0]) < (c == 2 ? 0.1 : 0.01), "%s, a cache of %s: far from the golden logits", t->name,
+               k_types[types[c]].name);
+        mem_free_all(got[0], got[1]);
+    }
+    mem_free_all(ids, want);
+    k_init("auto");
+}
+
+static void t_fwd_pairs(void) {
+    FILE  *f = fopen("tests/data/pairs/pairs.txt", "r");
+    t_pair t;
+    int    n = 0;
+    for (; f && t_pair_next(f, &t); n++) t_fwd_pair(&t);
+    if (f) fclose(f);
+    EQ_INT(n, 4);
+}
+
+/* Models that decode by diffusion: tests/data/diffuse. */
+static void t_fwd_diffuse(void) {
+    static const char *const names[] = {"dream", "llada", "llada-moe"};
+    static const t_how       hows[] = {{"avx2", 3, 100, 2, K_F32, true}, {"avx512", 2, 100, 32, K_F32, false}};
+    if (t_stress()) SKIP("a stress build has steps of one row");
+    for (size_t m = 0; m < 3; m++) {
+        t_tiny   t = {.n_vocab = 272, .first = 6, .step = 7, .rows = 10, .metric = "nmse"};
+        t_rig    r;
+        char     path[2][80];
+        int      n;
+        snprintf(path[0], sizeof path[0], "tests/data/diffuse/%s.ids", names[m]);
+        snprintf(path[1], sizeof path[1], "tests/data/diffuse/%s.gguf", names[m]);
+        snprintf(t.logits, sizeof t.logits, "../diffuse/%s.f32", names[m]);
+        int32_t *ids = t_read_ids(path[0], &n);
+        if (!EQ_INT(n, 70) || !t_rig_open(&r, path[1], &t_plain)) return;
+        float *want = t_rig_logits(&r, ids, n, 100);
+        const double err = t_tiny_error(&t, want);
+        CHECKF(err <= 1e-6, "%s: nmse %.3g, at most 1e-6", names[m], err);
+        EQ_INT(t_tiny_wrong_tokens(&t, want), 0);
+        t_rig_close(&r);
+        for (size_t k = 0; k < sizeof hows / sizeof *hows; k++) {
+            if (!k_init(hows[k].level) || !t_rig_open(&r, path[1], &hows[k])) continue;
+            float *got = t_rig_logits(&r, ids, n, 100);
+            CHECKF(!memcmp(got, want, (size_t)n * 272 * sizeof *got), "%s, %s: other logits", names[m], hows[k].level);
+            mem_free(got);
+            t_rig_close(&r);
+        }
+        mem_free_all(ids, want);
+    }
+    k_init("auto");
+}
+
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
     {"fwd read ahead", "experts larger than memory: read when chosen, not packed, in the same bits", t_fwd_read_ahead},
@@ -948,6 +1070,8 @@ static const t_case t_fwd_cases[] = {
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
     {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
      t_fwd_draft_head},
+    {"fwd pairs", "an encoder-decoder's logits against the framework's, with the same bits however it runs", t_fwd_pairs},
+    {"fwd diffuse", "logits of models that decode by diffusion against the framework's", t_fwd_diffuse},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
     {"fwd faults", "each of 121 faults is caught by the golden logits", t_fwd_faults},
 };

@@ -10,7 +10,7 @@
 #include "t_fwd.h"
 #include <glob.h>
 
-enum { TKL_WIDTH = 256, TKL_ROWS = 24, TKL_POOL = 512, TKL_POOLS = 256, TKL_LAYERS = 12 };
+enum { TKL_WIDTH = 256, TKL_ROWS = 24, TKL_SOURCE = 12, TKL_POOL = 512, TKL_POOLS = 256, TKL_LAYERS = 12 };
 #define TKL_MOST  1e-3                                 /* mean KL divergence, of logits with a deviation of 1 */
 #define TKL_CALM  0.5                                  /* factor on queries, on keys and on what a layer adds */
 #define TKL_EPS   1e-2f                                /* epsilon of norms in models with delta nets */
@@ -140,7 +140,7 @@ static void tkl_shape(tkl_model *t, const arch_hparams *was, const arch_hparams 
     char             name[80];
     const arch_slot *s = arch_slot_of(hp, id, il);
     if (!s) return;
-    snprintf(name, sizeof name, s->name, il);
+    snprintf(name, sizeof name, s->name, arch_number(hp, il));
     const gguf_tensor *found = tkl_find(&t->g, name);
     const size_t       i = found ? (size_t)(found - t->g.tensor) : 0;
     gguf_tensor       *x = &t->g.tensor[i];
@@ -155,9 +155,12 @@ static void tkl_shape(tkl_model *t, const arch_hparams *was, const arch_hparams 
     if (id == W_TOK_EMBD) t->gain[i] = TKL_EMBD / (hp->embd_scale != 0 ? (double)hp->embd_scale : 1) * sqrt((double)x->dim[0]);
 }
 
+/* half: what the names of the layer's tensors begin with, in a model that has an encoder and a decoder. */
+static const char *tkl_half = "";
+
 static void tkl_times(tkl_model *t, const char *name, int il, double by) {
     char full[80];
-    snprintf(full, sizeof full, "blk.%d.%s.weight", il, name);
+    snprintf(full, sizeof full, "%sblk.%d.%s.weight", tkl_half, il, name);
     const gguf_tensor *found = tkl_find(&t->g, full);
     if (found) t->factor[found - t->g.tensor] *= by;
 }
@@ -177,7 +180,9 @@ static void tkl_calm(tkl_model *t, const arch_layer_hp *was, const arch_layer_hp
     for (size_t i = 0; i < sizeof read / sizeof *read; i++) tkl_times(t, read[i], il, TKL_CALM);
     snprintf(full, sizeof full, "blk.%d.ssm_b_norm.weight", il);
     if (!tkl_find(&t->g, full)) tkl_times(t, "ssm_x", il, TKL_CALM);
-    static const char *const last[] = {"attn_output", "ssm_out", "time_mix_output", "channel_mix_value", "ffn_down",
+    tkl_times(t, "cross_attn_q", il, TKL_CALM / wide);
+    tkl_times(t, "cross_attn_k", il, TKL_CALM);
+    static const char *const last[] = {"attn_o", "cross_attn_o", "attn_output", "ssm_out", "time_mix_output", "channel_mix_value", "ffn_down",
                                        "ffn_down_exps", "ffn_down_shexp", "post_attention_norm", "post_ffw_norm", "post_norm"};
     for (size_t i = 0; i < sizeof last / sizeof *last; i++) tkl_times(t, last[i], il, TKL_CALM);
 }
@@ -242,7 +247,10 @@ static bool tkl_make(tkl_model *t, const char *path, const char *mixture, int ho
     for (uint64_t i = 0; i < n_tensor; i++) t->gain[i] = -1, t->factor[i] = 1;
     for (int il = -1; ok && il < arch_own_layers(&hp); il++)
         for (int id = 0; id < ARCH_SLOTS; id++) tkl_shape(t, &was, &hp, (arch_slot_id)id, il);
-    for (int il = 0; ok && il < arch_own_layers(&hp); il++) tkl_calm(t, &was.layer[il], &hp.layer[il], il);
+    for (int il = 0; ok && il < arch_own_layers(&hp); il++) {
+        tkl_half = !hp.n_bucket ? "" : hp.n_enc && il >= hp.n_enc ? "dec." : "enc.";
+        tkl_calm(t, &was.layer[il], &hp.layer[il], arch_number(&hp, il));
+    }
     ok = ok && tkl_types(t, mixture, to, e);
     for (uint64_t i = 0; ok && i < n_tensor; i++) tkl_fill(t, i, to[i]);
     mem_free(to);
@@ -253,7 +261,8 @@ static bool tkl_make(tkl_model *t, const char *path, const char *mixture, int ho
 
 /* --- runs --- */
 
-/* Results of the first TKL_ROWS positions at a CPU level: logits, or hidden values of an encoder. */
+/* Results of the first TKL_ROWS positions at a CPU level: logits, or hidden values of an encoder; of an answer to TKL_SOURCE
+ * tokens where the model has an encoder and a decoder. */
 static float *tkl_run(model *m, const char *level) {
     err_t   e = {0};
     kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 32};
@@ -267,8 +276,10 @@ static float *tkl_run(model *m, const char *level) {
     kv_seq *seq = kv_seq_new(kv);
     float  *all = mem_new(TKL_ROWS * (size_t)V, sizeof *all);
     fwd_begin(f);
-    for (int i = 0; i < TKL_ROWS; i++) fwd_add(f, seq, (17 + 53 * i) % m->hp.n_vocab, i, causal ? FWD_LOGITS : FWD_HIDDEN);
-    if (CHECK(kv_reserve(seq, TKL_ROWS) && fwd_step(f)))
+    seq->source = m->hp.n_enc ? TKL_SOURCE : 0;
+    for (int i = 0; i < TKL_ROWS + seq->source; i++)
+        fwd_add(f, seq, (17 + 53 * i) % m->hp.n_vocab, i, causal ? FWD_LOGITS : FWD_HIDDEN);
+    if (CHECK(kv_reserve(seq, TKL_ROWS + seq->source) && fwd_step(f)))
         for (int i = 0; i < TKL_ROWS; i++)
             memcpy(all + i * V, causal ? f->logits + i * V : fwd_hidden(f, i), (size_t)V * sizeof *all);
     kv_seq_free(seq);
@@ -382,6 +393,8 @@ static void t_kl_all(void) {
     glob_t      found = {0};
     if (!CHECK(!glob("tests/data/tiny/*.gguf", 0, NULL, &found))) return;
     if (!CHECK(!glob("tests/data/encoders/*.gguf", GLOB_APPEND, NULL, &found))) return;
+    if (!CHECK(!glob("tests/data/pairs/*.gguf", GLOB_APPEND, NULL, &found))) return;
+    if (!CHECK(!glob("tests/data/diffuse/*.gguf", GLOB_APPEND, NULL, &found))) return;
     for (size_t i = 0; i < found.gl_pathc; i++) tkl_file(found.gl_pathv[i], met);
     globfree(&found);
     for (int i = 0; i < tkl_n_pools; i++) mem_free(tkl_pools[i].rows);

@@ -75,6 +75,9 @@ def weights(b, at, dims, t):
     return (codes * blk[:, :2].copy().view("<f2").astype(np.float64)).reshape(shape)
 
 
+DIFFUSES = ("dream", "llada", "llada-moe")          # positions see those after them, too: answers are decoded by diffusion
+
+
 # --- the model ------------------------------------------------------------------------------------------------------
 class Model:
     """fault: one wrong reading of the file, see FAULTS. act8, kv16: roundings that a runner may do."""
@@ -150,7 +153,7 @@ class Model:
         """x [n, heads, hd]"""
         angle = np.arange(len(x))[:, None] * self.freq
         cos, sin = self.gain * np.cos(angle)[:, None], self.gain * np.sin(angle)[:, None]
-        pairs = (self.arch == "llama") != (self.fault == "rope kind")
+        pairs = (self.arch in ("llama", "llada")) != (self.fault == "rope kind")
         a, b = (x[..., 0::2], x[..., 1::2]) if pairs else np.split(x, 2, axis=-1)
         a, b = a * cos - b * sin, a * sin + b * cos
         return np.stack([a, b], -1).reshape(x.shape) if pairs else np.concatenate([a, b], -1)
@@ -166,7 +169,7 @@ class Model:
         if self.kv16:
             k, v = k.astype(np.float16).astype(float), v.astype(np.float16).astype(float)
         p = np.arange(n)
-        seen = p[None] <= p[:, None]
+        seen = (p[None] <= p[:, None]) | (self.arch in DIFFUSES)
         if self.window:
             seen &= p[:, None] - p[None] < self.window
         scale = 1 / np.sqrt(self.hd) if self.fault != "score scale" else 1 / self.hd ** 0.45
@@ -187,7 +190,7 @@ class Model:
             return self.mul(b + "ffn_down", self.act(self.mul(b + "ffn_gate", x)) * self.mul(b + "ffn_up", x))
         prob = softmax(x @ self.w[b + "ffn_gate_inp.weight"].T)
         y = np.zeros_like(x)
-        normed = (self.arch != "qwen2moe") != (self.fault == "expert weights normed")
+        normed = (self.arch not in ("qwen2moe", "llada-moe")) != (self.fault == "expert weights normed")
         for t in range(len(x)):
             best = np.argsort(-prob[t])[:self.used]
             w = prob[t, best] / (prob[t, best].sum() if normed else 1)

@@ -1,5 +1,5 @@
 """The second reading of encoders: bert, nomic-bert, nomic-bert-moe, jina-bert-v2, jina-bert-v3, modern-bert, gemma-embedding, eurobert,
-llama-embed and neo-bert in numpy, float64.
+llama-embed, neo-bert and t5encoder in numpy, float64.
 
 tests/encoders_check.py holds the models of tests/data/encoders/embed.txt against it. transformers has no class for nomic-bert-moe,
 jina-bert-v2 and neo-bert: their golden values are this reading, written beside the code that their authors publish (modeling_hf_nomic_bert.py of
@@ -18,7 +18,8 @@ FAULTS = ["causal", "no window", "window everywhere", "window on the wrong layer
           "score scale", "gelu tanh", "gelu for silu", "silu for gelu", "gate and up exchanged", "no biases", "no slopes", "slopes of a power of two", "slopes causal", "slopes before the scale",
           "expert weights normed", "softmax of the chosen", "no embedding scale", "no q/k norm", "norm after rope", "no norms after blocks", "head grouping",
           "no dense layers", "dense layers exchanged",
-          "joined by kind", "q/k norm of each head", "q/k norm without a bias", "q/k norm exchanged", "no second norm", "second norm of one sum", "second norm behind the feed-forward", "first norm left out"]
+          "joined by kind", "q/k norm of each head", "q/k norm without a bias", "q/k norm exchanged", "no second norm", "second norm of one sum", "second norm behind the feed-forward", "first norm left out",
+          "no distances", "distances one way", "distances exchanged", "distances linear", "distances beyond the reach", "relu for gelu"]
 
 
 def erf(x):
@@ -48,12 +49,29 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
+def bucket(far, n, both=True, reach=128, linear=False, ends=True):
+    """The bucket of a distance, key - query, of n (Raffel et al. 2020): half of those of a side are for one distance each, the others
+    for ranges that grow up to `reach`."""
+    at = 0
+    if both:
+        n //= 2
+        at, far = n * (far > 0), np.abs(far)
+    else:
+        far = np.maximum(-far, 0)
+    exact = n // 2
+    wide = exact + np.floor(np.log(np.maximum(far, 1) / exact) / np.log(reach / exact) * (n - exact) + 1e-9).astype(int)
+    wide = exact + (far - exact) // 4 if linear else wide
+    return at + np.where(far < exact, far, np.minimum(wide, n - 1) if ends else wide % n)
+
+
 class Encoder:
     def __init__(self, f, fault=""):
         self.w, self.fault, self.arch = f.tensors, fault, f.meta["general.architecture"]
         self.key = lambda k, default=None: f.meta.get(self.arch + "." + k, default)
         self.gemma, self.modern, self.neo = self.arch == "gemma-embedding", self.arch == "modern-bert", self.arch == "neo-bert"
-        self.plain = self.neo or self.arch in ("eurobert", "llama-embed")
+        self.t5 = self.arch == "t5encoder"
+        self.plain = self.neo or self.arch in ("eurobert", "llama-embed", "t5encoder")
+        self.blk = "enc.blk.%d." if self.t5 else "blk.%d."
         self.rms = self.gemma or self.plain
         self.heads = self.key("attention.head_count")
         self.kv = self.key("attention.head_count_kv", self.heads)
@@ -92,7 +110,7 @@ class Encoder:
 
     def rope(self, il, x):
         """x [n, heads, hd]: rotates element i with i + hd/2."""
-        if self.arch in ("bert", "jina-bert-v2") or self.fault == "no rope":
+        if self.arch in ("bert", "jina-bert-v2", "t5encoder") or self.fault == "no rope":
             return x
         local = self.windowed(il) != (self.fault == "bases exchanged")
         base = self.key("rope.freq_base_swa", 10000.0) if local and (self.modern or self.gemma) else self.key("rope.freq_base", 10000.0)
@@ -144,8 +162,16 @@ class Encoder:
             q, k = step("q", q), step("k", k)
         return q, k
 
+    def distances(self, b, n):
+        """[heads, n, n]: biases of scores, from the layer's own table or that of the first layer."""
+        far, rows = np.arange(n) - np.arange(n)[:, None], self.key("attention.relative_buckets_count")
+        w = self.w.get(b + "attn_rel_b.weight", self.w[self.blk % 0 + "attn_rel_b.weight"])
+        far = -far if self.fault == "distances exchanged" else far
+        return w[bucket(far, rows, self.fault != "distances one way", linear=self.fault == "distances linear",
+                        ends=self.fault != "distances beyond the reach")].transpose(2, 0, 1)
+
     def attention(self, il, x):
-        b, n = "blk.%d." % il, len(x)
+        b, n = self.blk % il, len(x)
         q, k, v = self.qkv(b, x)
         q, k = self.place(il, b, q, k)
         group = self.heads // self.kv
@@ -155,14 +181,20 @@ class Encoder:
             far = np.abs(np.arange(n)[:, None] - np.arange(n))
             far = np.where(np.arange(n)[:, None] < np.arange(n), 0, far) if self.fault == "slopes causal" else far
             bias = -slopes(self.heads, self.fault != "slopes of a power of two")[:, None, None] * far
-        out, scale = np.empty((n, self.heads, self.hd)), 1 / math.sqrt(self.hd) * (0.5 if self.fault == "score scale" else 1)
+        if self.t5 and self.fault != "no distances":
+            bias = self.distances(b, n)
+        out = np.empty((n, self.heads, self.hd))
+        scale = (1 if self.t5 else 1 / math.sqrt(self.hd)) * (0.5 if self.fault == "score scale" else 1)
         for h in range(self.heads):
             s = q[:, h] @ k[:, of[h]].T
             s = (s + bias[h]) * scale if self.fault == "slopes before the scale" else s * scale + bias[h]
             out[:, h] = softmax(s + self.mask(il, n)) @ v[:, of[h]]
-        return self.mul(b + "attn_output", out.reshape(n, -1))
+        return self.mul(b + ("attn_o" if self.t5 else "attn_output"), out.reshape(n, -1))
 
     def act(self):
+        gated = self.blk % 0 + "ffn_gate.weight" in self.w
+        if self.t5:
+            return gelu_tanh if gated and self.fault not in ("relu for gelu", "silu for gelu") else silu if self.fault == "silu for gelu" else lambda x: np.maximum(x, 0)
         name = self.key("hidden_activation", "gelu") if self.modern else "silu" if self.plain or self.arch == "nomic-bert" else "tanh" if self.gemma else "gelu"
         name = {"gelu tanh": "tanh" if name == "gelu" else name, "gelu for silu": "gelu" if name == "silu" else name, "silu for gelu": "silu"}.get(self.fault, name)
         return {"gelu": gelu_erf, "tanh": gelu_tanh, "silu": silu}[name]
@@ -228,7 +260,7 @@ class Encoder:
 
     def layer_before(self, il, x):
         """modern-bert, gemma: a norm before each half, in gemma another one behind it; the first layer of modern-bert has none before attention."""
-        b = "blk.%d." % il
+        b = self.blk % il
         post = lambda name, y: self.norm(b + name, y) if self.gemma and self.fault != "no norms after blocks" else y
         inner = self.norm(b + "attn_norm", x) if b + "attn_norm.weight" in self.w else self.norm("token_embd_norm", x) if self.fault == "norm in layer 0" else x
         x = x + post("post_attention_norm", self.attention(il, inner))
@@ -239,7 +271,7 @@ class Encoder:
         x, self.gaps = self.embed(ids), []
         for il in range(self.key("block_count")):
             x = (self.layer_before if self.rms or self.modern else self.layer_around)(il, x)
-        last = "enc.output_norm" if self.neo else "output_norm"
+        last = "enc.output_norm" if self.neo or self.t5 else "output_norm"
         return self.norm(last, x) if last + ".weight" in self.w and self.fault != "no final norm" else x
 
     def vector(self, pooled):

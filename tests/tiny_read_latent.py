@@ -161,4 +161,4 @@ class Kimi(Latent):
         return self.mul(b + "attn_output", (out * gate).reshape(n, -1))
 
 
-READERS = dict(dict.fromkeys(("deepseek2", "mistral4", "minicpm3", "plm"), Latent), **{"kimi-linear": Kimi})
+READERS = dict(dict.fromkeys(("deepseek2", "deepseek32", "glm-dsa", "mistral4", "minicpm3", "plm"), Latent), **{"kimi-linear": Kimi})

@@ -224,6 +224,7 @@ typedef struct {
     int32_t *table;                                      /* block numbers by position, for each sequence and group; -1: gone */
     size_t  *table_at;                                   /* [n_seq * n_group + 1] where the table of each begins */
     k_turn  *turn;                                       /* [n_seq] of models with recurrent states */
+    int32_t *source;                                     /* [n_seq] positions that an encoder reads; not on a GPU */
 } k_batch;
 
 /* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */
@@ -661,7 +662,8 @@ typedef struct {
     const float *q;                             /* [hd_k] */
     float       *o;                             /* [hd_v] */
     int64_t      begin, end;
-    int64_t      at;                            /* its own position, for slopes */
+    int64_t      at;                            /* its own position, for slopes and biases */
+    const float *bias;                          /* [2 * reach + 1] where the call has a reach: see there */
 } k_attn_row;
 
 /* Query rows that share one K/V head: the query heads of its group, of some tokens of a sequence. */
@@ -672,6 +674,9 @@ typedef struct {
     float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
     const float      *sinks;                    /* [n_rows] attention sinks: an extra logit in the denominator, or NULL */
     const float      *slopes;                   /* [n_rows] ALiBi: s -= slope * |position - at|, after the cap; or NULL */
+    int               reach;                    /* > 0: bias[reach + position - at] of a row, the index cut to 0 .. 2 * reach, is
+                                                 * added to q.k before the scale (T5); K and V are then multiplied as floats or
+                                                 * bf16, whatever their types. 0: there are no biases */
     uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0 */
     const uint8_t *const *k_blocks, *const *v_blocks;   /* [position / block] address of a block; NULL: before the window */
     int               block;                    /* positions per block, any >= 1 */

@@ -364,6 +364,17 @@ static void k__attn_lean(const k_attn_args *a, k__attn_rows *g, int64_t base) {
     }
 }
 
+/* Adds the biases of the tile at base to the products. It is the same at every level. */
+static void k__attn_bias(const k_attn_args *a, const k__attn_rows *g, int64_t base, float *s) {
+    for (int r = 0; r < g->n; r++, s += K_TILE) {
+        const k_attn_row *row = &a->rows[g->row[r]];
+        for (int i = g->lo[r]; i < g->hi[r]; i++) {
+            const int64_t at = a->reach + (base + i - row->at);
+            s[i] += row->bias[at < 0 ? 0 : at > 2 * a->reach ? 2 * a->reach : at];
+        }
+    }
+}
+
 static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g, int64_t base) {
     if (!g->n) return;
     if (a->slopes) k__attn_lean(a, g, base);
@@ -374,6 +385,7 @@ static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn
         if (!there) g->lo[r] = g->hi[r] = 0;
     }
     lv->keys->scores(g->q, g->n, w->kt, a->hd_k / lv->keys->per, &w->ahead, w->s);
+    if (a->reach) k__attn_bias(a, g, base, w->s);
     lv->weigh(a, g, w->s);
     for (int r = 0; r < g->n; r++) w->part[g->row[r]] = (k__attn_sum){g->m[r], g->l[r]};
     k__attn_gather(lv->values, w, g);

@@ -491,13 +491,20 @@ K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
     g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
 }
 
+/* How the current level computes the call. */
+static k__attn_level k__attn_of(const k_attn_args *a) {
+    k__attn_level lv = g_k_level->attn(a);
+    if (a->reach) lv.codes = NULL;
+    return lv;
+}
+
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) {
-    const k__attn_level lv = g_k_level->attn(a);
+    const k__attn_level lv = k__attn_of(a);
     k__attn_run(&lv, a, scratch);
 }
 
 K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch) {
-    const k__attn_level lv = g_k_level->attn(a);
+    const k__attn_level lv = k__attn_of(a);
     k__attn_reach       all = k__attn_reach_of(a);
     k__attn_mem         w = k__attn_carve(a, scratch);
     k__attn_part_to(&w, a, part);
@@ -507,7 +514,7 @@ K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void 
 }
 
 K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n) {
-    const k__attn_level lv = g_k_level->attn(a);
+    const k__attn_level lv = k__attn_of(a);
     const size_t        ld_v = (size_t)k__round_up(a->hd_v, 32), n_rows = (size_t)a->n_rows;
     k__attn_sum         all = {-INFINITY, 0};
     for (int i = 0; i < n; i++, parts += k_attn_part(a->n_rows, a->hd_v)) {

@@ -64,6 +64,7 @@ ARCHS = {
                  names={"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm", "ffn_up": "mlp.gate_up_proj"}),
     "glm4moe": dict(FFN_NORM, cls="Glm4MoeForCausalLM", module="glm4_moe", head_dim=True, n_rot=True, ffn="experts",
                     choice="mlp.gate.e_score_correction_bias", names=dict(FFN_NORM["names"], **SHARED)),
+    "minimax-m3": dict(CHOSEN, cls=None, n_rot=True, qk="head", choice=True),
     "minimax-m2": dict(CHOSEN, cls="MiniMaxM2ForCausalLM", module="minimax_m2", n_rot=True, qk="width", choice="mlp.e_score_correction_bias"),
     "ernie4_5": dict(cls="Ernie4_5ForCausalLM", module="ernie4_5", head_dim=True),
     "ernie4_5-moe": dict(CHOSEN, cls="Ernie4_5_MoeForCausalLM", module="ernie4_5_moe", choice="mlp.gate.moe_statics.e_score_correction_bias"),
@@ -214,6 +215,8 @@ MODELS.update({
     "glm4moe_q8_0": dict(SMALL, **CALM, arch="glm4moe", layers=2, dense=1, embd=64, heads=2, kv=1, hd=32, ff=64, rope=HALF["rope"], n_rot=16, type="Q8_0", n=48, step=5,
                          qk="head", moe=dict(experts=4, used=2, ff=32, shared=32, choice=1.0), config=dict(SCALED, use_qk_norm=True),
                          keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
+    "minimax-m3": dict(SMALL, **HALF, arch="minimax-m3", layers=2, dense=1, tied=False, act=4.0, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), index=(2, 8),
+                       keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
     "minimax-m2": dict(SMALL, **HALF, arch="minimax-m2", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16, choice=0.3), keys=SIGMOID),
     "ernie4_5": dict(SMALL, arch="ernie4_5", layers=2, theta=500000.0),
     "ernie4_5-moe": dict(SMALL, arch="ernie4_5-moe", layers=2, ff=64, dense=1, theta=500000.0, moe=dict(experts=6, used=3, ff=16, shared=32, choice=0.05),
@@ -404,6 +407,12 @@ def draw_experts(w, s, b):
         for name in ("ffn_gate", "ffn_up", "ffn_down"):
             w.matrix(b + name, D, D, gain=1.5)
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5, plain=True)
+    if s["arch"] == "minimax-m3":                               # its indexer chooses from texts that are longer than these
+        n, size = s["index"]
+        w.matrix(b + "indexer.q_proj", n * size, D)
+        w.matrix(b + "indexer.k_proj", size, D)
+        for c in "qk":
+            w.vector(b + "indexer.%s_norm.weight" % c, size, 1.0, 0.2)
     if "choice" in s["moe"]:
         w.vector(b + "exp_probs_b" + (".bias" if s["arch"] != "hy_v3" else ""), (1, E) if s["arch"] == "ernie4_5-moe" else E, 0.0, s["moe"]["choice"])
     for name, rows, cols, gain in (("ffn_gate_exps", F, D, s["act"]), ("ffn_up_exps", F, D, s["act"]), ("ffn_down_exps", D, F, s["down"])):
@@ -594,6 +603,8 @@ def write_keys(g, s):
         if "shared" in m and s["arch"] == "granitemoe":
             g.add_expert_shared_feed_forward_length(m["shared"])
     add_scaling_keys(g, s)
+    for name, value in zip(("head_count", "key_length", "top_k", "block_size", "local_blocks"), (*s["index"], 16, 128, 1) if "index" in s else ()):
+        g.add_uint32("%s.attention.indexer.%s" % (s["arch"], name), value)
     for name, value in s["keys"].items():
         getattr(g, "add_" + name)(value)
     for name, value in s.get("floats", {}).items():

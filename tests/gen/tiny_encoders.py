@@ -29,7 +29,7 @@ from tiny_read_encoders import Encoder                          # noqa: E402
 sys.path.pop(1)                                                 # torch looks for a module of the name of tests/cuda.py
 
 OUT = os.path.join(HERE, "..", "data", "encoders")
-MODULES = ["models.%s.modeling_%s" % (m, m) for m in ("bert", "xlm_roberta", "nomic_bert", "modernbert", "gemma3", "qwen3", "jina_embeddings_v3", "eurobert")]
+MODULES = ["models.%s.modeling_%s" % (m, m) for m in ("t5", "umt5", "bert", "xlm_roberta", "nomic_bert", "modernbert", "gemma3", "qwen3", "jina_embeddings_v3", "eurobert")]
 IGNORED = "pooler."
 W = 16                                                          # window: eight positions on either side
 LENGTHS = (1, 2, 33, 70)                                        # around a tile of 32
@@ -51,6 +51,7 @@ GEMMA = dict(arch="gemma-embedding", layers=7, kv=1, ff=16, eps=1e-6, theta=1000
 JINA3 = dict(arch="jina-bert-v3", layers=2, eps=1e-5, theta=20000.0, types=1, vocab="t5", bias=("attn_qkv", "attn_output", "ffn_up", "ffn_down"))
 EURO = dict(arch="eurobert", layers=2, kv=1, eps=1e-5, theta=250000.0, types=0, vocab="euro")
 NEO = dict(arch="neo-bert", layers=2, eps=1e-6, types=0, pooling="cls")
+T5 = dict(arch="t5encoder", layers=2, eps=1e-6, types=0, vocab="t5", ctx=512, buckets=16, hd=12, sharp=0.8, lengths=(1, 2, 33, 150))
 CALM = dict(type="Q8_0", embd=32, layers=2, ff=32, limit="1e-3", sharp=0.8, act=1.0, down=1.0)
 MODELS = {
     "bert": dict(BERT),
@@ -69,6 +70,9 @@ MODELS = {
     "eurobert": dict(EURO),
     "llama-embed": dict(EURO, arch="llama-embed", vocab="llama"),
     "neo-bert": dict(NEO),
+    "t5encoder": dict(T5),
+    "t5encoder_gated": dict(T5, gated=True, every_layer=True, lengths=(1, 40)),
+    "t5encoder_q8_0": dict(T5, **dict(CALM, hd=16, gated=True)),
     "bert_q8_0": dict(BERT, **CALM),
     "nomic-bert_q8_0": dict(NOMIC, **CALM),
     "nomic-bert-moe_q8_0": dict(MOE, **dict(CALM, lengths=(1, 2, 24))),
@@ -77,7 +81,7 @@ MODELS = {
     "gemma-embedding_q8_0": dict(GEMMA, **dict(CALM, every=2)),
     "neo-bert_q8_0": dict(NEO, **CALM),
 }
-PLAIN = ("eurobert", "llama-embed", "neo-bert")                  # norms before halves, RMS norms without a bias
+PLAIN = ("eurobert", "llama-embed", "neo-bert", "t5encoder")                  # norms before halves, RMS norms without a bias
 RANKERS = {
     "bert_rank": dict(BERT, layers=1, vocab="t5", eps=1e-5, types=1, labels=("LABEL_0",), cls="XLMRobertaForSequenceClassification"),
     "modern-bert_rank": dict(MODERN, layers=2, lengths=(2, 20, 41), labels=("no", "yes"), cls="ModernBertForSequenceClassification"),
@@ -88,7 +92,8 @@ DECODERS = {"qwen3": dict(pooling="-", lengths=(1, 33, 70), limit="1e-10"), "qwe
 def spec_of(name):
     s = dict(BASE, name=name)
     s.update((MODELS | RANKERS)[name])
-    s["eps"], s["seed"], s["hd"] = f32(s["eps"]), zlib.crc32(name.encode()), s["embd"] // s["heads"]
+    s["eps"], s["seed"] = f32(s["eps"]), zlib.crc32(name.encode())
+    s.setdefault("hd", s["embd"] // s["heads"])
     s.setdefault("kv", s["heads"])
     return s
 
@@ -154,12 +159,35 @@ VOCABS = {
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
 def norm(w, s, name, n, mean=1.0):
     w.vector(name + ".weight", n, mean, 0.2)
-    if s["arch"] not in ("modern-bert", "gemma-embedding") + PLAIN:
+    if s["arch"] not in ("modern-bert", "gemma-embedding", "t5") + PLAIN:
         w.vector(name + ".bias", n, 0.0, 0.2)
+
+
+def draw_t5(w, s, half="enc"):
+    """An encoder, or the decoder of t5: the framework shares the table of distances between the layers unless each has its own."""
+    D, q, out = s["embd"], s["heads"] * s["hd"], s.get("layers_" + half, s["layers"])
+    for i in range(out):
+        b = "%s.blk.%d." % (half, i)
+        norm(w, s, b + "attn_norm", D)
+        if not i or s.get("every_layer"):
+            w.fixed(b + "attn_rel_b.weight", (1.5 * w.rng.standard_normal((s["buckets"], s["heads"]))).astype(np.float32))
+        for cross in ("", "cross_")[:1 + (half == "dec")]:
+            if cross:
+                norm(w, s, b + "cross_attn_norm", D)
+            for part, rows, cols, gain in (("q", q, D, s["sharp"]), ("k", q, D, s["sharp"]), ("v", q, D, 1), ("o", D, q, 1)):
+                w.matrix(b + cross + "attn_" + part, rows, cols, gain=gain)
+        norm(w, s, b + "ffn_norm", D)
+        for part, rows, cols in (("gate", s["ff"], D), ("up", s["ff"], D), ("down", D, s["ff"]))[not s.get("gated"):]:
+            w.matrix(b + "ffn_" + part, rows, cols, gain=s["act"])
+    norm(w, s, half + ".output_norm", D)
 
 
 def draw(w, s):
     D = s["embd"]
+    if s["arch"] == "t5encoder":
+        w.matrix("token_embd", N_VOCAB, D, gain=np.sqrt(D))
+        draw_t5(w, s)
+        return
     w.matrix("token_embd", N_VOCAB, D, gain=1.0)
     if s["types"]:
         w.matrix("token_types", s["types"], D, gain=1.0, plain=True)
@@ -247,14 +275,17 @@ def write_keys(g, s):
         write_gemma_keys(g, s)
     else:
         (g.add_layer_norm_rms_eps if s["arch"] in PLAIN else g.add_layer_norm_eps)(s["eps"])
-        g.add_causal_attention(False)
+        if s["arch"] != "t5encoder":
+            g.add_causal_attention(False)
     if s["arch"] in ("eurobert", "llama-embed"):
         g.add_head_count_kv(s["kv"])
+    if s["arch"] == "t5encoder":
+        write_t5_keys(g, s)
     if s["arch"] in ("eurobert", "neo-bert"):
         g.add_rope_scaling_type(RopeScalingType.NONE)
     if s["types"]:
         g.add_token_type_count(s["types"])
-    if s["arch"].startswith("nomic") or s["arch"] in ("modern-bert", "jina-bert-v3") + PLAIN:
+    if s["arch"].startswith("nomic") or s["arch"] in ("modern-bert", "jina-bert-v3") + PLAIN[:3]:
         g.add_rope_freq_base(s["theta"])
     if s["moe"]:
         g.add_moe_every_n_layers(s["moe"]["every"])
@@ -268,6 +299,13 @@ def write_keys(g, s):
         g.add_rope_scaling_type(RopeScalingType.NONE)
         g.add_vocab_size(N_VOCAB)
         g.add_string("modern-bert.hidden_activation", s["fn"])
+
+
+def write_t5_keys(g, s):
+    g.add_key_length(s["hd"])
+    g.add_value_length(s["hd"])
+    g.add_layer_norm_eps(s["eps"])
+    g.add_relative_attn_buckets_count(s["buckets"])
 
 
 def write_gemma_keys(g, s):
@@ -299,7 +337,7 @@ def write_gguf(s, path):
 
 # --- the framework's names ------------------------------------------------------------------------------------------
 CLASSES = {"bert": "BertModel", "nomic-bert": "NomicBertModel", "modern-bert": "ModernBertModel", "gemma-embedding": "Gemma3TextModel", "jina-bert-v3": "JinaEmbeddingsV3Model",
-           "eurobert": "EuroBertModel", "llama-embed": "EuroBertModel"}
+           "eurobert": "EuroBertModel", "llama-embed": "EuroBertModel", "t5encoder": "T5EncoderModel"}
 TOP = {
     "bert": {"token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings", "position_embd": "embeddings.position_embeddings", "token_embd_norm": "embeddings.LayerNorm"},
     "nomic-bert": {"token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings", "token_embd_norm": "embeddings.LayerNorm"},
@@ -328,10 +366,40 @@ HEADS = {
 
 
 def hf_class(s):
-    return s.get("cls", CLASSES[s["arch"]])
+    return s.get("cls", "UM" * bool(s.get("every_layer")) + CLASSES[s["arch"]])
+
+
+T5_NAMES = {"attn_norm": "0.layer_norm", "attn_rel_b": "0.SelfAttention.relative_attention_bias", "cross_attn_norm": "1.layer_norm"}
+T5_NAMES.update({"attn_" + c: "0.SelfAttention." + c for c in "qkvo"} | {"cross_attn_" + c: "1.EncDecAttention." + c for c in "qkvo"})
+T5_FFN = {"ffn_norm": "layer_norm", "ffn_gate": "DenseReluDense.wi_0", "ffn_up": "DenseReluDense.wi", "ffn_down": "DenseReluDense.wo"}
+
+
+def t5_config(s):
+    return dict(vocab_size=N_VOCAB, d_model=s["embd"], d_kv=s["hd"], d_ff=s["ff"], num_layers=s["layers"], num_heads=s["heads"], relative_attention_num_buckets=s["buckets"],
+                layer_norm_epsilon=s["eps"], feed_forward_proj="gated-gelu" if s.get("gated") else "relu", dropout_rate=0.0)
+
+
+def t5_state(s, value):
+    """Where each layer has a table of its own, the framework has UMT5, whose names are the same."""
+    out = {}
+    for name, v in value.items():
+        stem = name.removesuffix(".weight")
+        half, part = {"enc": "encoder", "dec": "decoder"}.get(stem[:3]), stem.split(".")[-1]
+        if part in T5_FFN:
+            last = "2." if half == "decoder" else "1."
+            to = last + (T5_FFN[part] + "_1" if part == "ffn_up" and s.get("gated") else T5_FFN[part])
+        else:
+            to = T5_NAMES.get(part)
+        name = "%s.block.%s.layer.%s" % (half, stem.split(".")[2], to) if to else half + ".final_layer_norm" if half else {"token_embd": "shared", "output": "lm_head"}[stem]
+        out[name + ".weight"] = v
+    for half in ("encoder", "decoder")[:1 + (s["arch"] == "t5")]:
+        out[half + ".embed_tokens.weight"] = out["shared.weight"]
+    return out
 
 
 def hf_config(s):
+    if s["arch"].startswith("t5"):
+        return t5_config(s)
     c = dict(vocab_size=N_VOCAB, hidden_size=s["embd"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"], intermediate_size=s["ff"], max_position_embeddings=s["ctx"], pad_token_id=0)
     local, whole = dict(rope_type="default", rope_theta=s.get("theta_swa")), dict(rope_type="default", rope_theta=s["theta"])
     kinds = ["full_attention" if i % s.get("every", 1) == (0 if s["arch"] == "modern-bert" else s["every"] - 1) else "sliding_attention" for i in range(s["layers"])] if "every" in s else None
@@ -352,6 +420,8 @@ def hf_config(s):
 
 
 def hf_state(s, value):
+    if s["arch"].startswith("t5"):
+        return t5_state(s, value)
     a, out = "eurobert" if s["arch"] == "llama-embed" else s["arch"], {}
     for name, v in value.items():
         stem, end = name.rsplit(".", 1)
@@ -445,7 +515,7 @@ def framework(family, s, value):
             assert not extra and all(n.startswith(ignored) for n in missing), (missing, extra)
 
     o = Hidden(family, s, value)
-    body = o.model if o.model.get_output_embeddings() is None else o.model.model
+    body = o.model if s["arch"] == "t5encoder" or o.model.get_output_embeddings() is None else o.model.model
 
     def hidden(ids):
         with everything_double(o.modules), torch.no_grad(), OnlyDouble():

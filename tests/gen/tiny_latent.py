@@ -17,6 +17,8 @@ from tiny_recurrent import float_types
 # without keys of their own for the sizes of heads; ffn: gated, or plain (without a gate); joined: gate and up of experts are one tensor
 ARCHS = {
     "deepseek2": dict(cls="DeepseekV3ForCausalLM", module="deepseek_v3", whole=False, ffn="gated", joined=False),
+    "deepseek32": dict(cls="DeepseekV32ForCausalLM", module="deepseek_v32", whole=False, ffn="gated", joined=False),
+    "glm-dsa": dict(cls="GlmMoeDsaForCausalLM", module="glm_moe_dsa", whole=False, ffn="gated", joined=False),
     "mistral4": dict(cls="Mistral4ForCausalLM", module="mistral4", whole=False, ffn="gated", joined=True),
     "minicpm3": dict(cls="MiniCPM3ForCausalLM", module="minicpm3", whole=True, ffn="gated", joined=False),
     "plm": dict(cls=None, whole=True, ffn="plain", joined=False),
@@ -60,6 +62,15 @@ MODELS = {
                            type="Q8_0", n=48, step=5, moe=dict(experts=4, used=2, ff=32, shared=32, choice=1.0),
                            config=dict(n_group=1, topk_group=1, routed_scaling_factor=1.7, norm_topk_prob=True),
                            keys=dict(SIGMOID, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
+    # index: heads of the indexer, their size: the text is shorter than what it would choose, so attention sees all of it
+    "deepseek32": dict(LATENT, arch="deepseek32", tied=False, index=(3, 8), rope=dict(YARN, mscale=1.0, mscale_all_dim=1.0),
+                       moe=dict(experts=12, used=3, ff=8, shared=8, choice=0.3),
+                       config=dict(n_group=4, topk_group=2, routed_scaling_factor=1.7, norm_topk_prob=True),
+                       keys=dict(SIGMOID, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1, expert_group_count=4,
+                                 expert_group_used_count=2, rope_scaling_yarn_log_mul=0.1)),
+    "glm-dsa": dict(LATENT, arch="glm-dsa", tied=False, layers=3, heads=3, theta=1000000.0, index=(2, 8), moe=dict(experts=6, used=2, ff=8, shared=8, choice=0.3),
+                    config=dict(n_group=1, topk_group=1, routed_scaling_factor=1.8, norm_topk_prob=True),
+                    keys=dict(SIGMOID, expert_weights_scale=1.8, expert_weights_norm=True, expert_shared_count=1)),
     "mistral4": dict(LATENT, arch="mistral4", dense=0, tied=False, moe=dict(experts=6, used=3, ff=16, shared=16),
                      rope=dict(YARN, factor=8.0, original_max_position_embeddings=20, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4),
                      config=dict(n_group=1, topk_group=1, norm_topk_prob=True),
@@ -138,6 +149,13 @@ def draw_attention(w, s, b):
         w.matrix(b + "attn_k_b", H, s["rank"], s["nope"], gain=np.sqrt(s["nope"] / s["rank"]))
         w.matrix(b + "attn_v_b", H, s["v"], s["rank"])
     w.matrix(b + "attn_output", D, H * s["v"], gain=1.5)
+    if "index" in s:
+        n, size = s["index"]
+        w.matrix(b + "indexer.attn_q_b", n * size, s["q_rank"])
+        w.matrix(b + "indexer.attn_k", size, D)
+        w.matrix(b + "indexer.proj", n, D)
+        w.vector(b + "indexer.k_norm.weight", size, 1.0, 0.2)
+        w.vector(b + "indexer.k_norm.bias", size, 0.0, 0.2)
 
 
 def draw_feed(w, s, b, experts):
@@ -173,6 +191,7 @@ NAMES = {"attn_q": "self_attn.q_proj", "attn_q_a": "self_attn.q_a_proj", "attn_q
 DELTA_NAMES = {"attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "ssm_f_a": "self_attn.forget_gate.f_a_proj",
                "ssm_f_b": "self_attn.forget_gate.f_b_proj", "ssm_g_a": "self_attn.g_a_proj", "ssm_g_b": "self_attn.g_b_proj",
                "ssm_beta": "self_attn.b_proj", "ssm_norm": "self_attn.o_norm"}
+INDEXER = {"attn_q_b": "wq_b", "attn_k": "wk", "proj": "weights_proj", "k_norm": "k_norm"}
 
 
 def hf_state(s, value):
@@ -183,6 +202,8 @@ def hf_state(s, value):
         part = name.split(".")
         if part[0] == "blk" and int(part[1]) < s["layers"] and part[2] in NAMES | (DELTA_NAMES if is_delta(s, name) else {}):
             state["model.layers.%s.%s.weight" % (part[1], (NAMES | DELTA_NAMES)[part[2]])] = x
+        if part[2:3] == ["indexer"]:
+            state["model.layers.%s.self_attn.indexer.%s.%s" % (part[1], INDEXER[part[3]], part[4])] = x
     for i in range(s["layers"]):
         b, to = "blk.%d." % i, "model.layers.%d." % i
         if is_delta(s, b):
@@ -246,6 +267,8 @@ def hf_config(s):
         c.update(layer_types=["linear_attention" if k == "K" else "full_attention" for k in s["kinds"]], linear_head_dim=s["dk"],
                  mlp_layer_types=["dense" if i < s["dense"] else "sparse" for i in range(s["layers"])], linear_num_heads=s["heads"],
                  linear_conv_kernel_dim=s["taps"])
+    if "index" in s:
+        c.update(index_n_heads=s["index"][0], index_head_dim=s["index"][1], index_topk=2048)
     return rounded(dict(c, **s["config"]))
 
 
@@ -290,6 +313,8 @@ def write_keys(g, s):
         g.add_key_length_mla(key)
         g.add_value_length_mla(s["v"])
     g.add_rope_dimension_count(s["rot"])
+    for name, value in zip(("head_count", "key_length", "top_k"), (*s["index"], 2048) if "index" in s else ()):
+        g.add_uint32("%s.attention.indexer.%s" % (s["arch"], name), value)
     if m:
         g.add_leading_dense_block_count(s["dense"])
         g.add_expert_count(m["experts"])
