@@ -24,9 +24,10 @@
  * these. Their results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent
  * states of a layer lie in the memory of its GPU.
  * Public: dev_begin, dev_wait, dev_deal, dev_rows; dev_part_row; dev_acts_at, dev_input, dev_ints, dev_mat_drop;
- * dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about, dev_gpus_of,
- * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_place, dev_blocks_mapped, dev_blocks_more, dev_blocks_free,
- * dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table, dev_n_rows;
+ * dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about,
+ * dev_gpus_of, dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_place, dev_blocks_mapped, dev_blocks_more,
+ * dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table,
+ * dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_heads, dev_plan_fill, dev_plan_free,
  * dev_plan_cost, dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_parts,

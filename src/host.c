@@ -276,7 +276,8 @@ static bool host__add_node(const char *root, int k, const cpu_set_t *may, bool h
 }
 
 /* The memory nodes of a machine whose files are below root, "": this one; with their CPUs that are on-line and in `may`, those
- * that this process may use. text: nodes that are made up in their place, NULL: none. False: there is no telling; e, NULL: none. */
+ * that this process may use. text: nodes that are made up in their place, NULL: none. False: there is no telling; e, NULL: none,
+ * says why. */
 static bool host__nodes_find(const char *root, const char *text, const cpu_set_t *may, host_nodes *to, err_t *e) {
     cpu_set_t nodes, memory, online, cpus = *may;
     *to = (host_nodes){.n = 0};
