@@ -354,8 +354,3 @@ static bool host_interleave(const host_nodes *on) {
         if (on->node[k].memory >= 0) host__mask_add(&m, on->node[k].memory);
     return syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, m.bit, (unsigned long)HOST_NODE_NUMBERS) == 0;
 }
-
-/* The node of each of n pages; negative: it has no memory (-ENOENT), or another error. False: the kernel does not tell. */
-static bool host__where(void *const *page, int n, int *node) {
-    return syscall(SYS_move_pages, 0, (unsigned long)n, page, NULL, node, 0) == 0;
-}

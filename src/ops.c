@@ -18,6 +18,9 @@ enum {
     OPS_SOON = 65536,                                 /* bytes of weights that are fetched while a thread waits */
     OPS_CUTS = 8,                                     /* most parts into which the activation rows of a product are cut */
     OPS_CUT_ROWS = 64,                                /* least rows of such a part */
+    OPS_STRIP = 32,                                   /* least rows of a task: a strip of packed weights */
+    OPS_STRIP_MOST = 128,                             /* those that a task has where there are enough */
+    OPS_TURNS = 4,                                    /* least tasks of products for each thread, if strips are as many */
     OPS_OPEN_ROWS = 8,                                /* rows that take as long as opening a strip of packed weights */
     OPS_ATTEND_TURNS = 4,                             /* tasks of attention for each thread, of runs of many rows */
 };
@@ -53,9 +56,9 @@ static void ops__watch(dev *dv, const dev_product *list, int n) {
     if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
 }
 
-/* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
-static int ops__task_rows(const dev *dv, const dev_product *m) {
-    int step = k_rows_step(m->w->type, m->n), rows = m->n_out * max_int(m->heads, 1) / (8 * dv->p->n);
+/* Rows per task: as many as the kernels like, or `most`, but enough tasks that a slow thread is not waited for. */
+static int ops__task_rows(const dev *dv, const dev_product *m, int most) {
+    int step = min_int(k_rows_step(m->w->type, m->n), most), rows = m->n_out * max_int(m->heads, 1) / (8 * dv->p->n);
     rows -= rows % step;
     return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
 }
@@ -99,15 +102,16 @@ typedef struct {
     const dev_product *list;
     int                n_list;
     int                nodes;                         /* the most that a product lies on */
+    int                most;                          /* rows of a task, where a part of a product has as many */
     int                cuts;
     int                n;                             /* tasks */
     int                at[HOST_NODES + 1];            /* [nodes + 1] the first task of each node */
 } ops_pile;
 
 /* Strips of rows of a product on one node. */
-static int ops__strips(const dev *dv, const dev_product *m, int k) {
+static int ops__strips(const dev *dv, const dev_product *m, int k, int most) {
     if (m->n <= 0) return 0;
-    const int step = ops__task_rows(dv, m), rows = ops__part_row(dv, m, k + 1) - ops__part_row(dv, m, k);
+    const int step = ops__task_rows(dv, m, most), rows = ops__part_row(dv, m, k + 1) - ops__part_row(dv, m, k);
     return (rows + step - 1) / step;
 }
 
@@ -124,17 +128,26 @@ static int ops__cuts(const dev *dv, int strips, int rows) {
     return g_sgemm ? 1 : cuts;
 }
 
+/* Counts strips. */
+static void ops__count(const dev *dv, ops_pile *g) {
+    g->n = 0;
+    for (int k = 0; k < g->nodes; k++) {
+        for (int i = 0; i < g->n_list; i++) g->n += ops__strips(dv, &g->list[i], k, g->most);
+        g->at[k + 1] = g->n;
+    }
+}
+
+/* Tasks have fewer rows than the kernels like where there would not be OPS_TURNS of them for each thread. */
 static ops_pile ops__pile(const dev *dv, const dev_product *list, int n_list) {
-    ops_pile g = {.list = list, .n_list = n_list, .nodes = pool_nodes(dv->p)};
+    ops_pile g = {.list = list, .n_list = n_list, .nodes = pool_nodes(dv->p), .most = OPS_STRIP_MOST};
     int      rows = INT_MAX;
     for (int i = 0; i < n_list; i++) {
         if (list[i].w->parts) g.nodes = max_int(g.nodes, list[i].w->parts->n);
         if (list[i].n > 0) rows = min_int(rows, list[i].n);
     }
-    for (int k = 0; k < g.nodes; k++) {
-        for (int i = 0; i < n_list; i++) g.n += ops__strips(dv, &list[i], k);
-        g.at[k + 1] = g.n;
-    }
+    const int cuts = max_int(1, min_int(OPS_CUTS, rows / OPS_CUT_ROWS));
+    ops__count(dv, &g);
+    while (g.most > OPS_STRIP && g.n * cuts < OPS_TURNS * dv->p->n) g.most /= 2, ops__count(dv, &g);
     g.cuts = ops__cuts(dv, g.n, rows);
     for (int k = 1; k <= g.nodes; k++) g.at[k] *= g.cuts;
     g.n *= g.cuts;
@@ -152,7 +165,7 @@ typedef struct { int k, i, base; } ops_place;
 /* Moves *to to the product that a task is of, and returns the task's number in there. */
 static int ops__find(const dev *dv, const ops_pile *g, ops_place *to, int task) {
     if (task < to->base) *to = (ops_place){0};        /* one of another thread's */
-    for (int n; task >= to->base + (n = g->cuts * ops__strips(dv, &g->list[to->i], to->k));) {
+    for (int n; task >= to->base + (n = g->cuts * ops__strips(dv, &g->list[to->i], to->k, g->most));) {
         to->base += n;
         if (++to->i == g->n_list) to->i = 0, to->k++;
     }
@@ -169,7 +182,7 @@ typedef struct {
 static const dev_product *ops__task(const dev *dv, const ops_work *k, int task, int *r, int *nr, int *t, int *n) {
     task = ops__find(dv, &k->g, k->to, task);
     const dev_product *m = &k->g.list[k->to->i];
-    const int          step = ops__task_rows(dv, m), cut = task % k->g.cuts, end = ops__part_row(dv, m, k->to->k + 1);
+    const int          step = ops__task_rows(dv, m, k->g.most), cut = task % k->g.cuts, end = ops__part_row(dv, m, k->to->k + 1);
     *r = ops__part_row(dv, m, k->to->k) + task / k->g.cuts * step;
     *nr = min_int(end - *r, step);
     *t = (int)((int64_t)m->n * cut / k->g.cuts);
