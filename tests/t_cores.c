@@ -309,13 +309,13 @@ static const tcs_cost tcs_server = {.byte_one = 1 / 17.0, .byte_all = 1 / 400.0,
 
 typedef struct {
     const char *name, *arch;
-    int         layers, wide, heads, kv_heads, head, ff, vocab, experts, used, expert_ff;    /* layers: those that are simulated */
+    int         layers, wide, heads, kv_heads, head, ff, vocab, experts, used, expert_ff;    /* expert_ff: width of an expert */
 } tcs_shape;
 
 static const tcs_shape tcs_shapes[] = {
-    {"1B", "llama", 4, 2048, 32, 4, 64, 5632, 32000, 0, 0, 0},
-    {"8B", "llama", 4, 4096, 32, 8, 128, 14336, 128256, 0, 0, 0},
-    {"A3B", "qwen3moe", 4, 2048, 32, 4, 128, 6144, 151936, 128, 8, 768},
+    {"1B", "llama", 22, 2048, 32, 4, 64, 5632, 32000, 0, 0, 0},
+    {"8B", "llama", 32, 4096, 32, 8, 128, 14336, 128256, 0, 0, 0},
+    {"A3B", "qwen3moe", 48, 2048, 32, 4, 128, 6144, 151936, 128, 8, 768},
 };
 
 /* A kind of step: rows of each of n sequences, after so many others. */
