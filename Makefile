@@ -188,6 +188,9 @@ bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2
 bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV
 	build/main/samp
 
+bench-experts: llmrun                 ## a model of experts of 1.5 times a cgroup's memory, with and without --read-ahead; EXPERTS="--limit 1024"
+	@$(PYTHON) tests/bench/experts.py ./llmrun $(EXPERTS)
+
 bench-mask: $(if $(filter command,$(firstword $(origin MODEL))),llmrun,build/main/mask) ## masks of JSON schemas (DIR; tests/data/schemas) with the vocabulary of VOCAB, beside llguidance if it is installed, as Markdown; MASK="--each". With MODEL=...: decoding under constraints
 	@$(PYTHON) tests/bench/mask.py $(if $(filter command,$(firstword $(origin MODEL))),--model "$(MODEL)",--vocab "$(VOCAB)" $(if $(DIR),--dir "$(DIR)")) $(MASK)
 
@@ -606,4 +609,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import

@@ -97,7 +97,7 @@
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
  *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot
  *   [bench]     tool: benchmark of a model on this machine
- *               <- k base pool gguf import arch model kv dev fwd samp engine spec quant plot
+ *               <- k base host pool gguf import arch model kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists

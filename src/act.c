@@ -387,16 +387,16 @@ static bool act__dump_tensor(act_job *r, err_t *e) {
             return err_set(e, EXIT_INPUT, "%s: no tensor %.100s (did you mean %.*s?)", g->path, name, (int)near.n, near.p);
         return err_set(e, EXIT_INPUT, "%s: no tensor %.100s, expected one that --inspect shows", g->path, name);
     }
-    const k_type *k = &k_types[t->type];
-    uint64_t      n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+    const uint64_t n = t->dim[0], rows = t->dim[1] * t->dim[2] * t->dim[3];
     if (!out_begin(&r->out, e)) return false;
-    gguf_fill(g, t, 0, n / t->dim[0], NULL);
+    gguf_fill(g, t, 0, rows, NULL);
     float *buf = mem_aligned(STEP, sizeof *buf);
-    for (uint64_t at = 0; at < n && !r->out.why; at += STEP) {
-        uint64_t some = n - at < STEP ? n - at : STEP;
-        k->dequant(t->data + at / k->block * k->bytes, buf, (int64_t)some);
-        out_put(&r->out, buf, (size_t)some * sizeof *buf);
-    }
+    for (uint64_t row = 0; row < rows; row++)
+        for (uint64_t at = 0, some; at < n && !r->out.why; at += some) {
+            some = min_u64(n - at, STEP);
+            gguf_floats(t, row, at, buf, some);
+            out_put(&r->out, buf, (size_t)some * sizeof *buf);
+        }
     mem_free(buf);
     return true;
 }

@@ -427,6 +427,8 @@ static const arch_desc arch_table[] = {
      .quirks = Q_STILL | Q_OUT_GATE | Q_EMBD_BARE | Q_FINE_POST, .window_every = 4},
     {"bitnet",          "BitNet b1.58",                           ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE, .quirks = Q_SUB_NORMS},
+    {"bitnet-b1.58",    "BitNet b1.58 2B4T, as bitnet.cpp writes it", ROPE_HALVES,
+     .traits = A_PRE_NORM | A_DENSE, .quirks = Q_SUB_NORMS, .act = ACT_RELU2},
     {"apertus",         "Apertus 8B and 70B",                     ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_UNGATED, .quirks = Q_XIELU},
     {"smallthinker",    "SmallThinker",                           ROPE_HALVES,

@@ -686,6 +686,7 @@ typedef struct {
     int              *valid;                          /* [n_seq] positions that are filled */
     int               n_seq;
     gguf_file         draft_g;                        /* open if o->draft is given */
+    bool              beside;                         /* draft_g is a draft head of the model */
     engine           *draft;                          /* NULL: guesses cost nothing */
     kv_seq           *draft_seq;
     int               draft_valid;
@@ -835,8 +836,9 @@ static int bench__round_rows(const bench_job *j, const bench_test *t, bench_roun
     fwd_begin(g->f);
     if (head) {
         const int pos = t->n_depth + g->there + g->made;
-        for (int p = pos - k; p <= pos; p++)
-            fwd_add(g->f, j->seq[0], bench__token(j->eng, 0, p), p, p == pos ? FWD_LOGITS : 0);
+        for (int p = pos - k; p <= pos; p++)          /* an assistant has the position of the last key */
+            fwd_add(g->f, j->seq[0], bench__token(j->eng, 0, p), j->eng->m.assist ? max_int(t->n_depth + g->there - 1, 0) : p,
+                    p == pos ? FWD_LOGITS : 0);
         return k + 1;
     }
     for (int p = from; p <= to; p++)
@@ -1109,6 +1111,14 @@ static void bench__print_stages(const bench_job *j, const bench_test *t) {
     bench__print_times(t, " of the draft", &j->draft_times);
 }
 
+/* What was read from disk during a test. */
+static void bench__print_read(const bench_job *j, const bench_test *t, double mib) {
+    str s = {0};
+    bench__label(t, &s);
+    log_info("%s: %.1f MiB read from disk, %.1f in each of %d runs", s.p, mib, mib / j->o->reps, j->o->reps);
+    str_drop(&s);
+}
+
 /* Measures the seconds that the default sampler takes for the logits of the last step. */
 static bool bench__pick(bench_job *j, err_t *e) {
     samp *sm = samp_new(&samp_defaults, j->eng->m.hp.n_vocab, BENCH_SEED, 0, e);
@@ -1127,7 +1137,10 @@ static void bench__now(char *out, size_t n) {
 }
 
 /* What guesses: a file, the draft head, or nothing that takes time. */
-static const char *bench__drafts(const bench_job *j) { return j->draft ? j->draft_g.path : j->eng->n_head ? "draft head" : ""; }
+static const char *bench__drafts(const bench_job *j) {
+    if (j->draft || j->beside) return j->draft_g.path;
+    return j->eng->n_head ? "draft head" : "";
+}
 
 static bench_row bench__result(bench_job *j, const bench_test *t, double others) {
     const bench_work w = bench__work(j, t);
@@ -1150,12 +1163,15 @@ static bool bench__test(bench_job *j, const bench_test *t, err_t *e) {
     if (!j->o->no_warmup && !bench__warm_up(j, t, e)) return false;
     bench__now(j->time, sizeof j->time);
     const bench_cpu a = bench__cpu_time();
+    const uint64_t  read = host_read_bytes();
     const bool      ok = bench__repeat(j, t, e);
+    const double    mib = (double)(host_read_bytes() - read) / 0x1p20;
     const double    others = bench__others(a, bench__cpu_time());
     progress_clear();
     if (!ok) return false;
     for (int s = 0; s < t->n_seq; s++) j->valid[s] = (int)bench__length(t);
     const bench_row row = bench__result(j, t, others);
+    if (mib >= 1) bench__print_read(j, t, mib);
     if (others > BENCH_BUSY) log_warn("other processes took %.0f %% of the CPUs during the test", 100 * others);
     if (g_log_level >= LOG_VERBOSE && !bench__pick(j, e)) return false;
     bench__print_stages(j, t);
@@ -1217,11 +1233,12 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     ko.type_v = j->set.type_v;
     bench__peak_reset();
     const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = max_int(2 * x->n_seq + 2, x->rows),
-                              .head = j->o->head, .pack = ENGINE_PACK_NOW};
+                              .head = j->o->head || j->beside, .head_file = j->beside ? &j->draft_g : NULL,
+                              .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
-    if (j->o->head && !j->eng->n_head)
-        return err_set(e, EXIT_RESOURCE, "%s: --head: the GPU has no kernel for the draft head, expected --gpu-layers 0",
-                       j->g.path);
+    if (plan.head && !j->eng->n_head)
+        return err_set(e, EXIT_RESOURCE, "%s: %s: the GPU has no kernel for the draft head, expected --gpu-layers 0",
+                       j->g.path, j->beside ? "--model-draft" : "--head");
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
         return err_set(e, EXIT_RESOURCE, "%s: the KV cache cannot hold %d sequences of %d tokens (--kv-mem, --kv-blocks)",
                        j->g.path, x->n_seq, x->len);
@@ -1234,7 +1251,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
     for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
     for (int k = 0; k < j->eng->n_head && j->o->draft_vocab; k++) fwd_trim(j->eng->head[k], j->o->draft_vocab);
-    return !j->o->draft || bench__open_draft(j, &fo, &ko, e);
+    return !j->o->draft || j->beside || bench__open_draft(j, &fo, &ko, e);
 }
 
 static void bench__close(bench_job *j) {
@@ -1301,7 +1318,7 @@ static bool bench__setups(bench_job *j, err_t *e) {
 /* Whether the draft, if there is one, has a vocabulary of the model's size, and memory holds both. On failure e is set. */
 static bool bench__fits(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
     model d = {0};
-    if (!j->o->draft) return bench__fits_memory(j, hp, NULL, x, e);
+    if (!j->o->draft || j->beside) return bench__fits_memory(j, hp, NULL, x, e);
     bool ok = model_open(&d, &j->draft_g, &engine_defaults.rope, e) && model_writes(&d, e);
     if (ok && abs(d.hp.n_vocab - hp->n_vocab) > SPEC_PAD)
         ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path,
@@ -1317,7 +1334,8 @@ static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     const int          len = x.len;
     model              m = {0};
     if (!import_open(&j->g, path, 0, e)) return false;
-    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && model_writes(&m, e) && bench__fits(j, &m.hp, &x, e);
+    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && (!j->beside || model_add_head(&m, &j->draft_g, e)) &&
+                   model_writes(&m, e) && bench__fits(j, &m.hp, &x, e);
     if (ok && j->o->head && !m.hp.n_nextn)
         ok = err_set(e, EXIT_INPUT, "%s: --head: the file has no draft head (nextn), expected one", path);
     const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
@@ -1353,6 +1371,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
         .o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
     bench__cpu_name(j->cpu, sizeof j->cpu);
     bool ok = bench__levels(o, e) && (!o->draft || import_open(&j->draft_g, o->draft, 0, e));
+    j->beside = ok && o->draft && arch_is_head(&j->draft_g);
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);
     ok = ok && bench__machine_open(&j->machine, e) && out_begin(out, e);
     const bool begun = ok;

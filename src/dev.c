@@ -23,11 +23,11 @@
  * order. GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows
  * these. Their results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent
  * states of a layer lie in the memory of its GPU.
- * Public: dev_begin, dev_wait, dev_deal, dev_rows; dev_part_row; dev_acts_at, dev_input, dev_ints, dev_mat_drop;
- * dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about,
- * dev_gpus_of, dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_place, dev_blocks_mapped, dev_blocks_more,
- * dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table,
- * dev_n_rows;
+ * Public: dev_begin, dev_wait, dev_deal, dev_rows; dev_part_row; dev_acts_at, dev_input, dev_ints, dev_mat_drop,
+ * dev_mat_read_ahead; dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close,
+ * dev_gpus_memory, dev_gpus_about, dev_gpus_of, dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_place,
+ * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear,
+ * dev_block, dev_tail_at; dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_heads, dev_plan_fill, dev_plan_free,
  * dev_plan_cost, dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_parts,
@@ -163,7 +163,18 @@ typedef struct {
     const dev_parts *parts;                           /* where they lie on several nodes; NULL: all from `packed` on */
     uint8_t *on_gpu;                                  /* the rows on a GPU, packed but for floats; NULL: not there */
     gpu     *gpu;                                     /* that GPU */
+    size_t   ahead;                                   /* experts: bytes of a layer to read from the file before their products; 0:
+                                                       * none, since all weights fit in memory */
 } dev_mat;
+
+/* Asks the kernel to read a matrix of a stack from its file, and does not wait for it. A call reads no more than the device takes
+ * at once, whatever it is asked for. */
+static void dev_mat_read_ahead(const dev_mat *w, int stack) {
+    enum { PIECE = 128 << 10, PAGE = 64 << 10 };      /* of the largest pages that a kernel has */
+    const uintptr_t at = (uintptr_t)(w->data + (size_t)stack * w->mat_bytes), to = at + w->row_bytes * (size_t)w->n_out;
+    for (uintptr_t from = at & ~(uintptr_t)(PAGE - 1); from < to; from += PIECE)
+        madvise((void *)from, min_size(to - from, PIECE), MADV_WILLNEED);
+}
 
 /* A matrix leaves the memory of its GPU. */
 static void dev_mat_drop(dev_mat *w) {

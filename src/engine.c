@@ -12,6 +12,7 @@ typedef struct {
     int         n_batch;                              /* rows of prompts in a step */
     int         n_threads;                            /* 0: as many CPUs as the process may use */
     const char *repack;                               /* auto, on, off */
+    const char *read_ahead;                           /* auto, on, off: of experts that are larger than memory */
     bool        as_bf16;                              /* f16 matrices are multiplied as bf16 */
     int         n_gpu_layers;                         /* last layers that run on GPUs; -1: as many as fit, INT_MAX: all */
     int         device;                               /* on this one; -1: on the first that holds them, or on several */
@@ -20,7 +21,8 @@ typedef struct {
 } engine_opts;
 
 static const engine_opts engine_defaults = {
-    .n_ctx = -1, .n_batch = LLMRUN_STRESS ? 1 : 512, .repack = "auto", .n_gpu_layers = -1, .device = -1, .same = "auto",
+    .n_ctx = -1, .n_batch = LLMRUN_STRESS ? 1 : 512, .repack = "auto", .read_ahead = "auto", .n_gpu_layers = -1, .device = -1,
+    .same = "auto",
     .rope = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1},
 };
 
@@ -559,6 +561,15 @@ static void engine__open_threads(engine *eng, const engine_opts *fo, const engin
     else eng->p = pool_new(host ? 1 : engine_threads(fo));
 }
 
+/* Experts are read ahead where the weights exceed the memory that is left. */
+static void engine__plan_read(engine *eng, const engine_opts *fo) {
+    const uint64_t have = host_memory(), need = model_sizes(&eng->m).file;
+    if (strcmp(fo->read_ahead, "off") == 0 || (strcmp(fo->read_ahead, "on") != 0 && need <= have)) return;
+    if (model_read_ahead(&eng->m, (size_t)max_u64(min_u64(have, need) / 4, 1)) && need > have)
+        log_info("experts     %.0f MiB of weights, %.0f of memory: those that are chosen are read when they are",
+                 (double)need / 0x1p20, (double)have / 0x1p20);
+}
+
 /* A model without cache, threads and steps. head: as in engine_plan.head_file. */
 static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_vocab *v, const engine_opts *fo, double t_start,
                            err_t *e) {
@@ -571,6 +582,7 @@ static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_
         return NULL;
     }
     if (fo->as_bf16) model_as_bf16(&eng->m);
+    engine__plan_read(eng, fo);
     return eng;
 }
 

@@ -21,7 +21,9 @@ enum {                               /* what is done with tensors               
     FAM_SPACE = 32,                  /* add_prefix_space of tokenizer_config.json counts                   */
     FAM_NO_SPACE = 64,               /* a text gets no space in front                                      */
     FAM_NO_HEAD = 128,               /* lm_head is left out always                                         */
-    FAM_OFFSET = 256                 /* positions begin behind the padding token                           */
+    FAM_OFFSET = 256,                /* positions begin behind the padding token                           */
+    FAM_NO_BIAS = 512,               /* biases are zeros, and left out                                     */
+    FAM_NO_HEADS = 1024              /* no attention, so no heads                                          */
 };
 
 typedef struct {
@@ -93,6 +95,32 @@ static const family_row family_table[] = {
     {"QWenLMHeadModel", "qwen", 0, NULL},
     {"MellumForCausalLM", "mellum", 0, NULL},
     {"PanguEmbeddedForCausalLM", "pangu-embedded", FAM_SPM | FAM_SPACE | FAM_TIED, NULL},
+    {"CohereForCausalLM", "command-r", 0, NULL},
+    {"Cohere2ForCausalLM", "cohere2", FAM_NO_BIAS, NULL},
+    {"Cohere2MoeForCausalLM", "cohere2moe", FAM_NO_BIAS, NULL},
+    {"FalconForCausalLM RWForCausalLM", "falcon", 0, NULL},
+    {"GPTNeoXForCausalLM", "gptneox", 0, NULL},
+    {"PhiForCausalLM", "phi2", 0, NULL},
+    {"PhimoeForCausalLM PhiMoEForCausalLM", "phimoe", FAM_SPM, NULL},
+    {"Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", 0, NULL},
+    {"DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM KimiVLForConditionalGeneration YoutuForCausalLM",
+     "deepseek2", FAM_TIED, NULL},
+    {"MiniCPM3ForCausalLM", "minicpm3", FAM_SPM, NULL},
+    {"Exaone4ForCausalLM", "exaone4", 0, NULL},
+    {"HunYuanDenseV1ForCausalLM", "hunyuan-dense", FAM_TIED, NULL},
+    {"HunYuanMoEV1ForCausalLM", "hunyuan-moe", FAM_TIED, NULL},
+    {"DbrxForCausalLM", "dbrx", 0, NULL},
+    {"AfmoeForCausalLM", "afmoe", 0, NULL},
+    {"ApertusForCausalLM", "apertus", 0, NULL},
+    {"StableLmForCausalLM StableLMEpochForCausalLM LlavaStableLMEpochForCausalLM", "stablelm", 0, NULL},
+    {"MPTForCausalLM MptForCausalLM", "mpt", 0, NULL},
+    {"MambaForCausalLM MambaLMHeadModel FalconMambaForCausalLM", "mamba", FAM_NO_HEADS | FAM_TIED, NULL},
+    {"Mamba2ForCausalLM", "mamba2", FAM_NO_HEADS | FAM_TIED, NULL},
+    {"GraniteMoeHybridForCausalLM BambaForCausalLM", "granitehybrid", FAM_PAIRS, NULL},
+    {"FalconH1ForCausalLM", "falcon-h1", 0, NULL},
+    {"NemotronHForCausalLM", "nemotron_h_moe", FAM_PAIRS, "num_experts_per_tok"},
+    {"NemotronHForCausalLM", "nemotron_h", 0, NULL},
+    {"JambaForCausalLM", "jamba", FAM_SPM | FAM_NO_SPACE, NULL},
     {"BertModel BertForMaskedLM CamembertModel BertForSequenceClassification", "bert", FAM_ENCODER, NULL},
     {"RobertaModel RobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
     {"XLMRobertaModel XLMRobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
@@ -203,6 +231,16 @@ static bool family__row(family_config *c, err_t *e) {
     return c->row != NULL;
 }
 
+/* Layers where each has a kind: a letter of a pattern, or a name of a list. */
+static int family__kinds(const family_config *c) {
+    const bytes letters = family_get(c, "hybrid_override_pattern");
+    bytes       list = family_get(c, "layers_block_type layer_types"), item;
+    int         n = 0;
+    if (letters.n > 2 && letters.n < 4096) return (int)letters.n - 2;
+    while (bytes_cut_item(&list, &item)) n++;
+    return n;
+}
+
 /* Members that hold the config of the text model in those of models for images and sound. */
 static const char *const family__texts[] = {"text_config", "llm_config", "lm_config", "language_config"};
 
@@ -223,10 +261,12 @@ static bool family_open(family_config *c, const char *dir, err_t *e) {
         c->text = family__path(c->root, bytes_of(family__texts[i]));
     if (!family__row(c, e)) return false;
     c->n_layer = family_int(c, "n_layers num_hidden_layers n_layer num_layers", 0);
-    c->n_head = family_int(c, "num_attention_heads n_head n_heads", 0);
-    c->n_kv = family_int(c, "num_key_value_heads n_kv_heads multi_query_group_num num_query_groups", c->n_head);
-    c->n_embd = family_int(c, "hidden_size n_embd dim n_embed", 0);
-    c->n_expert = family_int(c, "num_local_experts num_experts n_routed_experts moe_num_experts", 0);
+    if (!c->n_layer) c->n_layer = family__kinds(c);
+    c->n_head = c->row->flags & FAM_NO_HEADS ? 1 : family_int(c, "num_attention_heads n_head n_heads", 0);
+    c->n_kv = family_int(c, "num_key_value_heads n_kv_heads multi_query_group_num num_query_groups num_kv_heads n_head_kv",
+                         family_is(c, "falcon") ? 1 : c->n_head);
+    c->n_embd = family_int(c, "hidden_size n_embd dim n_embed d_model", 0);
+    c->n_expert = family_int(c, "num_local_experts num_experts n_routed_experts moe_num_experts ffn_config.moe_num_experts", 0);
     if (c->n_layer < 1 || c->n_head < 1 || c->n_embd < 1 || c->n_layer > 4096 || c->n_expert > 65536)
         return err_set(e, EXIT_INPUT, "%s/config.json: %d layers, %d heads, width %d, expected positive numbers", dir, c->n_layer,
                        c->n_head, c->n_embd);
@@ -249,8 +289,11 @@ typedef struct {
 } family_key;
 
 /* Architectures whose keys the converter writes one by one, without those that all others have. */
-#define FAM_OWN "gemma gemma2 phi3 gpt2 starcoder bloom chatglm codeshell refact jais orion"
+#define FAM_OWN "gemma gemma2 phi3 gpt2 starcoder bloom chatglm codeshell refact jais orion " FAM_BARE " phimoe"
+/* Those of them whose norms and heads have other names, too. */
+#define FAM_BARE "falcon gptneox phi2 stablelm mpt dbrx minicpm3 mamba mamba2 jamba"
 
+#define HYBRID "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
 #define ROPE_IN(name) "rope_parameters.full_attention." name " rope_parameters." name " rope_scaling." name
 
 static double family__layers(const family_config *c) { return c->n_layer + c->n_ahead; }
@@ -274,14 +317,119 @@ static double family__eps6(const family_config *c) { return (void)c, 1e-6; }
 static double family__eps12(const family_config *c) { return (void)c, 1e-12; }
 static double family__ctx_gemma3(const family_config *c) { return (void)c, 131072; }
 static double family__none(const family_config *c) { return (void)c, (double)NAN; }
+static double family__ctx_falcon(const family_config *c) { return (void)c, 2048; }
+static double family__ctx_mamba(const family_config *c) { return (void)c, 1 << 20; }
+static double family__four(const family_config *c) { return (void)c, 4; }
+static double family__kv(const family_config *c) { return c->n_kv; }
 
 /* A factor of RoPE, or its preset. */
 static double family__part(const family_config *c, double preset) {
-    family_number(c, ROPE_IN("partial_rotary_factor") " partial_rotary_factor rope_pct rope_percent", &preset);
+    family_number(c, ROPE_IN("partial_rotary_factor") " partial_rotary_factor rope_pct rope_percent rotary_pct", &preset);
     return preset;
 }
 
 static double family__rot_phi(const family_config *c) { return (int)(family__part(c, 1) * c->n_embd) / c->n_head; }
+/* A member that is a number, or a list whose values are equal. */
+static double family__first(const family_config *c, const char *name) {
+    bytes list = family_get(c, name), item = {0};
+    char  text[64] = "";
+    if (!list.n || list.p[0] != '[') return family_int(c, name, -1) < 0 ? (double)NAN : family_int(c, name, 0);
+    if (!bytes_cut_item(&list, &item) || item.n >= sizeof text) return (double)NAN;
+    memcpy(text, item.p, item.n);
+    return strtod(text, NULL);
+}
+
+static double family__ff_hunyuan(const family_config *c) { return family__first(c, "moe_intermediate_size"); }
+static double family__used_hunyuan(const family_config *c) { return family__first(c, "moe_topk"); }
+static double family__shared_hunyuan(const family_config *c) { return family__first(c, "num_shared_expert"); }
+static double family__experts_hunyuan(const family_config *c) { return c->n_expert > 1 ? c->n_expert : (double)NAN; }
+
+/* The base of RoPE that HunYuan's context of 256 K needs. */
+static bool family__alpha(const family_config *c, double *base) {
+    double alpha = 50, dim = c->head_dim - (c->head_dim == 2);
+    *base = 10000;
+    if (!family__says(c, ROPE_IN("rope_type") " rope_scaling.type", "dynamic") || !family_is(c, "hunyuan-dense hunyuan-moe"))
+        return false;
+    if (family_is(c, "hunyuan-moe")) alpha = 1000, dim = c->n_embd / c->n_head;
+    family_number(c, ROPE_IN("alpha"), &alpha);
+    family_number(c, ROPE_IN("rope_theta") " rope_theta", base);
+    *base *= pow(alpha, dim / (dim - 2));
+    return true;
+}
+
+static double family__ctx_hunyuan(const family_config *c) {
+    double base;
+    return family__alpha(c, &base) ? 1 << 18 : family_int(c, "max_position_embeddings", 0);
+}
+
+static double family__dense_deepseek(const family_config *c) { return family_get(c, "n_routed_experts").n ? 0 : c->n_layer; }
+static double family__key_latent(const family_config *c) {
+    return family_int(c, "kv_lora_rank", 512) + family_int(c, "qk_rope_head_dim", 0);
+}
+static double family__key_whole(const family_config *c) {
+    return family_int(c, "qk_nope_head_dim", 0) + family_int(c, "qk_rope_head_dim", 0);
+}
+static double family__latent(const family_config *c) { return (void)c, 512; }
+static double family__norm_deepseek(const family_config *c) { return family_true(c, "norm_topk_prob") ? 1 : (double)NAN; }
+static double family__yarn_deepseek(const family_config *c) {
+    double all = (double)NAN;
+    family_number(c, ROPE_IN("mscale_all_dim"), &all);
+    return 0.1 * all;
+}
+
+static double family__dense_cohere(const family_config *c) {
+    bytes list = family_get(c, "mlp_layer_types"), item;
+    int   n = 0;
+    if (!list.n) return family_int(c, "first_k_dense_replace", 0);
+    while (bytes_cut_item(&list, &item) && bytes_is(item, "\"dense\"")) n++;
+    return n;
+}
+
+static double family__shared_cohere(const family_config *c) {
+    const int n = family_int(c, "num_shared_experts", 0);
+    return n ? (double)n * family_int(c, "intermediate_size", 0) : (double)NAN;
+}
+
+static double family__shared_count(const family_config *c) {
+    const int n = family_int(c, "num_shared_experts", 0);
+    return n ? n : (double)NAN;
+}
+
+static double family__window_llama4(const family_config *c) {
+    bytes list = family_get(c, "layer_types"), item;
+    bool  full = list.n > 0;
+    while (bytes_cut_item(&list, &item)) full = full && bytes_is(item, "\"full_attention\"");
+    return full ? 0 : (double)NAN;
+}
+
+static double family__rot_part(const family_config *c) { return (int)(family__part(c, 1) * (c->n_embd / c->n_head)); }
+
+/* Sizes of Mamba, where the config leaves them out. */
+static double family__inner_mamba(const family_config *c) {
+    return family_int(c, "expand mamba_expand", 2) * (double)c->n_embd;
+}
+static double family__rank_mamba(const family_config *c) { return (c->n_embd + 15) / 16; }
+static double family__state_mamba(const family_config *c) { return family_is(c, "mamba2") ? 128 : 16; }
+static double family__rank_mamba2(const family_config *c) {
+    return family_int(c, "intermediate_size d_inner", (int)family__inner_mamba(c)) /
+           max_int(family_int(c, "mamba_d_head head_dim", 64), 1);
+}
+static double family__ctx_hybrid(const family_config *c) {
+    const bytes class = family_get(c, "architectures");
+    return bytes_find(class, 0, bytes_of("Bamba")) != SIZE_MAX ? family_int(c, "max_position_embeddings", 0) : 1 << 20;
+}
+static double family__inner_hybrid(const family_config *c) {
+    if (family_is(c, "granitehybrid")) return (double)family_int(c, "mamba_expand", 2) * c->n_embd;
+    return (double)family_int(c, "mamba_num_heads", 0) * family_int(c, "mamba_head_dim", 0);
+}
+static double family__rope_hybrid(const family_config *c) { return family__ctx_hybrid(c) != 1 << 20; }
+static double family__falcon_mamba(const family_config *c) { return family__says(c, "model_type", "falcon_mamba"); }
+
+/* ALiBi of MPT. */
+static double family__alibi_mpt(const family_config *c) {
+    return family_true(c, "attn_config.alibi") ? family_int(c, "attn_config.alibi_bias_max", 8) : 0;
+}
+
 static double family__rot_exaone(const family_config *c) { return (int)(family__part(c, 1) * (c->n_embd / c->n_head)); }
 static double family__rot_half(const family_config *c) { return (int)(c->head_dim * family__part(c, 0.5)); }
 static double family__rot_quarter(const family_config *c) { return (int)(c->head_dim * family__part(c, 0.25)); }
@@ -368,6 +516,14 @@ static const family_key family_keys[] = {
     {"block_count",                      FK_INT, NULL, family__layers, NULL},
     {"context_length",                   FK_INT, NULL, family__ctx_encoder, "bert"},
     {"context_length",                   FK_INT, NULL, family__ctx_nomic, "nomic-bert nomic-bert-moe"},
+    {"context_length",                   FK_INT, NULL, family__ctx_falcon, "falcon"},
+    {"context_length",                   FK_INT, NULL, family__ctx_mamba, "mamba mamba2"},
+    {"context_length",                   FK_INT, NULL, family__ctx_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
+    {"context_length",                   FK_INT, "max_position_embeddings", family__zero, "falcon-h1"},
+    {"context_length",                   FK_INT, NULL, family__ctx_hunyuan, "hunyuan-dense hunyuan-moe"},
+    {"context_length",                   FK_INT, "max_seq_len", NULL, "mpt dbrx"},
+    {"context_length",                   FK_INT, "model_max_length max_position_embeddings", NULL, "command-r"},
+    {"context_length",                   FK_INT, "n_positions max_position_embeddings", NULL, "phi2"},
     {"context_length",                   FK_INT, "max_position_embeddings", family__ctx_gemma3,
      "gemma3 gemma-embedding gemma3n gemma4"},
     {"context_length",                   FK_INT, "seq_length", family__embd, "bloom chatglm"},
@@ -376,44 +532,68 @@ static const family_key family_keys[] = {
     {"context_length",                   FK_INT, "max_position_embeddings n_ctx n_positions max_length max_sequence_length "
                                                  "model_max_length", NULL, NULL},
     {"embedding_length",                 FK_INT, NULL, family__embd, NULL},
-    {"feed_forward_length",              FK_INT, NULL, family__wide, "gpt2 starcoder codeshell bloom"},
+    {"feed_forward_length",              FK_INT, NULL, family__wide, "gpt2 starcoder codeshell bloom falcon phi2 mpt"},
+    {"feed_forward_length",              FK_INT, NULL, family__zero, "mamba mamba2"},
+    {"feed_forward_length",              FK_INT, "ffn_config.ffn_hidden_size", NULL, "dbrx"},
+    {"feed_forward_length",              FK_INT, "intermediate_size_mlp", NULL, "llama4"},
     {"feed_forward_length",              FK_INT, NULL, family__ff_refact, "refact"},
     {"feed_forward_length",              FK_INT, NULL, family__ff_neo, "neo-bert"},
     {"feed_forward_length",              FK_INT, NULL, family__ff_lfm2, "lfm2"},
     {"feed_forward_length",              FK_INT, "ffn_hidden_size intermediate_size", family__wide, "chatglm"},
-    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4"},                    /* family__by_layer */
+    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4 nemotron_h nemotron_h_moe"},
+                                                                                             /* family__by_layer */
     {"feed_forward_length",              FK_INT,
      "prefix_dense_intermediate_size dense_intermediate_size intermediate_size n_inner "
                                                  "hidden_dim", NULL, NULL},
+    {"attention.head_count",             FK_INT, NULL, family__zero, "mamba mamba2"},
     {"attention.head_count",             FK_INT, NULL, family__heads, NULL},
-    {"attention.head_count_kv",          FK_INT, NULL, family__none, "gpt2 jais lfm2 lfm2moe gemma4"},
+    {"attention.head_count_kv",          FK_INT, NULL, family__none, "gpt2 jais lfm2 lfm2moe gemma4 gptneox mamba mamba2 jamba "
+     "granitehybrid nemotron_h nemotron_h_moe"},
+    {"attention.head_count_kv",          FK_INT, NULL, family__one, "deepseek2"},
+    {"attention.head_count_kv",          FK_INT, NULL, family__kv, "falcon phi2"},
+    {"attention.head_count_kv",          FK_INT, "attn_config.kv_n_heads", NULL, "mpt dbrx"},
     {"attention.head_count_kv",          FK_INT, NULL, family__one, "starcoder refact"},
     {"attention.head_count_kv",          FK_INT, "num_query_groups", NULL, "codeshell"},
     {"attention.head_count_kv",          FK_INT, "multi_query_group_num num_key_value_heads", family__heads, "chatglm"},
     {"attention.head_count_kv",          FK_INT, "num_key_value_heads", family__heads, "bloom gemma gemma2 orion llama"},
     {"attention.head_count_kv",          FK_INT, "num_key_value_heads n_kv_heads", NULL, NULL},
-    {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__eps5, "olmo"},
+    {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__eps5, "olmo mpt dbrx"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_eps", NULL,
+     "falcon gptneox phi2 stablelm"},
     {"attention.layer_norm_epsilon",     FK_FLT, "rms_norm_eps", NULL, "orion"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps", NULL, "nemotron"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_epsilon", NULL, "gpt2 starcoder bloom codeshell jais"},
-    {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__none, "gemma gemma2 phi3 chatglm refact"},
+    {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__none,
+     "gemma gemma2 phi3 phimoe chatglm refact minicpm3 mamba mamba2 jamba"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon", family__eps12, "bert"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon", NULL, NULL},
     {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__eps5, "olmoe"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layernorm_epsilon", family__eps5, "chatglm"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon", NULL, "refact"},
-    {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__none, "gpt2 starcoder bloom codeshell jais orion"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__none,
+     "gpt2 starcoder bloom codeshell jais orion falcon gptneox phi2 stablelm mpt dbrx"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps5, "mamba mamba2 falcon-h1"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps6, "jamba"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", NULL, "lfm2"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", family__eps6, "neo-bert"},
-    {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps6, "gemma3 gemma-embedding deepseek2-ocr llama"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps6,
+     "gemma3 gemma-embedding deepseek2 deepseek2-ocr llama"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps norm_eps", NULL, NULL},
     {"attention.key_length",             FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
-    {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
+    {"attention.key_length",             FK_INT, NULL, family__key_whole, "minicpm3"},
+    {"attention.key_length",             FK_INT, NULL, family__key_latent, "deepseek2"},
+    {"attention.value_length",           FK_INT, "kv_lora_rank", family__latent, "deepseek2"},
+    {"attention.key_length_mla",         FK_INT, NULL, family__key_whole, "deepseek2"},
+    {"attention.value_length_mla",       FK_INT, "v_head_dim", NULL, "deepseek2"},
+    {"attention.q_lora_rank",            FK_INT, "q_lora_rank", NULL, "deepseek2 minicpm3"},
+    {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", family__latent, "deepseek2"},
+    {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", NULL, "minicpm3"},
+    {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
     {"attention.key_length",             FK_INT, "global_head_dim", NULL, "gemma4"},
     {"attention.key_length",             FK_INT, "head_dim", family__head_llama, "llama"},
     {"attention.key_length",             FK_INT, "head_dim", NULL, NULL},
     {"attention.value_length",           FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
-    {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe"},
+    {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
     {"attention.value_length",           FK_INT, "global_head_dim", NULL, "gemma4"},
     {"attention.value_length",           FK_INT, "head_dim", family__head_llama, "llama"},
     {"attention.value_length",           FK_INT, "head_dim", NULL, NULL},
@@ -421,11 +601,15 @@ static const family_key family_keys[] = {
     {"attention.value_length_swa",       FK_INT, "head_dim", NULL, "gemma4"},
     {"vocab_size",                       FK_INT, "vocab_size", NULL,
      "llama mistral3 granite granitemoe smollm3 arcee llama-embed deepseek deepseek2-ocr bailingmoe pangu-embedded nemotron "
-     "lfm2 lfm2moe modern-bert"},
-    {"rope.dimension_count",             FK_INT, NULL, family__plain_head, "granite granitemoe baichuan xverse"},
+     "lfm2 lfm2moe modern-bert cohere2 cohere2moe llama4 deepseek2 minicpm3 exaone4 afmoe apertus "
+     "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"},
+    {"rope.dimension_count",             FK_INT, NULL, family__plain_head, "granite granitemoe granitehybrid baichuan xverse"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_part, "cohere2 gptneox stablelm"},
+    {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2 minicpm3"},
     {"rope.dimension_count",             FK_INT, NULL, family__head,
-     "llama mistral3 smollm3 arcee llama-embed deepseek bailingmoe jais2 pangu-embedded"},
-    {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi3 nemotron"},
+     "nemotron_h nemotron_h_moe cohere2moe llama4 afmoe apertus llama mistral3 smollm3 arcee llama-embed deepseek bailingmoe "
+     "jais2 pangu-embedded"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi2 phi3 phimoe nemotron"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_exaone, "exaone"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_half, "glm4 glm4moe"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, "qwen3next qwen35 qwen35moe"},
@@ -438,62 +622,92 @@ static const family_key family_keys[] = {
     {"rope.freq_base",                   FK_FLT, NULL, family__base_chatglm, "chatglm"},
     {"rope.scaling.original_context_length", FK_INT,
      ROPE_IN("original_max_position_embeddings") " original_max_position_embeddings",
-     family__orig_phi3, "phi3"},
-    {"rope.scaling.attn_factor",         FK_FLT, NULL, family__attn_factor, "phi3"},
+     family__orig_phi3, "phi3 phimoe"},
+    {"rope.scaling.attn_factor",         FK_FLT, NULL, family__attn_factor, "phi3 phimoe"},
+    {"rope.freq_base",                   FK_FLT, "attn_config.rope_theta", NULL, "dbrx"},
+    {"rope.scaling.yarn_log_multiplier", FK_FLT, NULL, family__yarn_deepseek, "deepseek2"},
+    {"logit_scale",                      FK_FLT, "logit_scale", NULL, "command-r cohere2 cohere2moe"},
+    {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__yes, "gptneox stablelm"},
     {"rope.scaling.yarn_log_multiplier", FK_FLT, ROPE_IN("mscale_all_dim"), NULL, "mistral3"},
     {"attention.temperature_scale",      FK_FLT, ROPE_IN("llama_4_scaling_beta"), NULL, "mistral3"},
-    {"attention.scale",                  FK_FLT, "attention_multiplier", NULL, "granite granitemoe"},
-    {"embedding_scale",                  FK_FLT, "embedding_multiplier", NULL, "granite granitemoe"},
-    {"residual_scale",                   FK_FLT, "residual_multiplier", NULL, "granite granitemoe"},
-    {"logit_scale",                      FK_FLT, "logits_scaling", NULL, "granite granitemoe"},
+    {"attention.scale",                  FK_FLT, "attention_multiplier", NULL, "granite granitemoe granitehybrid"},
+    {"embedding_scale",                  FK_FLT, "embedding_multiplier", NULL, "granite granitemoe granitehybrid"},
+    {"residual_scale",                   FK_FLT, "residual_multiplier", NULL, "granite granitemoe granitehybrid"},
+    {"logit_scale",                      FK_FLT, "logits_scaling", NULL, "granite granitemoe granitehybrid"},
     {"embedding_scale",                  FK_FLT, "scale_emb", NULL, "minicpm"},
     {"residual_scale",                   FK_FLT, NULL, family__residual_minicpm, "minicpm"},
     {"logit_scale",                      FK_FLT, NULL, family__logit_minicpm, "minicpm"},
     {"attention.sliding_window",         FK_INT, "sliding_window", NULL,
-     "gemma2 gemma3 gemma3n gemma4 gemma-embedding gpt-oss olmo2 mellum"},
-    {"attention.sliding_window",         FK_INT, "sliding_window", family__window_phi3, "phi3"},
+     "gemma2 gemma3 gemma3n gemma4 gemma-embedding gpt-oss olmo2 mellum cohere2 cohere2moe exaone4 afmoe"},
+    {"attention.sliding_window",         FK_INT, NULL, family__window_llama4, "llama4"},
+    {"attention.sliding_window",         FK_INT, "sliding_window", family__window_phi3, "phi3 phimoe"},
     {"attention.sliding_window",         FK_INT, "local_attention", NULL, "modern-bert"},
     {"attention.sliding_window",         FK_INT, "sliding_window_size sliding_window", NULL, "deepseek2-ocr"},
     {"attention.sliding_window_pattern", FK_INT, "global_attn_every_n_layers", NULL, "modern-bert"},
     {"attn_logit_softcapping",           FK_FLT, "attn_logit_softcapping", NULL, "gemma2"},
     {"final_logit_softcapping",          FK_FLT, "final_logit_softcapping", NULL, "gemma2 gemma3 gemma3n gemma4 gemma-embedding"},
     {"attention.clamp_kqv",              FK_FLT, "clip_qkv", NULL, "olmo"},
+    {"attention.clamp_kqv",              FK_FLT, "attn_config.clip_qkv", NULL, "mpt dbrx"},
+    {"attention.max_alibi_bias",         FK_FLT, NULL, family__alibi_mpt, "mpt"},
     {"attention.max_alibi_bias",         FK_FLT, NULL, family__eight, "jais"},
     {"attention.shared_kv_layers",       FK_INT, "num_kv_shared_layers", NULL, "gemma3n gemma4"},
     {"embedding_length_per_layer_input", FK_INT, "hidden_size_per_layer_input", family__zero, "gemma3n gemma4"},
     {"altup.active_idx",                 FK_INT, "altup_active_idx", NULL, "gemma3n"},
     {"altup.num_inputs",                 FK_INT, "altup_num_inputs", NULL, "gemma3n"},
     {"expert_count",                     FK_INT, "moe_num_experts", NULL, "ernie4_5-moe"},
+    {"expert_count",                     FK_INT, "ffn_config.moe_num_experts", NULL, "dbrx"},
+    {"expert_count",                     FK_INT, NULL, family__experts_hunyuan, "hunyuan-dense"},
+    {"expert_count",                     FK_INT, "num_local_experts num_experts", NULL, "phimoe jamba"},
+    {"expert_used_count",                FK_INT, "ffn_config.moe_top_k", NULL, "dbrx"},
+    {"expert_used_count",                FK_INT, "num_experts_per_tok num_experts_per_token", NULL, "phimoe jamba"},
+    {"expert_used_count",                FK_INT, NULL, family__used_hunyuan, "hunyuan-moe"},
     {"expert_count",                     FK_INT, "num_local_experts num_experts n_routed_experts", NULL, "!" FAM_OWN},
     {"expert_used_count",                FK_INT, "moe_k", NULL, "ernie4_5-moe"},
     {"expert_used_count",                FK_INT, "moe_top_k", NULL, "nomic-bert-moe"},
     {"expert_used_count",                FK_INT, "num_experts_per_tok num_experts_per_token top_k_experts", NULL, "!" FAM_OWN},
     {"expert_group_count",               FK_INT, "n_group", NULL, "!" FAM_OWN},
     {"expert_group_used_count",          FK_INT, "topk_group", NULL, "!" FAM_OWN},
-    {"expert_feed_forward_length",       FK_INT, "intermediate_size", NULL, "gpt-oss minimax-m2"},
+    {"expert_feed_forward_length",       FK_INT, "intermediate_size", NULL,
+     "gpt-oss minimax-m2 llama4 cohere2moe"},
+    {"expert_feed_forward_length",       FK_INT, NULL, family__ff_hunyuan, "hunyuan-moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
      "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
-     "ernie4_5-moe"},
-    {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2-ocr"},
+     "ernie4_5-moe afmoe nemotron_h_moe"},
+    {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2 deepseek2-ocr"},
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size moe_intermediate_size", NULL, "gemma4"},
     {"expert_shared_feed_forward_length", FK_INT, "shared_expert_intermediate_size", NULL,
      "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe dots1"},
-    {"expert_shared_feed_forward_length", FK_INT, "shared_intermediate_size", NULL, "granitemoe"},
+    {"expert_shared_feed_forward_length", FK_INT, "shared_intermediate_size", NULL, "granitemoe granitehybrid"},
+    {"expert_shared_feed_forward_length", FK_INT, "moe_shared_expert_intermediate_size", NULL, "nemotron_h_moe"},
+    {"expert_shared_feed_forward_length", FK_INT, "intermediate_size", NULL, "hunyuan-moe"},
+    {"expert_shared_feed_forward_length", FK_INT, NULL, family__shared_cohere, "cohere2moe"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_hy, "hy_v3"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_ernie, "ernie4_5-moe"},
-    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek"},
-    {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2-ocr"},
-    {"expert_shared_count",              FK_INT, "num_shared_experts", NULL, "bailingmoe"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek nemotron_h_moe"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2 deepseek2-ocr"},
+    {"expert_shared_count",              FK_INT, "num_shared_experts", NULL, "bailingmoe afmoe"},
+    {"expert_shared_count",              FK_INT, NULL, family__shared_count, "cohere2moe"},
+    {"expert_shared_count",              FK_INT, NULL, family__shared_hunyuan, "hunyuan-moe"},
     {"expert_shared_count",              FK_INT, "moe_num_shared_experts", NULL, "ernie4_5-moe"},
     {"leading_dense_block_count",        FK_INT, "first_k_dense_replace", NULL,
      "glm4moe dots1 deepseek deepseek2-ocr bailingmoe"},
-    {"leading_dense_block_count",        FK_INT, "num_dense_layers", NULL, "lfm2moe"},
+    {"leading_dense_block_count",        FK_INT, "num_dense_layers", NULL, "lfm2moe afmoe"},
+    {"leading_dense_block_count",        FK_INT, "first_k_dense_replace", family__dense_deepseek, "deepseek2"},
+    {"leading_dense_block_count",        FK_INT, NULL, family__dense_cohere, "cohere2moe"},
+    {"interleave_moe_layer_step",        FK_INT, "interleave_moe_layer_step", NULL, "llama4"},
+    {"expert_weights_scale",             FK_FLT, "route_scale", NULL, "afmoe"},
+    {"expert_weights_norm",              FK_BOOL, "route_norm", NULL, "afmoe"},
+    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", family__zero, "cohere2moe"},
+    {"expert_weights_norm",              FK_BOOL, NULL, family__norm_deepseek, "deepseek2"},
     {"leading_dense_block_count",        FK_INT, "moe_layer_start_index", NULL, "ernie4_5-moe"},
     {"interleave_moe_layer_step",        FK_INT, "moe_layer_interval", NULL, "ernie4_5-moe"},
     {"expert_weights_scale",             FK_FLT, NULL, family__one, "deepseek bailingmoe"},
-    {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL, "glm4moe dots1 deepseek2-ocr"},
+    {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL,
+     "glm4moe dots1 deepseek2 deepseek2-ocr nemotron_h_moe"},
     {"expert_weights_scale",             FK_FLT, "router_scaling_factor", family__one, "hy_v3"},
-    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL, "glm4moe dots1 bailingmoe"},
+    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL, "glm4moe dots1 bailingmoe nemotron_h_moe"},
+    {"moe_latent_size",                  FK_INT, "moe_latent_size", NULL, "nemotron_h_moe"},
+    {"rope.scaling.finetuned",           FK_BOOL, NULL, family__rope_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
     {"expert_weights_norm",              FK_BOOL, "route_norm", family__yes, "hy_v3"},
     {"expert_gating_func",               FK_INT, NULL, family__two, "glm4moe lfm2moe hy_v3"},
     {"moe_every_n_layers",               FK_INT, "moe_every_n_layers", NULL, "nomic-bert-moe"},
@@ -505,6 +719,19 @@ static const family_key family_keys[] = {
     {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, "qwen3next qwen35 qwen35moe"},
     {"ssm.inner_size",                   FK_INT, NULL, family__inner, "qwen3next qwen35 qwen35moe"},
     {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.conv_kernel",                  FK_INT, "conv_kernel d_conv mamba_d_conv", family__four, HYBRID " mamba mamba2 jamba"},
+    {"ssm.inner_size",                   FK_INT, "intermediate_size d_inner", family__inner_mamba, "mamba mamba2"},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner_mamba, "jamba"},
+    {"ssm.inner_size",                   FK_INT, "mamba_d_ssm", NULL, "falcon-h1"},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner_hybrid, HYBRID},
+    {"ssm.time_step_rank",               FK_INT, "mamba_n_heads mamba_num_heads", NULL, HYBRID},
+    {"ssm.group_count",                  FK_INT, "n_groups mamba_n_groups", NULL, HYBRID},
+    {"ssm.state_size",                   FK_INT, "state_size d_state mamba_d_state ssm_state_size", family__state_mamba,
+     HYBRID " mamba mamba2 jamba"},
+    {"ssm.time_step_rank",               FK_INT, NULL, family__rank_mamba2, "mamba2"},
+    {"ssm.time_step_rank",               FK_INT, "time_step_rank dt_rank mamba_dt_rank", family__rank_mamba, "mamba jamba"},
+    {"ssm.group_count",                  FK_INT, "n_groups", family__one, "mamba2"},
+    {"ssm.dt_b_c_rms",                   FK_BOOL, NULL, family__falcon_mamba, "mamba"},
     {"shortconv.l_cache",                FK_INT, "conv_L_cache", NULL, "lfm2 lfm2moe"},
 };
 
@@ -579,8 +806,15 @@ static void family__rope_keys(const family_config *c, gguf_writer *w) {
         family__rope_number(c, w, "beta_slow", "rope.scaling.yarn_beta_slow");
     } else if (family__says(c, type, "longrope") || family__says(c, type, "su")) {
         gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("longrope"));
-    } else if (family_is(c, "deepseek modern-bert eurobert neo-bert nemotron")) {
+    } else if (family_is(c, "deepseek modern-bert eurobert neo-bert nemotron command-r cohere2 cohere2moe")) {
         gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("none"));
+    }
+    if (family__alpha(c, &v)) {
+        gguf_write_f32(w, family__key(c, "rope.freq_base", key), (float)v);
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("none"));
+        gguf_write_f32(w, family__key(c, "rope.scaling.factor", key), 1);
+        gguf_write_u32(w, family__key(c, "rope.scaling.original_context_length", key), 1 << 18);
+        return;
     }
     if (family_is(c, "neo-bert")) return;             /* its base is a row of family_keys */
     if (family_number(c, ROPE_IN("rope_theta") " global_rope_theta rope_global_theta "
@@ -621,7 +855,13 @@ static void family__windows(const family_config *c, gguf_writer *w) {
     uint8_t    *on = mem_new((size_t)c->n_layer, 1);
     const bool  every4 = family_is(c, "olmo2") && !types.n;
     for (int i = 0; i < c->n_layer; i++) on[i] = every4 ? (i + 1) % 4 != 0 : family__layer_is(types, i, "sliding_attention");
-    if (family_is(c, "gemma3n gemma4") || (family_is(c, "olmo2 mellum") && family_get(c, "sliding_window").n))
+    const bytes pattern = family_get(c, "sliding_window_pattern");
+    const int   every = family_int(c, "sliding_window_pattern", 0);
+    const bool  letters = pattern.n > 2 && pattern.p[0] == '"', exaone = family_is(c, "exaone4");
+    for (int i = 0; i < c->n_layer && exaone && !types.n; i++)
+        on[i] = letters ? pattern.p[1 + (size_t)i % (pattern.n - 2)] == 'L' : every && (i + 1) % every != 0;
+    if (family_is(c, "gemma3n gemma4 cohere2moe") || (family_is(c, "olmo2 mellum") && family_get(c, "sliding_window").n) ||
+        (exaone && family_get(c, "sliding_window").n && (types.n || letters || every)))
         gguf_write_array(w, family__key(c, "attention.sliding_window_pattern", key), GGUF_BOOL, on, (uint64_t)c->n_layer);
     mem_free(on);
 }
@@ -638,6 +878,25 @@ static void family__by_layer(const family_config *c, gguf_writer *w) {
         for (int i = 0; i < c->n_layer; i++)
             v[i] = (conv ? !family__layer_is(types, i, "conv") : family__layer_is(types, i, "full_attention")) ? kv : 0;
         gguf_write_array(w, family__key(c, "attention.head_count_kv", key), GGUF_I32, v, (uint64_t)c->n_layer);
+    }
+    if (family_is(c, "granitehybrid nemotron_h nemotron_h_moe")) {
+        const bytes block = family_get(c, "layers_block_type"), letters = family_get(c, "hybrid_override_pattern"),
+                    kinds = types.n ? types : block;
+        const bool  moe = family_is(c, "nemotron_h_moe");
+        for (int i = 0; i < c->n_layer; i++)
+            v[i] = (letters.n > (size_t)i + 1 ? letters.p[i + 1] == '*' : family__layer_is(kinds, i, "attention") ||
+                        family__layer_is(kinds, i, "full_attention")) ? kv : 0;
+        gguf_write_array(w, family__key(c, "attention.head_count_kv", key), GGUF_I32, v, (uint64_t)c->n_layer);
+        for (int i = 0; i < c->n_layer; i++)
+            v[i] = (letters.n > (size_t)i + 1 ? letters.p[i + 1] == (moe ? 'E' : '-') : family__layer_is(kinds, i, "moe") ||
+                        family__layer_is(kinds, i, "mlp")) ? moe ? family_int(c, "moe_intermediate_size", 0) : ff : 0;
+        if (!family_is(c, "granitehybrid"))
+            gguf_write_array(w, family__key(c, "feed_forward_length", key), GGUF_I32, v, (uint64_t)c->n_layer);
+    }
+    if (family_is(c, "jamba")) {
+        const int from = family_int(c, "attn_layer_offset", 0), step = max_int(family_int(c, "attn_layer_period", 1), 1);
+        for (int i = 0; i < c->n_layer; i++) v[i] = i >= from && (i - from) % step == 0 ? kv : 0;
+        gguf_write_array(w, "jamba.attention.head_count_kv", GGUF_I32, v, (uint64_t)c->n_layer);
     }
     if (family_is(c, "gemma4")) {
         for (int i = 0; i < c->n_layer; i++) v[i] = family__layer_is(types, i, "sliding_attention") ? kv : full;
@@ -735,8 +994,9 @@ static bool family__causal(const family_config *c) {
 }
 
 static const char *family__score(const family_config *c) {
-    return family__says(c, "score_function scoring_func score_func", "sigmoid") ? "sigmoid"
-         : family__says(c, "score_function scoring_func score_func", "softmax") ? "softmax" : "";
+    static const char names[] = "score_function scoring_func score_func moe_router_activation moe_router_activation_func "
+                                "expert_selection_fn";
+    return family__says(c, names, "sigmoid") ? "sigmoid" : family__says(c, names, "softmax") ? "softmax" : "";
 }
 
 static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
@@ -750,10 +1010,11 @@ static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
                            ? 2 : 1);
     }
     double base = 10000;
-    if (family_is(c, "phi3")) {
+    if (family_is(c, "phi3 phimoe")) {
         family_number(c, ROPE_IN("rope_theta") " rope_theta", &base);
-        gguf_write_f32(w, "phi3.rope.freq_base", (float)base);
+        gguf_write_f32(w, family__key(c, "rope.freq_base", key), (float)base);
     }
+    if (family_is(c, "falcon")) gguf_write_str(w, "falcon.tensor_data_layout", bytes_of("jploski"));
     if (family_is(c, "codeshell")) {
         gguf_write_str(w, "codeshell.rope.scaling.type", bytes_of("linear"));
         gguf_write_f32(w, "codeshell.rope.scaling.factor", 1);

@@ -17,7 +17,7 @@
  * gguf_tensor_find, gguf_get_u64,
  * gguf_get_number, gguf_get_f32, gguf_get_bool, gguf_get_str, gguf_get_arr, gguf_arr_u64, gguf_arr_f32; gguf_file_kind,
  * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages;
- * gguf_map_part, gguf_set_tensors, gguf_fill.
+ * gguf_map_part, gguf_set_tensors, gguf_fill; gguf_tensor_bytes, gguf_scale, gguf_floats.
  * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor, gguf_part, gguf_index, gguf_maker. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -570,29 +570,60 @@ static gguf_strs gguf_strs_of(const gguf_file *g, const gguf_kv *kv) {
 
 /* --- tensor directory --- */
 
-/* The error for an unreadable type, with the names that programs have given to its number. */
-static bool gguf__type_refused(gguf_cur *c, uint64_t at, const gguf_tensor *t) {
-    const char *gone = t->type < K_TYPE_MAX ? k_types[t->type].name : NULL, *foreign = k_type_foreign(t->type);
-    return gguf__fail(c, at, "tensor %.*s has type %u (%s%s%s), expected one that is defined and not removed",
-                      GGUF_SHOW(t->name), t->type, gone ? gone : "", gone && foreign ? " or " : "",
-                      foreign ? foreign : gone ? "" : "unknown");
+/* Length of the name of the plain type whose rows an interleaved one holds, like iq4_k of iq4_k_r4; 0: it is none. */
+static int gguf__plain(const char *name) {
+    const char *end = name ? strrchr(name, '_') : NULL;
+    return end && end[1] == 'r' && isdigit((unsigned char)end[2]) ? (int)(end - name) : 0;
 }
 
-/* Computes a tensor's bytes from its dimensions and type. False: rows of partial blocks, or a size beyond 63 bits. */
+/* The error for an unreadable type, with the name that a program has given to its number. */
+static bool gguf__type_refused(gguf_cur *c, uint64_t at, const gguf_tensor *t) {
+    const char *gone = t->type < K_TYPE_MAX ? k_types[t->type].name : NULL, *name = gone ? gone : k_type_foreign(t->type);
+    if (gguf__plain(name))
+        return gguf__fail(c, at, "tensor %.*s has type %u (%s: rows interleaved for ik_llama.cpp), expected the plain type %.*s",
+                          GGUF_SHOW(t->name), t->type, name, gguf__plain(name), name);
+    return gguf__fail(c, at, "tensor %.*s has type %u (%s), expected one that is defined and not removed", GGUF_SHOW(t->name),
+                      t->type, name ? name : "unknown");
+}
+
+/* Bytes of I2_S after the rows: the scale of the tensor, and what pads it. */
+enum { GGUF_I2S_TAIL = 32 };
+
+/* Bytes of the data of a tensor of rows of whole blocks; false: beyond 63 bits. */
+static bool gguf_tensor_bytes(uint32_t type, const uint64_t dim[4], uint64_t *n_bytes) {
+    uint64_t       n = dim[0], rows = 1;
+    bool           wraps = n > INT64_MAX;
+    const uint64_t row = wraps ? 0 : k_row_bytes(type, (int64_t)n);
+    for (int i = 1; i < 4; i++) wraps |= __builtin_mul_overflow(rows, dim[i], &rows);
+    wraps |= !row || __builtin_mul_overflow(n, rows, &n) || n > INT64_MAX || __builtin_mul_overflow(rows, row, n_bytes);
+    wraps |= __builtin_add_overflow(*n_bytes, type == K_I2_S ? GGUF_I2S_TAIL : 0, n_bytes);
+    return !wraps && *n_bytes <= INT64_MAX;
+}
+
+/* Sets a tensor's bytes. False: rows of partial blocks, or a size beyond 63 bits. */
 static bool gguf__size(gguf_cur *c, uint64_t where, gguf_tensor *t) {
     const k_type *k = &k_types[t->type];
-    uint64_t      n = t->dim[0];
-    if (n % k->block)
+    if (t->dim[0] % k->block)
         return gguf__fail(c, where, "tensor %.*s has rows of %llu, expected a multiple of %u for type %s",
-                          GGUF_SHOW(t->name), GGUF_U(n), k->block, k->name);
-    bool wraps = false;
-    for (int i = 1; i < 4; i++) wraps |= __builtin_mul_overflow(n, t->dim[i], &n);
-    wraps |= n > INT64_MAX || __builtin_mul_overflow(n / k->block, (uint64_t)k->bytes, &t->n_bytes);
-    wraps |= t->n_bytes > INT64_MAX;
-    if (wraps)
+                          GGUF_SHOW(t->name), GGUF_U(t->dim[0]), k->block, k->name);
+    if (!gguf_tensor_bytes(t->type, t->dim, &t->n_bytes))
         return gguf__fail(c, where, "tensor %.*s is %llu x %llu x %llu x %llu, expected a size below 2^63",
                           GGUF_SHOW(t->name), GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(t->dim[3]));
     return true;
+}
+
+/* The factor on all values of a tensor that stands after its rows; 1: there is none. */
+static float gguf_scale(const gguf_tensor *t) {
+    float scale = 1;
+    if (t->type == K_I2_S) memcpy(&scale, t->data + t->n_bytes - GGUF_I2S_TAIL, sizeof scale);
+    return scale;
+}
+
+/* x = n values of row `row`, from value `at` on: whole blocks of a tensor of any type. The data are filled (gguf_fill). */
+static void gguf_floats(const gguf_tensor *t, uint64_t row, uint64_t at, float *x, uint64_t n) {
+    k_dequant_part(t->type, t->data + row * k_row_bytes(t->type, (int64_t)t->dim[0]), (int64_t)at, x, (int64_t)n);
+    const float scale = gguf_scale(t);
+    for (uint64_t i = 0; scale != 1 && i < n; i++) x[i] *= scale;
 }
 
 static void gguf__dims(gguf_cur *c, gguf_tensor *t) {
@@ -661,11 +692,26 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
     }
 }
 
+/* Whether the file is one of bitnet.cpp, where 36 is I2_S: elsewhere it was IQ4_NL_4_4, which is removed. */
+static bool gguf__is_bitnet(const gguf_file *g) {
+    enum { MOSTLY_I2_S = 40 };
+    const gguf_kv *arch = gguf_find(g, "general.architecture"), *kind = gguf_find(g, "general.file_type");
+    uint32_t       v = 0;
+    if (kind && kind->type == GGUF_U32) memcpy(&v, kind->data, sizeof v);
+    return v == MOSTLY_I2_S ||
+           (arch && arch->type == GGUF_STR && bytes_begins((bytes){arch->data, arch->n_bytes}, bytes_of("bitnet")));
+}
+
 static void gguf__tensors(gguf_cur *c, gguf_file *g, uint64_t n) {
     for (uint64_t i = 0; i < n && !c->e->code; i++) {
         g->tensor = mem_reserve(g->tensor, i, n, sizeof *g->tensor);
         gguf__tensor(c, &g->tensor[i]);
         g->n_tensor = i + 1;
+        const gguf_tensor *t = &g->tensor[i];
+        if (!c->e->code && t->type == K_I2_S && !gguf__is_bitnet(g))
+            gguf__fail(c, (uint64_t)(t->name.p - c->p),
+                       "tensor %.*s has type 36, which is iq4_nl_4_4 (removed) but for files of bitnet.cpp, expected "
+                       "general.architecture bitnet, or general.file_type 40, for i2_s", GGUF_SHOW(t->name));
     }
     if (!c->e->code) gguf__place(c, g);
 }

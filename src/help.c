@@ -13,8 +13,11 @@ static void help__list_types(str *out, bool md) {
     for (uint32_t i = 0; i < K_TYPE_MAX; i++) {
         const k_type *t = &k_types[i];
         if (!k_type_ok(i)) continue;
-        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s |\n" : "%4u  %-8s %6u %6u %16.4g  %s\n", i, t->name, t->block,
-                t->bytes, 8.0 * t->bytes / t->block, use[t->kind]);
+        str_fmt(out, md ? "| %u | %s | %u | %u | %.4g | %s" : "%4u  %-8s %6u %6u %16.4g  %s", i, t->name, t->block, t->bytes,
+                8.0 * t->bytes / t->block, use[t->kind]);
+        const size_t row = k_row_bytes(i, t->block) - t->bytes;
+        if (row) str_fmt(out, ", %zu bytes more a row", row);
+        str_put(out, md ? " |\n" : "\n");
     }
 }
 

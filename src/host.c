@@ -6,8 +6,8 @@
  * directly: libnuma would be one more library to find on each machine, for four calls whose numbers and arguments are part of
  * the kernel's interface. A kernel or a container that refuses them leaves memory where it is: a page then lies on the node of
  * the thread that wrote it first.
- * Public: host_cpus, host_memory, host_cpu_wait, host_nodes_here, host_place, host_choose,
- * host_prefer, host_restore, host_touch, host_interleave.
+ * Public: host_cpus, host_memory, host_cpu_wait, host_read_bytes, host_nodes_here, host_place,
+ * host_choose, host_prefer, host_restore, host_touch, host_interleave.
  * Opens: host_node, host_nodes. */
 
 /* Reads one or two numbers from a small file; "max" reads as -1. Returns how many. */
@@ -128,6 +128,9 @@ static uint64_t host__number(const char *path, const char *word) {
     if (f) fclose(f);
     return v;
 }
+
+/* Bytes that the threads of this process have caused to be read from devices; 0 where the kernel does not count them. */
+static uint64_t host_read_bytes(void) { return host__number("/proc/self/io", "read_bytes"); }
 
 /* Lowers *ctx, a uint64_t, to the bytes that are free below the directory's limit. Cached pages of files count as free: the
  * kernel drops them on demand. */

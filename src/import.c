@@ -37,6 +37,12 @@ typedef enum {
     IC_V_HEAD_ONE,                   /* the same of heads of one row                                       */
     IC_QKVZ,                         /* two tensors: queries, keys and values of qwen3next, and gates      */
     IC_SCALE,                        /* multiplied by a number of the config                               */
+    IC_A_LOG,                        /* -exp(x); of mamba2 a column                                        */
+    IC_COLUMN,                       /* of mamba2 a column                                                 */
+    IC_GROUPS,                       /* a row for each group of states                                     */
+    IC_KV_B,                         /* two stacks by head: keys, transposed, and values                   */
+    IC_TIMES,                        /* multiplied by other numbers of the config                          */
+    IC_HEAD_ROWS,                    /* vectors of heads become rows of one matrix                         */
     IC_EXPERTS,                      /* [rows of all experts] become a stack                               */
     IC_EXPERTS_T,                    /* the same, each transposed                                          */
     IC_SKIP                          /* left out                                                           */
@@ -46,15 +52,30 @@ typedef struct {
     const char   *name;              /* in the folder, without its front and without .weight or .bias      */
     const char   *to;                /* in the file; several: with "|" between them                        */
     import_change change;
-    const char   *archs;             /* these alone, "!" all but these; NULL: all                          */
+    const char   *archs;             /* these alone, "!" all but these, "-" these without experts; NULL: all */
 } import_name;
 
-#define LATE_NORM "glm4moe seed_oss gpt-oss qwen35 qwen35moe qwen3next gemma2 gemma3 gemma3n gemma4 gemma-embedding olmo2"
+#define LATE_NORM \
+    "glm4moe seed_oss gpt-oss qwen35 qwen35moe qwen3next gemma2 gemma3 gemma3n gemma4 gemma-embedding olmo2 exaone4 afmoe"
 #define LINEAR    "qwen3next qwen35 qwen35moe"
+#define MAMBA2    "mamba2 granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
 
 /* Names of layers. The first row that matches counts. A "to" with a suffix of its own (.weight, .bias, .scale) is whole. */
 static const import_name import_layer_names[] = {
+    /* Falcon-H1 */
+    {"pre_ff_layernorm.weight", "ffn_norm", 0, "falcon-h1"},
+    {"self_attn.q_proj", "attn_q", IC_TIMES, "falcon-h1"}, {"self_attn.k_proj", "attn_k", IC_TIMES, "falcon-h1"},
+    {"self_attn.v_proj", "attn_v", IC_TIMES, "falcon-h1"}, {"self_attn.o_proj", "attn_output", IC_TIMES, "falcon-h1"},
+    {"feed_forward.gate_proj", "ffn_gate", IC_TIMES, "falcon-h1"}, {"feed_forward.down_proj", "ffn_down", IC_TIMES, "falcon-h1"},
+    {"mamba.in_proj", "ssm_in", IC_TIMES, "falcon-h1"}, {"mamba.out_proj", "ssm_out", IC_TIMES, "falcon-h1"},
     /* norms */
+    {"ln_mlp", "attn_norm", 0, "falcon"}, {"ln_attn", "attn_norm_2", 0, "falcon"}, {"norm_1", "attn_norm", 0, "mpt"},
+    {"norm_2", "ffn_norm", 0, "mpt"}, {"norm_attn_norm.norm_1", "attn_norm", 0, NULL},
+    {"norm_attn_norm.norm_2", "attn_output_norm", 0, NULL}, {"attention_layernorm", "attn_norm", 0, NULL},
+    {"feedforward_layernorm", "ffn_norm", 0, NULL}, {"pre_mlp_layernorm", "ffn_norm", 0, NULL},
+    {"pre_ff_layernorm", "ffn_norm", 0, NULL}, {"norm", "attn_norm", 0, "mamba mamba2 nemotron_h nemotron_h_moe"},
+    {"self_attn.q_layernorm.norms.#", "attn_q_norm", IC_HEAD_ROWS, NULL},
+    {"self_attn.k_layernorm.norms.#", "attn_k_norm", IC_HEAD_ROWS, NULL},
     {"input_layernorm", "attn_norm", 0, NULL}, {"ln_1", "attn_norm", 0, NULL}, {"attention_norm", "attn_norm", 0, NULL},
     {"attn_norm", "attn_norm", 0, NULL}, {"operator_norm", "attn_norm", 0, NULL},
     {"layer_norm_1", "attn_norm_2", 0, "jina-bert-v2"},
@@ -72,6 +93,15 @@ static const import_name import_layer_names[] = {
     {"self_attn.q_layernorm", "attn_q_norm", 0, NULL}, {"self_attn.k_layernorm", "attn_k_norm", 0, NULL},
     {"attention.self.layer_norm_q", "attn_q_norm", 0, NULL}, {"attention.self.layer_norm_k", "attn_k_norm", 0, NULL},
     /* attention */
+    {"self_attn.q_a_proj", "attn_q_a", 0, NULL}, {"self_attn.q_a_layernorm", "attn_q_a_norm", 0, NULL},
+    {"self_attn.q_b_proj", "attn_q_b", 0, NULL}, {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", 0, NULL},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm", 0, NULL}, {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", IC_KV_B, "deepseek2"},
+    {"self_attn.kv_b_proj", "attn_kv_b", 0, NULL}, {"self_attn.dense", "attn_output", 0, NULL},
+    {"self_attn.gate_proj", "attn_gate", 0, "afmoe"},
+    {"norm_attn_norm.attn.Wqkv", "attn_qkv", 0, NULL}, {"norm_attn_norm.attn.out_proj", "attn_output", 0, NULL},
+    {"attn.q_ln", "attn_q_norm", 0, NULL}, {"attn.k_ln", "attn_k_norm", 0, NULL},
+    {"attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "gptneox"},
+    {"self_attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "falcon"},
     {"self_attn.q_proj", "attn_q", IC_GLM_Q, "glm4"}, {"self_attn.k_proj", "attn_k", IC_GLM_K, "glm4"},
     {"self_attn.q_proj", "attn_q", IC_Q, NULL}, {"self_attn.k_proj", "attn_k", IC_K, NULL},
     {"self_attn.v_proj", "attn_v", 0, NULL},
@@ -90,6 +120,9 @@ static const import_name import_layer_names[] = {
     {"self_attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "bloom"},
     {"self_attention.query_key_value", "attn_qkv", 0, NULL},
     {"self_attention.dense", "attn_output", 0, NULL},
+    {"mixer.out_proj", "ssm_out", 0, "mamba mamba2 nemotron_h nemotron_h_moe"},
+    {"mixer.q_proj", "attn_q", IC_Q, NULL}, {"mixer.k_proj", "attn_k", IC_K, NULL}, {"mixer.v_proj", "attn_v", 0, NULL},
+    {"mixer.o_proj", "attn_output", 0, NULL},
     {"attn.Wqkv", "attn_qkv", 0, NULL}, {"mixer.Wqkv", "attn_qkv", 0, NULL}, {"qkv", "attn_qkv", 0, NULL},
     {"attn.out_proj", "attn_output", 0, NULL}, {"mixer.out_proj", "attn_output", 0, NULL}, {"attn.Wo", "attn_output", 0, NULL},
     {"wo", "attn_output", 0, NULL},
@@ -97,8 +130,22 @@ static const import_name import_layer_names[] = {
     {"attention.self.value", "attn_v", 0, NULL}, {"attention.output.dense", "attn_output", 0, NULL},
     {"attn.bias", "", IC_SKIP, NULL}, {"attn.masked_bias", "", IC_SKIP, NULL}, {"attention.bias", "", IC_SKIP, NULL},
     {"attention.masked_bias", "", IC_SKIP, NULL}, {"self_attn.rotary_emb.inv_freq", "", IC_SKIP, NULL},
+    {"attention.rotary_emb.inv_freq", "", IC_SKIP, NULL},
     {"attn.rotary_emb.inv_freq", "", IC_SKIP, NULL}, {"self_attention.rotary_emb.inv_freq", "", IC_SKIP, NULL},
     /* feed-forward */
+    {"mixer.up_proj", "ffn_up", 0, NULL}, {"mixer.down_proj", "ffn_down", 0, NULL}, {"mixer.gate", "ffn_gate_inp", 0, NULL},
+    {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias", 0, NULL},
+    {"mixer.experts.#.up_proj", "ffn_up_exps", 0, NULL}, {"mixer.experts.#.down_proj", "ffn_down_exps", 0, NULL},
+    {"mixer.experts.up_proj", "ffn_up_exps.weight", 0, NULL}, {"mixer.experts.down_proj", "ffn_down_exps.weight", 0, NULL},
+    {"mixer.shared_experts.up_proj", "ffn_up_shexp", 0, NULL}, {"mixer.shared_experts.down_proj", "ffn_down_shexp", 0, NULL},
+    {"mixer.fc1_latent_proj", "ffn_latent_down", 0, NULL}, {"mixer.fc2_latent_proj", "ffn_latent_up", 0, NULL},
+    {"shared_mlp.input_linear", "ffn_gate|ffn_up", IC_HALVES, "-granitehybrid"},
+    {"shared_mlp.output_linear", "ffn_down", 0, "-granitehybrid"},
+    {"ffn.up_proj", "ffn_up", 0, NULL}, {"ffn.down_proj", "ffn_down", 0, NULL},
+    {"feed_forward.gate_proj", "ffn_gate", 0, NULL}, {"feed_forward.up_proj", "ffn_up", 0, NULL},
+    {"feed_forward.down_proj", "ffn_down", 0, NULL},
+    {"mlp.act_fn.alpha_n", "", IC_SKIP, "apertus"}, {"mlp.act_fn.alpha_p", "", IC_SKIP, "apertus"},
+    {"mlp.act_fn.beta", "", IC_SKIP, "apertus"}, {"mlp.act_fn.eps", "", IC_SKIP, "apertus"},
     {"mlp.gate_proj", "ffn_gate", 0, NULL}, {"mlp.up_proj", "ffn_up", 0, NULL}, {"mlp.down_proj", "ffn_down", 0, NULL},
     {"mlp.gate_up_proj", "ffn_gate|ffn_up", IC_HALVES, "refact"}, {"mlp.gate_up_proj", "ffn_up", 0, NULL},
     {"mlp.up_gate_proj", "ffn_gate|ffn_up", IC_HALVES, NULL},
@@ -116,6 +163,18 @@ static const import_name import_layer_names[] = {
     {"mlp.down_layer", "ffn_down", 0, NULL}, {"mlp.Wi", "ffn_up", 0, NULL}, {"mlp.Wo", "ffn_down", 0, NULL},
     {"ffn.w12", "ffn_up", 0, NULL}, {"ffn.w3", "ffn_down", 0, NULL},
     /* experts */
+    {"feed_forward.router", "ffn_gate_inp", 0, NULL}, {"mlp.gate.wg", "ffn_gate_inp", 0, NULL},
+    {"ffn.router.layer", "ffn_gate_inp", 0, NULL}, {"ffn.experts.mlp.w1", "ffn_gate_exps.weight", IC_EXPERTS, NULL},
+    {"ffn.experts.mlp.v1", "ffn_up_exps.weight", IC_EXPERTS, NULL},
+    {"ffn.experts.mlp.w2", "ffn_down_exps.weight", IC_EXPERTS_T, NULL},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight|ffn_up_exps.weight", IC_HALVES_T, "llama4"},
+    {"feed_forward.experts.down_proj", "ffn_down_exps.weight", IC_TRANSPOSE, "llama4"},
+    {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", 0, NULL},
+    {"feed_forward.shared_expert.up_proj", "ffn_up_shexp", 0, NULL},
+    {"feed_forward.shared_expert.down_proj", "ffn_down_shexp", 0, NULL},
+    {"feed_forward.experts.#.gate_proj", "ffn_gate_exps", 0, NULL}, {"feed_forward.experts.#.up_proj", "ffn_up_exps", 0, NULL},
+    {"feed_forward.experts.#.down_proj", "ffn_down_exps", 0, NULL},
+    {"mlp.expert_bias", "exp_probs_b.bias", 0, "afmoe"},
     {"block_sparse_moe.gate", "ffn_gate_inp", 0, NULL}, {"mlp.gate", "ffn_gate_inp", 0, NULL},
     {"mlp.router", "ffn_gate_inp", 0, NULL},
     {"mlp.router.gate", "ffn_gate_inp", 0, NULL}, {"block_sparse_moe.router.layer", "ffn_gate_inp", 0, NULL},
@@ -166,6 +225,15 @@ static const import_name import_layer_names[] = {
     {"mlp.experts.mlp.w2", "ffn_down_exps.weight", IC_EXPERTS_T, NULL},
     {"mlp.experts.bias", "", IC_SKIP, NULL},
     /* recurrent layers */
+    {"mixer.in_proj", "ssm_in", 0, NULL}, {"mixer.conv1d", "ssm_conv1d", IC_SQUEEZE, NULL}, {"mixer.x_proj", "ssm_x", 0, NULL},
+    {"mixer.dt_proj", "ssm_dt", 0, NULL}, {"mixer.dt_bias", "ssm_dt.bias", 0, NULL}, {"mixer.A_log", "ssm_a", IC_A_LOG, NULL},
+    {"mixer.D", "ssm_d", IC_COLUMN, NULL}, {"mixer.norm", "ssm_norm", IC_GROUPS, NULL},
+    {"mamba.in_proj", "ssm_in", 0, NULL}, {"mamba.conv1d", "ssm_conv1d", IC_SQUEEZE, NULL}, {"mamba.x_proj", "ssm_x", 0, NULL},
+    {"mamba.dt_proj", "ssm_dt", 0, NULL}, {"mamba.dt_layernorm", "ssm_dt_norm", 0, NULL},
+    {"mamba.A_log", "ssm_a", IC_A_LOG, NULL},
+    {"mamba.b_layernorm", "ssm_b_norm", 0, NULL}, {"mamba.c_layernorm", "ssm_c_norm", 0, NULL},
+    {"mamba.norm", "ssm_norm", IC_GROUPS, NULL}, {"mamba.dt_bias", "ssm_dt.bias", 0, NULL},
+    {"mamba.D", "ssm_d", IC_COLUMN, NULL}, {"mamba.out_proj", "ssm_out", 0, NULL},
     {"linear_attn.in_proj_qkvz", "attn_qkv|attn_gate", IC_QKVZ, "qwen3next"}, {"linear_attn.in_proj_ba", "ssm_ba", 0, NULL},
     {"linear_attn.in_proj_qkv", "attn_qkv", IC_V_HEADS_QKV, NULL}, {"linear_attn.in_proj_z", "attn_gate", IC_V_HEADS, NULL},
     {"linear_attn.in_proj_a", "ssm_alpha", IC_V_HEAD_ONE, NULL}, {"linear_attn.in_proj_b", "ssm_beta", IC_V_HEAD_ONE, NULL},
@@ -190,6 +258,10 @@ static const import_name import_layer_names[] = {
 
 /* Names of tensors that belong to no layer. */
 static const import_name import_model_names[] = {
+    {"embed_tokens", "token_embd", IC_TIMES, "falcon-h1"}, {"lm_head", "output", IC_TIMES, "falcon-h1"},
+    {"embed_in", "token_embd", 0, "gptneox"}, {"embed_out", "output", 0, "gptneox"},
+    {"final_layer_norm", "output_norm", 0, "gptneox"},
+    {"embeddings", "token_embd", 0, "mamba mamba2 nemotron_h nemotron_h_moe"}, {"norm_f", "output_norm", 0, NULL},
     {"embed_tokens", "token_embd", 0, NULL}, {"tok_embeddings", "token_embd", 0, NULL},
     {"word_embeddings", "token_embd", 0, NULL},
     {"wte", "token_embd", IC_SCALE, "jais"}, {"wte", "token_embd", 0, NULL}, {"embedding.word_embeddings", "token_embd", 0, NULL},
@@ -218,12 +290,12 @@ static const import_name import_model_names[] = {
 
 /* What stands in front of the number of a layer, without the parts that import_inner lists. */
 static const char *const import_layer_fronts[] = {
-    "layers.", "h.", "encoder.layer.", "encoder.layers.", "transformer_encoder.", "decoder.layers."};
+    "layers.", "h.", "blocks.", "encoder.layer.", "encoder.layers.", "transformer_encoder.", "decoder.layers."};
 
 /* Parts of a name that say nothing: they are taken off its beginning, one after the other. */
 static const char *const import_fronts[] = {"model.", "transformer.", "bert.", "roberta.", "ernie.", "language_model.",
                                             "text_model.",
-                                            "thinker.", "lfm."};
+                                            "thinker.", "lfm.", "gpt_neox.", "backbone."};
 
 /* Names that hold one of these belong to images, sound or training; a leading "=": names that begin so. */
 static const char *const import_foreign[] = {
@@ -248,6 +320,7 @@ typedef struct {
     uint64_t row0;                   /* the first row                                                      */
     uint64_t step;                   /* to the next row                                                    */
     bool     transposed;             /* rows are columns of the source                                     */
+    uint64_t base;                   /* transposed: the row of the source that has the first values        */
     uint64_t order;                  /* number of the expert                                               */
 } import_piece;
 
@@ -262,6 +335,7 @@ typedef struct {
     uint32_t     *col;               /* [cols] likewise of columns                                         */
     float         add;               /* added to each value                                                */
     float         times;             /* a factor on it, unless 1                                           */
+    float        *part;              /* [rows] a further factor of each row; NULL: none                    */
     bool          neg_exp;           /* -exp(x) of it                                                      */
     bool          flat;              /* pieces are rows of one matrix                                      */
     uint32_t      type;              /* in the file                                                        */
@@ -296,19 +370,26 @@ static uint64_t import__row(const import_tensor *t, const import_piece *p, uint6
 /* Rows row[0..n) of a piece as floats, before their values change. */
 static void import__gather(const import_tensor *t, const import_piece *p, const uint64_t *row, int n, float *out,
                            float *scratch) {
-    float *to = t->col ? scratch : out;
+    float *to = t->col ? scratch : out, *line = scratch + DQ_TILE * t->cols;
     if (!p->transposed) dq_rows(&p->m, p->mat, row, n, to);
     else
-        for (uint64_t k = 0; k < t->cols; k++)
-            for (int i = 0; i < n; i++) dq_floats(p->m.w, (p->mat * p->m.rows + k) * p->m.cols + row[i], 1,
-                                                  to + (size_t)i * t->cols + k);
+        for (uint64_t k = 0; k < t->cols; k++) {
+            const uint64_t from = p->base + k;
+            if (p->m.form != DQ_PLAIN) dq_rows(&p->m, p->mat, &from, 1, line);
+            for (int i = 0; i < n; i++) {
+                float *x = to + (size_t)i * t->cols + k;
+                if (p->m.form != DQ_PLAIN) *x = line[row[i]];
+                else dq_floats(p->m.w, (p->mat * p->m.rows + from) * p->m.cols + row[i], 1, x);
+            }
+        }
     for (uint64_t k = 0; t->col && k < t->cols; k++)
         for (int i = 0; i < n; i++) out[(size_t)i * t->cols + k] = scratch[(size_t)i * t->cols + t->col[k]];
 }
 
-static void import__change(const import_tensor *t, float *x, uint64_t n) {
+static void import__change(const import_tensor *t, const import_piece *p, const uint64_t *row, float *x, uint64_t n) {
     if (t->neg_exp) for (uint64_t i = 0; i < n; i++) x[i] = -expf(x[i]);
     if (t->times != 1) for (uint64_t i = 0; i < n; i++) x[i] *= t->times;
+    if (t->part) for (uint64_t i = 0; i < n; i++) x[i] *= t->part[row[i / t->cols] - p->row0];
     if (t->add != 0) for (uint64_t i = 0; i < n; i++) x[i] += t->add;
 }
 
@@ -316,7 +397,7 @@ static void import__change(const import_tensor *t, float *x, uint64_t n) {
 static bool import__keeps(const import_tensor *t, const import_piece *p) {
     static const int8_t type[ST_TYPES] = {[ST_F32] = K_F32 + 1, [ST_F16] = K_F16 + 1, [ST_BF16] = K_BF16 + 1};
     return p->m.form == DQ_PLAIN && type[p->m.w->type] == (int)t->type + 1 && !p->transposed && !t->col && !t->neg_exp &&
-           t->times == 1 && t->add == 0;
+           t->times == 1 && !t->part && t->add == 0;
 }
 
 static bool import__is_float(uint32_t type) { return type == K_F32 || type == K_F16 || type == K_BF16; }
@@ -345,7 +426,7 @@ static void import__tile(const import__fill_job *j, uint64_t from, int n, float 
     } else {
         float *x = t->type == K_F32 ? (float *)(void *)out : buf;
         import__gather(t, p, row, n, x, buf + DQ_TILE * t->cols);
-        import__change(t, x, (uint64_t)n * t->cols);
+        import__change(t, p, row, x, (uint64_t)n * t->cols);
         for (int i = 0; i < n && t->type != K_F32; i++)
             k_types[t->type].quant(x + (size_t)i * t->cols, out + (size_t)i * row_bytes, (int64_t)t->cols);
     }
@@ -380,7 +461,9 @@ static void import__fill(const gguf_maker *maker, const gguf_tensor *t, uint64_t
     }
     const int n = team ? j.team->n : 1;
     j.buf = mem_new((size_t)n, sizeof *j.buf);
-    for (int i = 0; i < n; i++) j.buf[i] = mem_aligned(2 * DQ_TILE * j.how->cols, sizeof **j.buf);
+    uint64_t line = 0;                                /* a row of the source, where its columns are rows */
+    for (size_t i = 0; i < j.how->n; i++) line = max_u64(line, j.how->piece[i].transposed ? j.how->piece[i].m.cols : 0);
+    for (int i = 0; i < n; i++) j.buf[i] = mem_aligned(2 * DQ_TILE * j.how->cols + line, sizeof **j.buf);
     if (team) pool_run(team, import__fill_some, &j);
     else
         for (uint64_t at = from, rows; at < to; at += rows) {
@@ -393,7 +476,8 @@ static void import__fill(const gguf_maker *maker, const gguf_tensor *t, uint64_t
 
 static void import__drop(gguf_maker *maker) {
     import_made *m = (import_made *)(void *)maker;
-    for (size_t i = 0; i < m->n; i++) mem_free_all(m->t[i].piece, m->t[i].row, m->t[i].col, m->t[i].own);
+    for (size_t i = 0; i < m->n; i++) mem_free_all(m->t[i].piece, m->t[i].row, m->t[i].col, m->t[i].own,
+                                                     m->t[i].part);
     mem_free(m->t);
     if (m->maker.room) munmap(m->maker.room, m->maker.room_bytes);
     st_close(&m->files);
@@ -668,7 +752,7 @@ static import_tensor *import__take(const import__one *o, int part, uint64_t row0
     if (transposed && m->form != DQ_PLAIN)
         return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised and stored transposed, expected floats"), NULL;
     for (uint64_t i = 0; i < m->n_mat; i++) {
-        const import_piece p = {*m, i, row0, step, transposed, o->expert >= 0 ? (uint64_t)o->expert : i};
+        const import_piece p = {*m, i, row0, step, transposed, 0, o->expert >= 0 ? (uint64_t)o->expert : i};
         if (!(t = import__add(o->j, name, o->layer, &p, rows, transposed ? m->rows : m->cols, dims, o->t))) return NULL;
     }
     return t;
@@ -769,17 +853,58 @@ static bool import__groups(const import__one *o) {
     return true;
 }
 
-/* Rows of each head, query, key and value, become all queries, all keys, all values. */
-static bool import__bloom(const import__one *o) {
-    const uint64_t heads = (uint64_t)o->j->c.n_head, n = max_u64(o->m.rows, o->m.rows == 1 ? o->m.cols : 0), hd = n / (3 * heads);
+/* Rows of each group, queries, a key and a value, become all queries, all keys, all values. A group of bloom and of GPT-NeoX is a
+ * head. */
+static bool import__fused(const import__one *o) {
+    const uint64_t heads = (uint64_t)o->j->c.n_head, groups = family_is(&o->j->c, "falcon") ? (uint64_t)o->j->c.n_kv : heads,
+                   per = groups ? heads / groups : 0, all = groups * (per + 2), n = max_u64(o->m.rows,
+                       o->m.rows == 1 ? o->m.cols : 0);
     import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
-    if (!t || !import__divides(o->j, o->t, n, 3 * heads, "heads")) return false;
-    uint32_t *order = import__identity(n);
+    if (!t || !import__divides(o->j, o->t, n, all, "heads")) return false;
+    uint32_t      *order = import__identity(n);
+    const uint64_t hd = n / all;
     for (uint64_t r = 0; r < n; r++) {
-        const uint64_t part = r / (heads * hd), head = r / hd % heads;
-        order[r] = (uint32_t)((head * 3 + part) * hd + r % hd);
+        const uint64_t h = r / hd, key = heads, value = heads + groups;
+        const uint64_t from = h < key ? h / per * (per + 2) + h % per : h < value ? (h - key) * (per + 2) + per
+            : (h - value) * (per + 2) + per + 1;
+        order[r] = (uint32_t)(from * hd + r % hd);
     }
     *(o->m.rows > 1 ? &t->row : &t->col) = order;
+    return true;
+}
+
+/* Latent keys and values: rows of each head are those of its keys, which become columns, and those of its values. */
+static bool import__kv_b(const import__one *o) {
+    const uint64_t heads = (uint64_t)o->j->c.n_head, k = import__config_u(o->j, "qk_nope_head_dim"),
+                   v = import__config_u(o->j, "v_head_dim");
+    if (!k || !v || o->m.n_mat != 1 || o->m.rows != heads * (k + v))
+        return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu rows, expected %llu", GGUF_U(o->m.rows),
+            GGUF_U(heads * (k + v)));
+    for (int part = 0; part < 2; part++) {
+        char name[GGUF_NAME_MAX + 1];
+        import__name(o, part, name);
+        for (uint64_t h = 0; h < heads; h++) {
+            const uint64_t     from = h * (k + v);
+            const import_piece p = {o->m, 0, part ? from + k : 0, 1, !part, part ? 0 : from, h};
+            if (!import__add(o->j, name, o->layer, &p, part ? v : o->m.cols, part ? o->m.cols : k, 3, o->t)) return false;
+        }
+    }
+    return true;
+}
+
+/* Vectors of a recurrent layer. */
+static bool import__states(import__one *o) {
+    const bool     column = family_is(&o->j->c, MAMBA2) && o->t->n_dims == 1 && o->row->change != IC_GROUPS;
+    const uint64_t groups = o->row->change == IC_GROUPS ? max_u64(import__config_u(o->j, "n_groups mamba_n_groups"), 1) : 1;
+    if (column) o->m.rows = o->m.cols, o->m.cols = 1;
+    if (o->m.cols % groups)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu values, expected a multiple of %llu groups", GGUF_U(o->m.cols),
+                      GGUF_U(groups));
+    if (groups > 1) o->m.rows = groups, o->m.cols /= groups;
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (!t) return false;
+    if (column || o->row->change == IC_GROUPS) t->n_dims = 2;
+    t->neg_exp = o->row->change == IC_A_LOG;
     return true;
 }
 
@@ -849,6 +974,40 @@ static bool import__qkvz(const import__one *o) {
     return true;
 }
 
+/* Number i of a list of the config, or the number; 1: there is none. */
+static double import__factor(const import_job *j, const char *name, int i) {
+    bytes  list = family_get(&j->c, name), item = {0};
+    double v = 1;
+    if (!list.n || list.p[0] != '[') return family_number(&j->c, name, &v) ? v : 1;
+    for (int k = 0; k <= i; k++)
+        if (!bytes_cut_item(&list, &item)) return 1;
+    return strtod((const char *)item.p, NULL);
+}
+
+/* Falcon-H1: factors of the config go into the weights. */
+static bool import__multiplied(const import__one *o) {
+    static const struct { const char *to, *name; int i; } factors[] = {
+        {"ffn_down", "mlp_multipliers", 1}, {"ffn_gate", "mlp_multipliers", 0}, {"attn_k", "key_multiplier", 0},
+        {"attn_q", "attention_in_multiplier", 0}, {"attn_v", "attention_in_multiplier", 0},
+        {"attn_output", "attention_out_multiplier", 0}, {"ssm_out", "ssm_out_multiplier", 0},
+        {"ssm_in", "ssm_in_multiplier", 0}, {"output", "lm_head_multiplier", 0}, {"token_embd", "embedding_multiplier", 0}};
+    const import_job *j = o->j;
+    import_tensor    *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    const uint64_t    inner = import__config_u(j, "mamba_d_ssm"),
+                      states = import__config_u(j, "mamba_n_groups") * import__config_u(j, "mamba_d_state");
+    if (!t || (o->t->n_dims < 2 && strcmp(o->suffix, ".bias") == 0)) return t != NULL;
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (!strcmp(o->row->to, factors[i].to)) t->times = (float)import__factor(j, factors[i].name, factors[i].i);
+    const bool key = !strcmp(o->row->to, "attn_k"), in = !strcmp(o->row->to, "ssm_in");
+    if (!key && !in) return true;
+    t->part = mem_new(t->rows, sizeof *t->part);
+    for (uint64_t r = 0; r < t->rows; r++) {
+        const int i = r < inner ? 0 : r < 2 * inner ? 1 : r < 2 * inner + states ? 2 : r < 2 * inner + 2 * states ? 3 : 4;
+        t->part[r] = (float)(key ? import__factor(j, "attention_in_multiplier", 0) : import__factor(j, "ssm_multipliers", i));
+    }
+    return true;
+}
+
 /* Experts whose rows lie one after the other in one matrix. */
 static bool import__experts(import__one *o) {
     const uint64_t n = (uint64_t)o->j->c.n_expert;
@@ -877,6 +1036,7 @@ static bool import__convert(import__one *o) {
     const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
     switch (o->row->change) {
     case IC_SKIP: return true;
+    case IC_TIMES: return import__multiplied(o);
     case IC_Q: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), heads);
     case IC_K: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), family_is(&o->j->c, "baichuan xverse")
                                       ? heads : kv);
@@ -885,7 +1045,12 @@ static bool import__convert(import__one *o) {
     case IC_HALVES: case IC_HALVES_T: case IC_EVEN_ODD: case IC_EVEN_ODD_T: case IC_KEY_VALUE: case IC_QKV_THIRDS:
     case IC_QKV_HEADS: return import__split(o);
     case IC_QKV_GROUPS: return import__groups(o);
-    case IC_QKV_BLOOM: return import__bloom(o);
+    case IC_QKV_BLOOM: return import__fused(o);
+    case IC_KV_B: return import__kv_b(o);
+    case IC_A_LOG: case IC_COLUMN: case IC_GROUPS: return import__states(o);
+    case IC_HEAD_ROWS:
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->n_dims = 2, t->flat = true;
+        return t != NULL;
     case IC_V_HEADS: case IC_V_HEADS_QKV: case IC_V_HEADS_IN: case IC_V_HEAD_ONE: case IC_NEG_EXP: return import__value_heads(o);
     case IC_QKVZ: return import__qkvz(o);
     case IC_EXPERTS: case IC_EXPERTS_T: return import__experts(o);
@@ -895,7 +1060,7 @@ static bool import__convert(import__one *o) {
         return import__take(o, 0, 0, 1, o->m.cols, true) != NULL;
     case IC_SQUEEZE:
         if (o->t->n_dims == 3) o->m.rows = o->t->dim[0], o->m.n_mat = 1;
-        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->n_dims = 2;
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false)) && o->t->n_dims > 1) t->n_dims = 2;
         return t != NULL;
     case IC_SCALE: {
         double by = 1, alpha = 1;
@@ -930,6 +1095,7 @@ static bool import__matches(bytes name, const char *pattern, int64_t *number) {
 }
 
 static bool import__is_for(const import_job *j, const char *archs) {
+    if (archs && *archs == '-') return !j->c.n_expert && family_is(&j->c, archs + 1);
     return !archs || (*archs == '!' ? !family_is(&j->c, archs + 1) : family_is(&j->c, archs));
 }
 
@@ -1043,6 +1209,16 @@ static bool import__quantised(import_job *j, const st_tensor *t, bytes *base, dq
     return true;
 }
 
+/* A bias of zeros is left out. Another one is an error: the model has no place for it. */
+static bool import__no_bias(const import_job *j, const st_tensor *t) {
+    float x;
+    for (uint64_t i = 0; i < t->n_bytes / st_type_bytes(t->type); i++) {
+        dq_floats(t, i, 1, &x);
+        if (x != 0) return st_bad(&j->made->files, t, j->e, "is a bias with values, expected zeros");
+    }
+    return true;
+}
+
 /* What of the folder is no tensor of the model, by its name. */
 static bool import__left_out(const import_job *j, bytes stem, int layer) {
     static const char ahead[] = "num_nextn_predict_layers mtp_num_hidden_layers";
@@ -1071,7 +1247,10 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
     j->used[t - j->made->files.tensor] = true;
     stem = import__stem(name, &o.layer);
     if (o.layer < 0 && bytes_begins(stem, bytes_of("mtp."))) ok = import__draft(j, &stem, &o.layer, &text) || (stem.n = 0, true);
-    const bool skip = !stem.n || import__is_foreign(o.layer < 0 ? stem : name) || import__left_out(j, stem, o.layer);
+    const bool bias = j->c.row->flags & FAM_NO_BIAS && bytes_ends(stem, bytes_of(".bias"));
+    ok = ok && (!bias || import__no_bias(j, t));
+    const bool skip = !ok || bias || !stem.n || import__is_foreign(o.layer < 0 ? stem : name) || import__left_out(j, stem,
+        o.layer);
     if (!skip) {
         o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
         if (o.layer >= j->c.n_layer + j->c.n_ahead)
@@ -1181,9 +1360,10 @@ static bool import__listed(import_job *j, const char *from, const char *name) {
 static void import__extra(import_job *j) {
     static const char type[] = ROPE_IN("rope_type") " rope_scaling.type";
     const bytes       kind = family_get(&j->c, type);
-    if (family_is(&j->c, "llama mistral3 granite granitemoe smollm3 arcee llama-embed exaone") && bytes_is(kind, "\"llama3\""))
+    if (family_is(&j->c, "llama mistral3 granite granitemoe smollm3 arcee llama-embed exaone exaone4 llama4 afmoe apertus") &&
+        bytes_is(kind, "\"llama3\""))
         import__llama3(j);
-    if (family_is(&j->c, "phi3 minicpm")) {
+    if (family_is(&j->c, "phi3 phimoe minicpm minicpm3")) {
         import__listed(j, ROPE_IN("long_factor"), "rope_factors_long.weight");
         import__listed(j, ROPE_IN("short_factor"), "rope_factors_short.weight");
     }
@@ -1359,8 +1539,35 @@ static uint32_t import__file_type(const import_job *j) {
     return types[best].file;
 }
 
+/* Numbers of activations that are tensors of the folder, a list for each. */
+static bool import__xielu(import_job *j, gguf_writer *w) {
+    static const char *const names[] = {"alpha_n", "alpha_p", "beta", "eps"};
+    float *v = mem_new((size_t)j->c.n_layer, sizeof *v);
+    str    s = {0};
+    bool   ok = true;
+    for (size_t k = 0; ok && k < 4; k++) {
+        int n = 0;
+        for (; n < j->c.n_layer; n++) {
+            str_clear(&s);
+            str_fmt(&s, "model.layers.%d.mlp.act_fn.%s", n, names[k]);
+            const st_tensor *t = st_find(&j->made->files, str_bytes(&s));
+            if (!t) break;
+            dq_floats(t, 0, 1, &v[n]);
+        }
+        str_clear(&s);
+        str_fmt(&s, "xielu.%s", names[k]);
+        if (n == j->c.n_layer) gguf_write_array(w, s.p, GGUF_F32, v, (uint64_t)n);
+        else if (n || k < 2)
+            ok = err_set(j->e, EXIT_INPUT, "%s: %d layers with act_fn.%s, expected %d", j->c.dir, n, names[k], j->c.n_layer);
+    }
+    mem_free(v);
+    str_drop(&s);
+    return ok;
+}
+
 static bool import__keys(import_job *j, gguf_writer *w) {
     if (!import__general(j, w) || !family_write_keys(&j->c, w, j->e) || !vocab_write(&j->c, w, &j->n_vocab, j->e)) return false;
+    if (family_is(&j->c, "apertus") && !import__xielu(j, w)) return false;
     gguf_write_u32(w, "general.quantization_version", 2);
     gguf_write_u32(w, "general.file_type", import__file_type(j));
     str key = {0};

@@ -3,7 +3,7 @@
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
  * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds;
- * model_sizes, model_as_bf16, model_has_bf16, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
+ * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_room, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -112,6 +112,14 @@ static const float *model__floats(const gguf_file *g, const gguf_tensor *t, err_
     return NULL;
 }
 
+/* A factor of one matrix for each of several. */
+static const float *model__same_scale(model *m, float scale, int n) {
+    float *to = mem_new((size_t)n, sizeof *to);
+    for (int i = 0; i < n; i++) to[i] = scale;
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
+    return to;
+}
+
 /* NAME.scale beside NAME.weight holds a factor for each matrix (NVFP4 has them). NAME.input_scale is for activations of four
  * bits and has no use here. */
 static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, bool *used, err_t *e) {
@@ -124,6 +132,8 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
     t = gguf_tensor_find(m->g, name);
     if (!t) return true;
     used[t - m->g->tensor] = true;
+    if (mat->scale)
+        return gguf_bad(m->g, t->part, t->at, e, "tensor %s beside %s of type i2_s, expected one scale", name, weight);
     return model__shape(m->g, t, (uint64_t[]){(uint64_t)mat->n_mat, 1, 1}, false, e) && (mat->scale = model__floats(m->g, t, e));
 }
 
@@ -173,6 +183,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
     to->mat[id] = (dev_mat){.data = t->data, .type = t->type, .n_in = (int)want[0], .n_out = (int)want[1], .n_mat = (int)want[2],
                             .row_bytes = row, .mat_bytes = row * (size_t)want[1]};
+    if (t->type == K_I2_S) to->mat[id].scale = model__same_scale(m, gguf_scale(t), (int)want[2]);
     return id == W_ROUTER && arch_slot_of(&m->hp, W_ROUTER_NORM, il) ? true : model__bind_scale(m, name, &to->mat[id], used, e);
 }
 
@@ -250,14 +261,6 @@ static bool model__split(model *m, model_tensors *l, int il, err_t *e) {
 
 /* The type of a turned matrix. */
 static uint32_t model__float_of(uint32_t type) { return type == K_F32 || type == K_F16 ? type : K_BF16; }
-
-/* A factor of one matrix for each of several. */
-static const float *model__same_scale(model *m, float scale, int n) {
-    float *to = mem_new((size_t)n, sizeof *to);
-    for (int i = 0; i < n; i++) to[i] = scale;
-    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
-    return to;
-}
 
 /* The part of keys of each head, the first n of its `per` rows [rank], becomes [rank][n]: a copy, in the type of the file if that
  * is one of floats, else in bf16, since blocks of a row cannot be turned. */
@@ -782,7 +785,8 @@ static uint64_t model__file_bytes(const dev_mat *w) { return (uint64_t)w->row_by
 /* Bytes of matrices. */
 typedef struct {
     uint64_t file;                                    /* as they are in the file */
-    uint64_t slow;                                    /* of those with types that are slow unless packed */
+    uint64_t slow;                                    /* of those with types that are slow unless packed; here and below without
+                                                       * experts that are read ahead */
     uint64_t floats;                                  /* of those that are floats */
     uint64_t packed;                                  /* what packing all of them takes */
     uint64_t given;                                   /* of the file, what packing no longer needs */
@@ -796,6 +800,7 @@ static model_bytes model_sizes(const model *m) {
         const uint64_t file = model__file_bytes(w);
         if (w->on_gpu) continue;
         b.file += file;
+        if (w->ahead) continue;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
         b.floats += k_wants_q8(w->type) ? 0 : file;
         const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
@@ -822,6 +827,19 @@ static bool model_has_bf16(const model *m) {
     return false;
 }
 
+/* The experts are larger than memory: they stay in the file, unpacked, and those that rows have chosen are read before their
+ * products, up to `most` bytes of a layer at a time. False: the model has no experts. */
+static bool model_read_ahead(model *m, size_t most) {
+    static const arch_slot_id experts[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS};
+    bool any = false;
+    for (int il = 0; il < arch_own_layers(&m->hp); il++)
+        for (size_t i = 0; i < sizeof experts / sizeof *experts; i++) {
+            dev_mat *w = &m->layer[il].mat[experts[i]];
+            if (w->data) w->ahead = most, any = true;
+        }
+    return any;
+}
+
 /* n bytes of weights, of the model's file or of its draft head's, are not read again soon. */
 static void model__drop_pages(const model *m, const uint8_t *p, size_t n) {
     gguf_drop_pages(m->g, p, n);
@@ -833,7 +851,7 @@ static void model__room(model *m, const pool *p) {
     int at = 0;
     m->n_packs = pool_nodes(p);
     for (const dev_mat *w; (w = model__mat(m, &at));) {
-        if (w->on_gpu || !k_pack_bytes(w->type, w->n_out, w->n_in)) continue;
+        if (w->on_gpu || w->ahead || !k_pack_bytes(w->type, w->n_out, w->n_in)) continue;
         const dev_parts to = model__parts(w, p);
         for (int k = 0; k < to.n; k++) m->packs[k].bytes += to.bytes[k] * (size_t)w->n_mat;
     }
@@ -871,7 +889,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
     for (size_t done = 0; done < most && !g_interrupt;) {
         dev_mat *w = model__mat(m, &m->pack_at);
         if (!w) return false;
-        if (w->on_gpu || !k_pack_bytes(w->type, w->n_out, w->n_in)) continue;
+        if (w->on_gpu || w->ahead || !k_pack_bytes(w->type, w->n_out, w->n_in)) continue;
         model__packing k = {.p = p, .w = w, .to = model__parts(w, p)};
         model__take_room(m, w, &k);
         pool_run(p, model__pack_some, &k);

@@ -1297,6 +1297,17 @@ static void ops__sort_slots(const dev *dv, const dev_op *op) {
     from[0] = 0;
 }
 
+/* The experts that rows have chosen are read from the file, as many as memory may hold beside each other, before their products
+ * ask for them page by page. */
+static void ops__read_ahead(const dev_product *m, int n) {
+    size_t read = 0;
+    for (int i = 0; i < n; i++) {
+        const dev_mat *w = m[i].w;
+        if (!m[i].n || !w->ahead || w->packed || w->on_gpu || (read += w->row_bytes * (size_t)w->n_out) > w->ahead) continue;
+        dev_mat_read_ahead(w, m[i].stack);
+    }
+}
+
 /* The products of all experts, each with the rows that have chosen it. */
 static void ops__group(const dev *dv, const dev_op *op, int only) {
     const dev_plan    *plan = dv->run->plan;
@@ -1313,6 +1324,7 @@ static void ops__group(const dev *dv, const dev_op *op, int only) {
         m->idx = k < W ? dev_ints(ops__out(dv, op, 0, 0)) : NULL;
         m->y += (size_t)first * m->ldy;
     }
+    ops__read_ahead(plan->grouped, (W + 1) * E);
 }
 
 /* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are

@@ -696,7 +696,11 @@ typedef struct {
     const quant__step *s;
     pool              *pool;
     float            **buf;                           /* [threads][2 * QUANT_PIECE]: weights, importances */
-    uint8_t           *out;                           /* bytes of the slice */
+    uint8_t           *out, *done;                    /* bytes of the slice, and of the one before, which thread 0 writes first */
+    size_t             n_done;
+    gguf_writer       *w;
+    bool               wrote;                         /* without an error */
+    err_t             *e;
     uint64_t           per_row;                       /* pieces of a row */
     uint64_t           begin, end;                    /* pieces of the slice */
     uint64_t           task;                          /* pieces that a thread takes at a time */
@@ -752,7 +756,7 @@ static void quant__piece(quant__job *j, uint64_t piece, float *x) {
     const gguf_tensor *t = j->s->t;
     const quant_guide *guide = j->p->o->guide;
     uint64_t           n = quant__piece_weights(j, piece), row = piece / j->per_row;
-    k_types[t->type].dequant(t->data + quant__offset(j, t->type, piece), x, (int64_t)n);
+    gguf_floats(t, row, piece % j->per_row * QUANT_PIECE, x, n);
     if (quant__first_beyond(x, n, j->most) < n) {
         uint64_t first = atomic_load(&j->bad);
         while (piece < first && !atomic_compare_exchange_weak(&j->bad, &first, piece)) {}
@@ -764,8 +768,15 @@ static void quant__piece(quant__job *j, uint64_t piece, float *x) {
     quant__fit(j->s->to, x, w, x + QUANT_PIECE, dst, n);
 }
 
+/* Writes the slice before. */
+static void quant__flush(quant__job *j) {
+    if (j->n_done && !gguf_write_data(j->w, j->done, j->n_done, j->e)) j->wrote = false;
+    j->n_done = 0;
+}
+
 static void quant__work(void *ctx, int ith) {
     quant__job *j = ctx;
+    if (ith == 0) quant__flush(j);
     for (;;) {
         uint64_t from = j->begin + (uint64_t)pool_next(j->pool) * j->task;
         if (from >= j->end || g_interrupt) return;
@@ -777,7 +788,7 @@ static bool quant__refuse(const quant__job *j, uint64_t piece, err_t *e) {
     const gguf_tensor *t = j->s->t;
     float             *x = j->buf[0];
     uint64_t           n = quant__piece_weights(j, piece), at = quant__offset(j, t->type, piece);
-    k_types[t->type].dequant(t->data + at, x, (int64_t)n);
+    gguf_floats(t, piece / j->per_row, piece % j->per_row * QUANT_PIECE, x, n);
     double bad = (double)x[quant__first_beyond(x, n, j->most)];
     return gguf_bad(j->p->g, t->part, t->at + at, e, "tensor %.*s holds %g in row %llu, expected weights of at most %g",
                     GGUF_SHOW(t->name), bad, GGUF_U(piece / j->per_row), (double)j->most);
@@ -794,7 +805,8 @@ static bool quant__continue(const quant__plan *p, err_t *e) {
     return gguf_alive(p->g, e);
 }
 
-static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
+/* Converts a tensor. Its last slice waits in j->done. */
+static bool quant__convert(quant__job *j, err_t *e) {
     const gguf_tensor *t = j->s->t;
     uint64_t           n = min_u64(t->dim[0], QUANT_PIECE), slice = QUANT_SLICE / n;
     j->per_row = (t->dim[0] + QUANT_PIECE - 1) / QUANT_PIECE;
@@ -806,11 +818,13 @@ static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
         j->end = all - j->begin < slice ? all : j->begin + slice;
         gguf_fill(j->p->g, t, j->begin / j->per_row, (j->end + j->per_row - 1) / j->per_row, j->pool);
         pool_run(j->pool, quant__work, j);
-        if (!quant__continue(j->p, e)) return false;
+        if (!j->wrote || !quant__continue(j->p, e)) return false;
         uint64_t bad = atomic_load(&j->bad);
         if (bad != UINT64_MAX) return quant__refuse(j, bad, e);
-        uint64_t from = quant__offset(j, j->s->to, j->begin), to = quant__offset(j, j->s->to, j->end);
-        if (!gguf_write_data(w, j->out, (size_t)(to - from), e)) return false;
+        uint8_t *made = j->out;
+        j->n_done = (size_t)(quant__offset(j, j->s->to, j->end) - quant__offset(j, j->s->to, j->begin));
+        j->out = j->done;
+        j->done = made;
         quant__drop_pages(j->p, t, quant__offset(j, t->type, j->begin), quant__offset(j, t->type, j->end));
     }
     return true;
@@ -853,7 +867,9 @@ static void quant__progress(const quant__plan *p, double since, uint64_t done, c
 
 static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
     pool      *team = pool_new(p->o->n_threads > 0 ? p->o->n_threads : pool_default_threads());
-    quant__job job = {.p = p, .pool = team, .out = mem_aligned(QUANT_SLICE, sizeof(float))};
+    quant__job job = {.p = p, .pool = team, .w = w, .wrote = true, .e = e};
+    job.out = mem_aligned(QUANT_SLICE, sizeof(float));
+    job.done = mem_aligned(QUANT_SLICE, sizeof(float));
     const double t0 = clock_now();
     job.buf = mem_new((size_t)team->n, sizeof *job.buf);
     for (int i = 0; i < team->n; i++) job.buf[i] = mem_aligned(2 * QUANT_PIECE, sizeof **job.buf);
@@ -864,15 +880,18 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         quant__progress(p, t0, done, job.s);
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
         const uint8_t *ready = quant__from_guide(p, i);
-        if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
-        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, w, e);
+        if (ready || job.s->to == job.s->t->type) quant__flush(&job);
+        if (!job.wrote) ok = false;
+        else if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
+        else ok = job.s->to == job.s->t->type ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, e);
         done += job.s->t->n_bytes;
     }
+    quant__flush(&job);
     progress_clear();
     for (int i = 0; i < team->n; i++) mem_free(job.buf[i]);
-    mem_free_all(job.buf, job.out);
+    mem_free_all(job.buf, job.out, job.done);
     pool_free(team);
-    return ok;
+    return ok && job.wrote;
 }
 
 /* --- the file --- */

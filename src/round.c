@@ -522,6 +522,7 @@ static bool round__within(const float *x, size_t n, float most) {
 static void round__row(round_job *j, const dev_product *m, int r, float most, float *w) {
     const uint8_t *src = m->w->data + (size_t)m->stack * m->w->mat_bytes + (size_t)r * m->w->row_bytes;
     k_types[m->w->type].dequant(src, w, j->n);
+    if (m->w->type == K_I2_S) k_scale(w, m->w->scale[0], j->n);     /* it is in the tensor, which is written anew */
     if (round__within(w, (size_t)j->n, most)) return;
     uint64_t first = atomic_load(&j->bad), this = round__tensor(j, m->w->data);
     while (this < first && !atomic_compare_exchange_weak(&j->bad, &first, this)) {}

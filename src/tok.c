@@ -2,16 +2,17 @@
  * Owns the tokenizers `llama` (SentencePiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
  * written as characters), `gemma4` (BPE over characters with byte tokens), `bert` (WordPiece: the longest token at each
  * place of a word), `t5` (unigram: the tokens with the best sum of scores), `whitespace` (BPE over characters, without
- * spaces) and `rwkv` (the longest token at each place of a text; tokens are written as Python writes bytes), and the table of
- * pre-tokenizers.
+ * spaces), `rwkv` (the longest token at each place of a text; tokens are written as Python writes bytes) and `plamo2` (unigram
+ * over a whole text, bytes for what has no token), and the table of pre-tokenizers.
  * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
  * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
  *   Text is bytes. Text that is not UTF-8 is accepted: each invalid byte is a word of its own. tok_decode() returns
  * exactly the bytes that tok_encode() got, so spaces are never "cleaned up"; llama and gemma4 take U+2581 for the space that it
  * marks, as SentencePiece does, and it comes back as a space. bert, t5 and whitespace are an exception: they
- * normalise texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Two rules differ from other programs:
+ * normalise texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Three rules are to be known:
  *   - a byte without a token in a gpt2 vocabulary is written as F4 90+k, where k is its number among such bytes, and an
  *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
+ *   - a byte order mark at the beginning of a text has no token in a plamo2 vocabulary, as in its own tokenizer.
  *   - a character without a token is the unknown token in a whitespace vocabulary that names one, as in the tokenizers
  *     library; llama.cpp leaves it out.
  * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
@@ -112,6 +113,8 @@ static const tok_pre tok_pres[] = {
     {"deepseek-coder", 0, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", PRE_SCRIPT, "\\p{N}"}},
     {"falcon", 0, {"[\\p{P}$+<=>^~|`]+", PRE_GPT2, "[0-9][0-9][0-9]"}},
     {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", PRE_GPT2}},
+    {"chameleon", PRE_BOS,
+     {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", "\\p{N}", "[\\p{P}!-/:-@\\[-`{-~]", PRE_GPT2}},
     {"superbpe", 0, {"\\p{N}+", PRE_THIRDS "\\d+"}},
     {"seed-coder", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" PRE_SPACES}},
     {"minicpm5", PRE_WHOLE,
@@ -252,7 +255,7 @@ typedef struct {
     uint32_t       n_text;           /* bytes of all texts    */
 } tok__map;
 
-typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_WHITE, TOK_RWKV, TOK_KINDS } tok_kind;
+typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_WHITE, TOK_RWKV, TOK_PLAMO2, TOK_KINDS } tok_kind;
 
 typedef struct tok_vocab {
     const gguf_file *g;              /* the file, which outlives the vocabulary                                  */
@@ -267,6 +270,7 @@ typedef struct tok_vocab {
     bool             add_bos;        /* texts begin with the token bos                                           */
     bool             add_eos;        /* texts end with the token eos                                             */
     bool             whole;          /* a word that is a token is not merged from parts                          */
+    bool             ranks;          /* gpt2 without merges: neighbours that are a token merge, least id first   */
     bool             lower;          /* bert, whitespace: texts become lower case                                */
     bool             bare;           /* bert: texts lose their accents                                           */
     bool             squeeze;        /* t5: runs of spaces count as one, those around a text as none             */
@@ -288,7 +292,7 @@ typedef struct tok_vocab {
     uint64_t         merge_mask;     /* entries of merge - 1                                                     */
     tok__slot       *slot;           /* [mask + 1] text to id                                                    */
     tok__merge      *merge;          /* [merge_mask + 1] pair to rank and result                                 */
-    tok__trie        trie;           /* bert, t5, rwkv: the tokens that a text can have                          */
+    tok__trie        trie;           /* bert, t5, rwkv, plamo2: the tokens that a text can have                  */
     tok__map         map;            /* t5: what characters become                                               */
     double           unk_score;      /* t5: of a character without a token                                       */
     int32_t          byte_id[256];   /* the token of each byte, -1: none                                         */
@@ -557,7 +561,7 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
         if (t == TOK_BYTE && !hex)
             return TOK_BAD(kv, v->text[i].p, "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i,
                            GGUF_SHOW(v->text[i]));
-        if (v->raw && v->kind != TOK_BERT && v->kind != TOK_RWKV && t == TOK_NORMAL && hex) t = TOK_BYTE;
+        if (v->raw && v->kind != TOK_BERT && v->kind != TOK_RWKV && v->kind != TOK_PLAMO2 && t == TOK_NORMAL && hex) t = TOK_BYTE;
         if (v->raw && t == TOK_USER && tok__has_space(v->text[i])) t = TOK_NORMAL;     /* only merges can give U+2581 */
         v->type[i] = (uint8_t)t;
     }
@@ -655,6 +659,7 @@ static void tok__set_defaults(tok_vocab *v) {
         [TOK_T5]     = {-1,  1,   2,   false, true,  true},
         [TOK_WHITE]  = {-1,  -1,  -1,  false, false, false},
         [TOK_RWKV]   = {-1,  -1,  -1,  false, false, false},
+        [TOK_PLAMO2] = {1,   2,   0,   false, false, false},
     };
     v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = -1;
     v->add_bos = rows[v->kind].add_bos || (v->pre && v->pre->flags & PRE_BOS);
@@ -743,7 +748,7 @@ static size_t tok__make_piece(const tok_vocab *v, int32_t id, uint8_t *out) {
     case TOK_USER: return memcpy(out, t.p, t.n), t.n;
     case TOK_BYTE: return out[0] = (uint8_t)tok__byte_of(t), 1;
     default:
-        if (v->kind == TOK_WHITE) return memcpy(out, t.p, t.n), t.n;
+        if (v->kind == TOK_WHITE || v->kind == TOK_PLAMO2) return memcpy(out, t.p, t.n), t.n;
         if (v->kind == TOK_RWKV) return tok__unquote(t, out);
         return v->raw ? tok__restore_spaces(t, out) : tok__chars_to_bytes(t, out);
     }
@@ -834,6 +839,9 @@ static void tok__add_merge(tok_vocab *v, const tok__merge *m) {
 static bool tok__load_merges(tok_vocab *v, err_t *e) {
     const char    *key = "tokenizer.ggml.merges";
     const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
+    if (!kv && e->code) return false;
+    v->ranks = !kv && v->kind == TOK_GPT2 && !strcmp(v->pre_name, "kimi-k2");  /* a file of tiktoken has ranks alone */
+    if (v->ranks) return v->whole = true;
     if (!kv) return TOK_NO("%s: no %s, expected them with tokenizer.ggml.model %s", v->g->path, key, v->model);
     if (kv->count > TOK_MERGE_MAX)
         return TOK_BAD(kv, NULL, "%s has %llu entries, expected at most %d", key, GGUF_U(kv->count), TOK_MERGE_MAX);
@@ -891,7 +899,7 @@ static void tok__load_marks(tok_vocab *v) {
         if (v->mark_at[c + 1] < v->mark_at[c]) v->mark_at[c + 1] = v->mark_at[c];
 }
 
-/* --- load: the trie (bert, t5, rwkv) --- */
+/* --- load: the trie (bert, t5, rwkv, plamo2) --- */
 
 static int tok__by_text_then_id(const void *a, const void *b) {
     const int32_t x = ((const tok__mark *)a)->id, y = ((const tok__mark *)b)->id;
@@ -1051,6 +1059,16 @@ static bool tok__load_unigram(tok_vocab *v, err_t *e) {
     return tok__load_map(v, e) && tok__load_trie(v, e);
 }
 
+/* Scores, the trie, and a token for each byte: a text may have any character. */
+static bool tok__load_plamo2(tok_vocab *v, err_t *e) {
+    if (!tok__load_scores(v, e)) return false;
+    if (!v->score) return TOK_NO("%s: no tokenizer.ggml.scores, expected them with tokenizer.ggml.model plamo2", v->g->path);
+    for (int b = 0; b < 256; b++)
+        if (v->byte_id[b] < 0 || tok__type(v, v->byte_id[b]) != TOK_BYTE)
+            return TOK_NO("%s: no byte token <0x%02X>, expected all with tokenizer.ggml.model plamo2", v->g->path, (unsigned)b);
+    return tok__load_trie(v, e);
+}
+
 static pcre2_code *tok__compile(const char *pattern) {
     str        s = {0};
     int        rc;
@@ -1072,10 +1090,11 @@ static void tok__load_patterns(tok_vocab *v) {
     pcre2_set_match_limit(v->limits, UINT32_MAX);     /* no pattern of ours backtracks more than once over a run */
 }
 
-#define TOK_MODELS "llama, gpt2, gemma4, bert, t5, whitespace or rwkv"
+#define TOK_MODELS "llama, gpt2, gemma4, bert, t5, whitespace, rwkv or plamo2"
 
 static bool tok__load_model(tok_vocab *v, err_t *e) {
-    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5", "whitespace", "rwkv"};
+    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5", "whitespace", "rwkv",
+                                                 "plamo2"};
     const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.model");
     bytes          model = {0};
     if (gguf_get_str(v->g, "tokenizer.ggml.model", &model, e) < 0) return false;
@@ -1133,6 +1152,7 @@ static bool tok__load_rules(tok_vocab *v, err_t *e) {
     case TOK_LLAMA: return tok__load_scores(v, e);
     case TOK_BERT: case TOK_RWKV: return tok__load_trie(v, e);
     case TOK_T5: return tok__load_unigram(v, e);
+    case TOK_PLAMO2: return tok__load_plamo2(v, e);
     default: return tok__load_merges(v, e);
     }
 }
@@ -1294,6 +1314,9 @@ static void tok__pair(tok__run *r, int32_t i) {
     if (!v->pre) {
         const int32_t id = tok__find_plain(v, (bytes){(const uint8_t *)r->buf.p + s->at, s->n + t->n});
         if (id >= 0) s->prio = tok__score_prio(v, id), s->made = id;
+    } else if (v->ranks) {
+        const int32_t id = tok__find_plain(v, (bytes){(const uint8_t *)r->buf.p + s->at, s->n + t->n});
+        if (id >= 0) s->prio = (uint32_t)id, s->made = id;
     } else if (s->id >= 0 && t->id >= 0) {
         const tok__merge *m = tok__merge_slot(v, s->id, t->id);
         if (m->id1) s->prio = m->rank, s->made = m->id1 - 1;
@@ -1450,10 +1473,22 @@ static int32_t tok__whole_word(tok__run *r, bytes w) {
     return id >= 0 && bytes_eq(tok_piece(r->v, id), w) ? id : -1;
 }
 
+/* The bytes of a word as symbols over its characters for bytes in buf: texts of neighbours are looked up there. */
+static void tok__rank_syms(tok__run *r, bytes w) {
+    uint8_t two[2];
+    str_clear(&r->buf);
+    for (size_t i = 0; i < w.n; i++) {
+        const size_t n = tok__put_char(w.p[i], two);
+        tok__add_sym(r, (uint32_t)r->buf.n, (uint32_t)n, r->v->byte_id[w.p[i]]);
+        str_add(&r->buf, two, n);
+    }
+}
+
 static bool tok__byte_word(tok__run *r, bytes w) {
     int32_t id = r->v->whole && w.n > 1 ? tok__whole_word(r, w) : -1;
     if (id >= 0) return tok_ids_add(r->out, id), true;
-    for (size_t i = 0; i < w.n; i++) tok__add_sym(r, (uint32_t)i, 1, r->v->byte_id[w.p[i]]);
+    if (r->v->ranks) tok__rank_syms(r, w);
+    else for (size_t i = 0; i < w.n; i++) tok__add_sym(r, (uint32_t)i, 1, r->v->byte_id[w.p[i]]);
     tok__merge_all(r);
     bool ok = true;
     for (int32_t i = 0; i >= 0 && ok; i = r->sym[i].next)
@@ -1939,6 +1974,68 @@ static bool tok__rwkv_text(tok__run *r, bytes t) {
     return true;
 }
 
+/* --- encode: unigrams over a whole text (plamo2). Scores count in ten-thousandths; a character without a token costs 10^7 and is
+ * its bytes. From the end of the text to its beginning, so that of equal sums the one whose first token is longest stays. --- */
+
+enum { TOK_PLAMO_UNKNOWN = 10000000, TOK_PLAMO_WORST = 20000000 };
+
+/* The cost of a token; a token with a lower score than any text has is none: infinite. */
+static double tok__plamo_cost(const tok_vocab *v, int32_t id) {
+    const double cost = -round((double)tok__score(v, id) * 1e4);
+    return cost < TOK_PLAMO_WORST ? cost : INFINITY;
+}
+
+/* A part of a text that no token reaches over: best[at].next of each character at which a token of the best path may begin. */
+static bool tok__plamo_part(tok__run *r, bytes w) {
+    const tok_vocab *v = r->v;
+    if (r->best_cap <= w.n) {
+        r->best_cap = w.n + w.n / 2 + 64;
+        r->best = mem_grow(r->best, r->best_cap, sizeof *r->best);
+    }
+    r->best[0].from = 0;
+    for (size_t at = 0, n; at < w.n; at += n) {                                /* from: bytes of the character before */
+        n = max_size((size_t)utf8_len(w.p + at, w.n - at), 1);
+        r->best[at + n].from = (uint32_t)n;
+    }
+    r->best[w.n].score = 0;
+    for (size_t end = w.n; end;) {
+        const size_t len = r->best[end].from, at = end - len;
+        tok__best    b = {.score = INFINITY, .id = -1, .from = r->best[at].from};
+        uint32_t     node = 0;
+        for (size_t to = at; to < w.n && (node = tok__trie_step(&v->trie, node, w.p[to])); to++) {
+            const int32_t id = v->trie.id[node];
+            const double  cost = id >= 0 ? tok__plamo_cost(v, id) + r->best[to + 1].score : INFINITY;
+            if (cost < INFINITY && cost <= b.score) b.score = cost, b.next = (uint32_t)(to + 1), b.id = id;
+        }
+        const double alone = r->best[end].score + TOK_PLAMO_UNKNOWN;
+        if (alone < b.score) b.score = alone, b.next = (uint32_t)end, b.id = -1;
+        r->best[at] = b;
+        end = at;
+    }
+    for (size_t at = 0; at < w.n; at = r->best[at].next)
+        if (r->best[at].id >= 0) tok_ids_add(r->out, r->best[at].id);
+        else
+            for (size_t i = at; i < r->best[at].next; i++)
+                if (!tok__put_byte(r, w.p[i], false)) return false;
+    return true;
+}
+
+static bool tok__plamo_text(tok__run *r, bytes t) {
+    size_t from = t.n >= 3 && memcmp(t.p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0, reach = from;
+    for (size_t at = from, len; at < t.n; at += len) {
+        uint32_t node = 0;
+        len = max_size((size_t)utf8_len(t.p + at, t.n - at), 1);
+        if (at >= reach && at > from) {
+            if (!tok__plamo_part(r, (bytes){t.p + from, at - from})) return false;
+            from = at;
+        }
+        reach = max_size(reach, at + len);
+        for (size_t to = at; to < t.n && (node = tok__trie_step(&r->v->trie, node, t.p[to])); to++)
+            if (r->v->trie.id[node] >= 0) reach = max_size(reach, to + 1);
+    }
+    return from == t.n || tok__plamo_part(r, (bytes){t.p + from, t.n - from});
+}
+
 /* Encodes a text without user and control tokens. prefix: it begins a text or follows such a token. */
 static bool tok__plain_text(tok__run *r, bytes t, bool prefix) {
     switch (r->v->kind) {
@@ -1946,6 +2043,7 @@ static bool tok__plain_text(tok__run *r, bytes t, bool prefix) {
     case TOK_T5: return tok__t5_text(r, t, prefix);
     case TOK_WHITE: return tok__white_text(r, t);
     case TOK_RWKV: return tok__rwkv_text(r, t);
+    case TOK_PLAMO2: return tok__plamo_text(r, t);
     default: return r->v->raw ? tok__raw_text(r, t, prefix) : tok__bytes(r, t);
     }
 }

@@ -208,16 +208,16 @@ static void gguf_write_kv(gguf_writer *w, const gguf_file *g, const gguf_kv *kv)
 /* Adds a tensor of rows of whole blocks. Returns its bytes. */
 static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uint32_t n_dims, const uint64_t *dim) {
     ASSERT(!w->begun && k_type_ok(type) && dim[0] % k_types[type].block == 0);
-    uint64_t n_bytes = dim[0] / k_types[type].block * k_types[type].bytes, next;
+    uint64_t all[4] = {1, 1, 1, 1}, n_bytes, next;
     gguf_write__add_string(&w->dir, name);
     gguf_write__add_u32(&w->dir, n_dims);
     for (uint32_t i = 0; i < n_dims; i++) {
         gguf_write__add_u64(&w->dir, dim[i]);
-        if (i && __builtin_mul_overflow(n_bytes, dim[i], &n_bytes)) n_bytes = UINT64_MAX;
+        all[i] = dim[i];
     }
     gguf_write__add_u32(&w->dir, type);
     gguf_write__add_u64(&w->dir, w->next);
-    if (__builtin_add_overflow(w->next, n_bytes, &next) || next > INT64_MAX)
+    if (!gguf_tensor_bytes(type, all, &n_bytes) || __builtin_add_overflow(w->next, n_bytes, &next) || next > INT64_MAX)
         die(EXIT_RESOURCE, "%s: tensor %.*s would make it larger than 2^63 bytes", w->name, GGUF_SHOW(name));
     w->next = (next + w->align - 1) & ~(w->align - 1);
     MEM_PUSH(w->size, w->n_tensor, n_bytes);

@@ -142,6 +142,8 @@ EMU __m512 emu_mm512_max_ps(__m512 a, __m512 b) { return EMU_HALVES2(_mm256_max_
 EMU __m512 emu_mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) { return EMU_HALVES3(_mm256_fmadd_ps, a, b, c); }
 EMU __m512 emu_mm512_fmsub_ps(__m512 a, __m512 b, __m512 c) { return EMU_HALVES3(_mm256_fmsub_ps, a, b, c); }
 EMU __m512 emu_mm512_fnmadd_ps(__m512 a, __m512 b, __m512 c) { return EMU_HALVES3(_mm256_fnmadd_ps, a, b, c); }
+/* Whole numbers alone, so the upper half of `how` is 0. */
+#define emu_mm512_roundscale_ps(a, how) emu_join_ps(_mm256_round_ps(emu_half_ps(a, 0), how), _mm256_round_ps(emu_half_ps(a, 1), how))
 EMU __m512 emu_mm512_and_ps(__m512 a, __m512 b) { return (__m512)((__m512i)a & (__m512i)b); }
 EMU __m512 emu_mm512_andnot_ps(__m512 a, __m512 b) { return (__m512)(~(__m512i)a & (__m512i)b); }
 EMU __m512 emu_mm512_or_ps(__m512 a, __m512 b) { return (__m512)((__m512i)a | (__m512i)b); }

@@ -931,6 +931,36 @@ def verbose_run():
 
 
 @case
+def read_ahead():
+    """--read-ahead changes no text, and keeps experts unpacked"""
+    for name in ("qwen3moe_q8_0", "llama_moe_q4_0", "deepseek2_q8_0", "gemma4_moe_q8_0"):
+        path = os.path.join(TINY, name + ".gguf")
+        args = ("-m", path, "--raw", "-p", "the and a then", "-n", "12", "--temp", "0", "--ids", "--ignore-eos")
+        want = good(*args, "--read-ahead", "off")
+        for more in ([], ["--repack", "on"], ["--repack", "on", "-t", "2"]):
+            same(good(*args, "--read-ahead", "on", *more), want, "%s with %s" % (name, more))
+        packed = {}
+        for how in ("on", "off"):
+            err = run(*args, "-v", "--repack", "on", "--cpu", "auto", "--read-ahead", how).err
+            packed[how] = float((re.search(rb"layout +([\d.]+) MiB of weights packed", err) or [0, b"0"])[1])
+        check(packed["on"] < packed["off"], "%s: packed %s" % (name, packed))
+
+
+@case
+def foreign_types():
+    """types of ik_llama.cpp and bitnet.cpp: dumped, made into others and inspected as others are"""
+    for name, weight in (("t_ik", "blk.1.ffn_down.weight"), ("t_i2_s", "blk.0.attn_q.weight")):
+        path, out = os.path.join(TINY, name + ".gguf"), tmp(name + "-f32.gguf")
+        good("--quantize", "F32", "-m", path, "-o", out)
+        for t in (weight, "blk.0.ffn_up.weight"):
+            same(good("-m", path, "--dump-tensor", t), good("-m", out, "--dump-tensor", t), "%s of %s" % (t, name))
+        types = {t["name"]: t["type"] for t in json.loads(good("--inspect", "-m", path, "--json"))["tensors"]}
+        check(types[weight].startswith("i"), repr(types[weight]))
+        a, b = ([float(x.split()[2]) for x in good("-m", f, "--raw", "-p", "the and", "--score").decode().splitlines()] for f in (path, out))
+        check(len(a) == len(b) > 1 and all(abs(x - y) < 0.2 for x, y in zip(a, b)), "%s: %s, %s" % (name, a, b))
+
+
+@case
 def summaries_without_samples():
     """a phase that did not run has no line of 0.000 s"""
     for more in (["-n", "0"], ["-n", "1"], ["-l", "0+1000"]):

@@ -260,7 +260,7 @@ def tensors():
     f.add("a", [0x7fffffffffffffc0], T_I8, bytes(32)).add("b", [0x7fffffffffffffc0], T_I8, bytes(32))
     f.tensors[1]["offset"] = 0x7fffffffffffffc0
     yield "17 two tensors whose sum wraps", BAD, f.bytes()
-    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 137, 200, (1 << 31) - 1, 0xffffffff):
+    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 134, 200, 339, (1 << 31) - 1, 0xffffffff):
         yield "18 type %d" % t, BAD, one_tensor(type=t)
     for t, size in ((T_Q8_1, 36 * 32), (T_I64, 8 * 1024), (T_I8, 1024)):
         yield "18 type %d as a weight" % t, BAD, one_tensor(type=t, data=bytes(size))
@@ -1137,7 +1137,7 @@ def vocabularies():
         for what, v in (("empty", ""), ("twice", words[i - 1]), ("not UTF-8", b"\xff\xfe"), ("with NUL", "a\0b"),
                         ("of 16 MB", "k" * (1 << 24)), ("of 16 MB, not UTF-8", b"\xff" * (1 << 24))):
             yield "38 %s token %s" % (name, what), EITHER, kv(t + "tokens", ARR, (STR, words[:i] + [v] + words[i + 1:]), base)
-    for v in ("", "nonsense", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
+    for v in ("", "nonsense", "plamo3", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
     # tokens with scores may be anyone's
     for v in ("t5", "bert", "rwkv"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)
     white = BPE.copy().set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace")

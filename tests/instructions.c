@@ -69,6 +69,8 @@ extern const instruction emulated[];
     X(mask_i32gather_ps, _mm512_mask_i32gather_ps(FC, K16, SMALL(A, 15), o->b, 4))                                           \
     X(mask_i32gather_ps_1, _mm512_mask_i32gather_ps(FC, K16, _mm512_sub_epi32(SMALL(A, 63), _mm512_set1_epi32(32)), o->b, 1)) \
     X(add_ps, _mm512_add_ps(FA, FB)) X(sub_ps, _mm512_sub_ps(FA, FB)) X(mul_ps, _mm512_mul_ps(FA, FB))                       \
+    X(roundscale_ps_near, _mm512_roundscale_ps(FA, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))                           \
+    X(roundscale_ps_down, _mm512_roundscale_ps(FA, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC))                               \
     X(div_ps, _mm512_div_ps(FA, FB)) X(min_ps, _mm512_min_ps(FA, FB)) X(max_ps, _mm512_max_ps(FA, FB))                       \
     X(fmadd_ps, _mm512_fmadd_ps(FA, FB, FC)) X(fmsub_ps, _mm512_fmsub_ps(FA, FB, FC)) X(fnmadd_ps, _mm512_fnmadd_ps(FA, FB, FC)) \
     X(and_ps, _mm512_and_ps(FA, FB)) X(andnot_ps, _mm512_andnot_ps(FA, FB)) X(or_ps, _mm512_or_ps(FA, FB))                   \

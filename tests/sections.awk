@@ -307,8 +307,11 @@ BEGIN {
         ARGV[ARGC++] = root[i]
         folder = root[i]
         if (!sub(/[^\/]*$/, "", folder)) folder = ""
-        while ((getline t < root[i]) > 0)
-            if (t ~ /^#include "src\//) { split(t, part, "\""); is_section[ARGV[ARGC++] = folder part[2]] = 1 }
+        while ((getline t < root[i]) > 0) {
+            if (t !~ /^#include "src\//) continue
+            split(t, part, "\"")
+            if (!((folder part[2]) in is_section)) is_section[ARGV[ARGC++] = folder part[2]] = 1      # some are included once for each width
+        }
         close(root[i])
     }
 }

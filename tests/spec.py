@@ -788,6 +788,17 @@ def heads_that_lack():
 
 
 @case
+def heads_in_bench():
+    """--bench with a draft head: that of the model, one in a file of its own, an assistant; its time counts and the row names it"""
+    assisted = list(ASSISTED.items())[0]
+    for args, name in ((("-m", NEAR, "--head"), "draft head"), (("-m", PIP, "-md", PIP_HEAD), PIP_HEAD),
+                       (("-m", assisted[0], "-md", assisted[1]), assisted[1])):
+        rows = json.loads(good("--bench", *args, "-p", "0", "-n", "6", "-r", "1", "-q", "--draft-max", "0,2", "--acceptance", "100", "-o", "json"))
+        same([(r["n_draft"], r["draft_model"]) for r in rows], [(0, ""), (2, name)], " ".join(args))
+    refused(run("--bench", "-m", SMALL, "-md", PIP_HEAD, "-n", "2", "--draft-max", "1"), 2, "head", "the head of another model in --bench")
+
+
+@case
 def heads_kept():
     """a draft head beside --prompt-cache and --resume; a cache file of one kind is none of the other"""
     lines = small_lines(random.Random(7), 8, 40)

@@ -74,7 +74,7 @@ static void tc_far_unit(const k__form *f, const uint8_t *from, uint8_t *to) {
 /* The order of k_cuda_pack, in place of that of k_pack_rows. */
 static void tc_far(uint32_t type, uint8_t *packed, size_t n_bytes) {
     const k__form *f = &k__forms[type];
-    uint8_t        unit[4096];
+    uint8_t        unit[8192];
     for (size_t at = 0; at < n_bytes; at += k__unit_bytes(f)) {
         memset(unit, 0, sizeof unit);
         tc_far_unit(f, packed + at, unit);

@@ -332,6 +332,46 @@ static void t_fit_lonely(void) {
     }
 }
 
+/* Rows of many kinds: plain, with outliers, above zero, uneven, tiny and huge, constant, of a few values. */
+static void tf_kind(int kind, float *x, float *w) {
+    static const float size[] = {1e-40f, 1e-30f, 3e-8f, 1e-3f, 1e5f, 1e30f, 3e38f};
+    for (int i = 0; i < TF_N; i++) {
+        const float v = (float)tf_normal() * 0.02f;
+        w[i] = (float)(tf_unit() + 1e-3);
+        x[i] = kind == 1 ? (i % 97 ? v : 5 * v) : kind == 2 ? v * v * v : kind == 3 ? fabsf(v) + 0.1f : kind == 4 ? 0.37f
+             : kind == 5 ? (i / 32 % 8 < 4 ? fabsf(v) : v) : kind == 6 ? (i % 3 ? -FLT_MAX : FLT_MAX) : kind == 7 ? (i % 256 == 77 ? 3 : 0)
+             : kind == 8 ? v * ldexpf(1, -(i / 16 % 9)) : kind == 9 ? (float)((int)(tf_unit() * 3) - 1)
+             : kind == 10 ? (i / 16 % 2 ? 0 : v) : kind == 11 ? (i / 16 % 4 ? v * 1e-4f : v) : kind == 12 ? (i / 32 % 3 ? v : -0.02f)
+             : kind > 14 ? (float)(tf_unit() * 2 - 1) * size[(kind - 15) % 7] : v;
+        if (kind == 11 || kind == 13) w[i] = (float)(i % 2);
+        if (kind == 14) w[i] = i % 256 == 37 ? 1e6f : w[i];
+    }
+}
+
+static void t_fit_levels(void) {
+    enum { KINDS = 22 };
+    static float   x[TF_N], w[TF_N];
+    static uint8_t want[K_TYPE_MAX][KINDS][2][TF_N * 4], got[TF_N * 4];
+    const char    *name[K_LEVELS];
+    bool           can[K_LEVELS];
+    const k_level *before = g_k_level;
+    for (int l = 0, n = k_levels_list(name, can); l < n; l++) {
+        if (!can[l]) continue;
+        k_init(name[l]);
+        tf_seed = 0;
+        for (int kind = 0; kind < KINDS; kind++) {
+            tf_kind(kind, x, w);
+            for (int id = K_Q2_K; id <= K_Q6_K; id++)
+                for (int u = 0; u < 2; u++) {
+                    k_fitters[id].fit(x, u ? w : NULL, l ? got : want[id][kind][u], TF_N);
+                    CHECKF(!l || !memcmp(got, want[id][kind][u], k_row_bytes((uint32_t)id, TF_N)), "%s, %s, kind %d%s: other bytes",
+                           name[l], k_types[id].name, kind, u ? " with importances" : "");
+                }
+        }
+    }
+    g_k_level = before;
+}
+
 static const t_case t_fit_cases[] = {
     {"fit_golden", "no error above that of ggml's quantiser, with importances and without", t_fit_golden},
     {"fit_grid_golden", "the same on the rows of another file", t_fit_grid_golden},
@@ -344,6 +384,7 @@ static const t_case t_fit_cases[] = {
     {"fit_constant", "blocks and groups of one value keep it", t_fit_constant},
     {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
     {"fit_lonely", "a channel with nearly all importance leaves other groups their range", t_fit_lonely},
+    {"fit_levels", "blocks have the same bytes at every CPU level", t_fit_levels},
     {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},
 };
 static const t_suite t_fit_suite = SUITE(t_fit_cases);

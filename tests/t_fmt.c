@@ -1,5 +1,5 @@
 /* [fmt] [conv] [unpack] [ref] [types] of ggml_kernels.h, against golden data that gen/golden_blocks.py makes
- * with the `gguf` package, and against slow formulas written here. */
+ * with the `gguf` package and gen/golden_ik.py with ik_llama.cpp, and against slow formulas written here. */
 #include "program.h"
 #include "check.h"
 #include <fenv.h>
@@ -22,6 +22,11 @@ static bool fmt__is_quant(int id) {
     return k_types[id].kind == K_KIND_INT || k_types[id].kind == K_KIND_SCALE;
 }
 
+/* Zeros of IQ3_KT have no sign there: a program may negate them or the others. */
+static void fmt__plain_zeros(int id, float *x, int64_t n) {
+    for (int64_t i = 0; id == K_IQ3_KT && i < n; i++) x[i] += 0.0f;
+}
+
 /* Golden data holds denormals; a thread that computes flushes them. This test does not: fesetenv ends it. */
 static fenv_t fmt__denormals(void) {
     fenv_t was;
@@ -38,15 +43,16 @@ static void t_fmt_golden(void) {
         char          name[64], *whole;
         size_t        n;
         snprintf(name, sizeof name, "fmt_%s.bin", t->name);
-        uint8_t *p = fmt__golden(name, &whole, &n);
-        int64_t  weights = 6 * t->block;
-        if (p && EQ_INT(n, 6 * t->bytes + (size_t)weights * 4)) {
-            float *got = mem_new((size_t)weights + 1, sizeof *got);
+        uint8_t     *p = fmt__golden(name, &whole, &n);
+        const size_t row = k_row_bytes((uint32_t)id, t->block), weights = 6 * (size_t)t->block;
+        if (p && EQ_INT(n, 6 * row + weights * 4)) {
+            float *got = mem_new(weights + 1, sizeof *got);
             got[weights] = 77;
-            t->dequant(p, got, weights);
+            for (int b = 0; b < 6; b++) t->dequant(p + (size_t)b * row, got + b * t->block, t->block);
             CHECKF(got[weights] == 77, "%s: wrote beyond the row", t->name);
+            fmt__plain_zeros(id, got, (int64_t)weights);
             for (int b = 0; b < 6; b++) {
-                const uint8_t *want = p + 6 * t->bytes + (size_t)(b * t->block) * 4;
+                const uint8_t *want = p + 6 * row + (size_t)(b * t->block) * 4;
                 bool           same = memcmp(got + b * t->block, want, (size_t)t->block * 4) == 0;
                 CHECKF(same, "%s: golden block %d differs", t->name, b);
             }
@@ -82,12 +88,11 @@ static uint64_t fmt__checksum(const float *x, int64_t n) {
     return sum;
 }
 
-static void t_fmt_sums(void) {
-    fenv_t env = fmt__denormals();
+/* The sums of a file. Returns their number. */
+static int fmt__check_sums(const char *file) {
     char *whole, *line;
-    int   seen = 0, want = 0;
-    for (int id = 0; id < K_TYPE_MAX; id++) want += fmt__is_quant(id);
-    line = (char *)fmt__golden("fmt_sums.txt", &whole, &(size_t){0});
+    int   seen = 0;
+    line = (char *)fmt__golden(file, &whole, &(size_t){0});
     for (; line && *line; line = strchr(line, '\n') + 1) {
         char               name[32];
         unsigned long long seed, weights, sum;
@@ -98,13 +103,21 @@ static void t_fmt_sums(void) {
         uint8_t *src = fmt__random(seed, k_row_bytes((uint32_t)id, (int64_t)weights));
         float   *got = mem_new(weights, sizeof *got);
         k_types[id].dequant(src, got, (int64_t)weights);
+        fmt__plain_zeros(id, got, (int64_t)weights);
         CHECKF(fmt__checksum(got, (int64_t)weights) == sum, "%s: random bytes mean something else", name);
         seen++;
         mem_free(src);
         mem_free(got);
     }
-    EQ_INT(seen, want);
     mem_free(whole);
+    return seen;
+}
+
+static void t_fmt_sums(void) {
+    fenv_t env = fmt__denormals();
+    int    want = 0;
+    for (int id = 0; id < K_TYPE_MAX; id++) want += fmt__is_quant(id);
+    EQ_INT(fmt__check_sums("fmt_sums.txt") + fmt__check_sums("fmt_sums_ik.txt"), want);
     fesetenv(&env);
 }
 
@@ -148,6 +161,18 @@ static void fmt__check_extent(const k_type *t, const fmt_row *r, int n) {
     FMT_KEPT(r->fm, min ? groups : 0);
 }
 
+/* 256 weights of blocks; a scale in front of their row would be 1. */
+static void fmt__blocks(const k_type *t, const uint8_t *src, float *to) {
+    uint8_t        row[4 + 512];
+    const uint32_t id = (uint32_t)(t - k_types);
+    const int      front = k__row_front(id);
+    const float    one = 1;
+    const uint16_t half = 0x3c00;
+    memcpy(row, front == 2 ? (const void *)&half : (const void *)&one, 4 - (front == 2) * 2);
+    memcpy(row + front, src, (size_t)(256 / t->block) * t->bytes);
+    t->dequant(row, to, 256);
+}
+
 /* Blocks of random bytes whose weights are all finite, each 256 weights long. */
 static int fmt__finite_rows(const k_type *t, uint8_t *src, float *want, int rows) {
     size_t row = (size_t)(256 / t->block) * t->bytes;
@@ -155,7 +180,7 @@ static int fmt__finite_rows(const k_type *t, uint8_t *src, float *want, int rows
     for (int i = 0; i < rows; i++) {
         bool ok = true;
         memmove(src + (size_t)kept * row, src + (size_t)i * row, row);
-        t->dequant(src + (size_t)kept * row, want + 256 * kept, 256);
+        fmt__blocks(t, src + (size_t)kept * row, want + 256 * kept);
         for (int j = 0; j < 256; j++) ok = ok && isfinite(want[256 * kept + j]);
         kept += ok;
     }
@@ -394,7 +419,12 @@ static const struct { int id, block, bytes; const char *name; } fmt__published[]
     {26, 1, 4, "I32"}, {27, 1, 8, "I64"}, {28, 1, 8, "F64"}, {29, 256, 56, "IQ1_M"},
     {30, 1, 2, "BF16"}, {34, 256, 54, "TQ1_0"}, {35, 256, 66, "TQ2_0"}, {39, 32, 17, "MXFP4"},
     {40, 64, 36, "NVFP4"}, {41, 128, 18, "Q1_0"}, {42, 64, 18, "Q2_0"},
+    {36, 128, 32, "I2_S"}, {133, 32, 26, "Q6_0"}, {137, 256, 76, "IQ2_K"}, {138, 256, 110, "IQ3_K"}, {139, 256, 144, "IQ4_K"},
+    {140, 256, 176, "IQ5_K"}, {141, 256, 212, "IQ6_K"}, {144, 256, 136, "IQ4_KS"}, {145, 256, 70, "IQ2_KS"},
+    {146, 256, 128, "IQ4_KSS"}, {152, 256, 168, "IQ5_KS"}, {153, 256, 68, "IQ2_KT"}, {154, 256, 100, "IQ3_KT"},
+    {155, 256, 128, "IQ4_KT"}, {156, 256, 102, "IQ3_KS"}, {157, 256, 86, "IQ2_KL"}, {158, 256, 56, "IQ1_KT"},
 };
+enum { FMT_LAST_GGML = 42 };                          /* each id up to it is a type or was one */
 
 static void t_fmt_types(void) {
     int live = 0;
@@ -407,9 +437,10 @@ static void t_fmt_types(void) {
     for (int id = 0; id < K_TYPE_MAX; id++) {
         const k_type *t = &k_types[id];
         bool          quant = fmt__is_quant(id);
-        CHECKF(t->name && t->name[0], "id %d has no name", id);
+        CHECKF((t->name && t->name[0]) || (id > FMT_LAST_GGML && !k_type_ok((uint32_t)id)), "id %d has no name", id);
+        if (!t->name) continue;
         for (int other = 0; other < id; other++)
-            CHECKF(strcasecmp(t->name, k_types[other].name), "%s twice", t->name);
+            CHECKF(!k_types[other].name || strcasecmp(t->name, k_types[other].name), "%s twice", t->name);
         EQ_INT(k_type_by_name(t->name), k_type_ok((uint32_t)id) ? id : -1);
         if (k_type_ok((uint32_t)id)) {
             live++;
@@ -432,7 +463,7 @@ static void t_fmt_types(void) {
 
 static void t_fmt_foreign(void) {
     const struct { uint32_t id; const char *name; } known[] = {
-        {36, "i2_s"}, {97, "q8_0_x4"}, {139, "iq4_k"}, {158, "iq1_kt"}, {202, "q4_0_r8"}, {399, "q8_k_r8"},
+        {97, "q8_0_x4"}, {134, "iq1_bn"}, {202, "q4_0_r8"}, {339, "iq4_k_r4"}, {399, "q8_K_r8"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const char *name = k_type_foreign(known[i].id);
@@ -442,8 +473,24 @@ static void t_fmt_foreign(void) {
     CHECK(!k_type_foreign(400) && !k_type_foreign(K_TYPE_MAX) && !k_type_foreign(UINT32_MAX));
 }
 
+/* Parts of a row are those of the whole. */
+static void t_fmt_parts(void) {
+    static float whole[1024], part[1024];
+    for (int id = 0; id < K_TYPE_MAX; id++) {
+        if (!k_type_weight((uint32_t)id)) continue;
+        uint8_t *row = fmt__random(400 + (uint64_t)id, k_row_bytes((uint32_t)id, 1024));
+        k_types[id].dequant(row, whole, 1024);
+        for (int at = 0; at < 1024; at += 256) k_dequant_part((uint32_t)id, row, at, part + at, 256);
+        CHECKF(!memcmp(part, whole, sizeof part), "%s: parts differ", k_types[id].name);
+        mem_free(row);
+    }
+}
+
 static void t_fmt_row_bytes(void) {
     EQ_INT(k_row_bytes(K_Q4_K, 4096), 16 * 144);
+    EQ_INT(k_row_bytes(K_IQ4_KS, 512), 4 + 2 * 136);  /* a scale in front of the row */
+    EQ_INT(k_row_bytes(K_IQ2_KL, 256), 2 + 86);
+    EQ_INT(k_row_bytes(K_IQ4_KS, 0), 0);
     EQ_INT(k_row_bytes(K_Q8_0, 0), 0);
     EQ_INT(k_row_bytes(K_Q8_0, 33), 0);
     EQ_INT(k_row_bytes(K_Q8_0, -32), 0);
@@ -456,6 +503,7 @@ static void t_fmt_row_bytes(void) {
 static const t_case t_fmt_cases[] = {
     {"fmt_golden",    "every format dequantises its golden blocks to the bit",                 t_fmt_golden},
     {"fmt_sums",      "half a million weights of random bytes per format mean what gguf says", t_fmt_sums},
+    {"fmt_parts",     "parts of a row mean what the whole row says",                           t_fmt_parts},
     {"fmt_unpack",    "codes and scales are the weights, at odd addresses, in bounds",         t_fmt_unpack},
     {"fmt_f16_all",   "all 65536 f16 widen by definition and come back",                       t_fmt_f16_all},
     {"fmt_bf16_all",  "all 65536 bf16 widen by definition and come back",                      t_fmt_bf16_all},

@@ -155,8 +155,8 @@ static int t_tiny_wrong_tokens(const t_tiny *t, const float *got) {
     return wrong;
 }
 
-static void t_fwd_golden(void) {
-    FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
+static void t_fwd_golden_of(const char *list, int least) {
+    FILE  *f = fopen(t_tiny_path(list), "r");
     t_tiny t;
     int    n_models = 0;
     if (!CHECK(f != NULL)) return;
@@ -175,11 +175,12 @@ static void t_fwd_golden(void) {
         mem_free(ids);
     }
     fclose(f);
-    CHECK(n_models >= 30);
+    CHECK(n_models >= least);
 }
+static void t_fwd_golden(void) { t_fwd_golden_of("manifest.txt", 30); }
 
 /* Every way of running gives the bits of the plain one; in every second one threads leave the team before each task. */
-static void t_fwd_same_bits(void) {
+static void t_fwd_same_bits_of(const char *list) {
     static const t_how hows[] = {
         {"scalar", 2, 7, 16, K_F32, false},  {"avx2", 1, 512, 32, K_F32, false},   {"avx2", 2, 1, 2, K_F32, false},
         {"avx2", 3, 7, 64, K_F32, false},    {"avx512", 1, 512, 32, K_F32, false}, {"avx512", 2, 1, 1, K_F32, false},
@@ -188,7 +189,7 @@ static void t_fwd_same_bits(void) {
         {"avx512", 3, 1, 32, K_F32, true},   {"avx512", 1, 5, 32, K_F32, true},    {"avx_vnni", 2, 512, 32, K_F32, false},
         {"avx_vnni", 3, 33, 32, K_F32, true}, {"avx512_bf16", 1, 512, 32, K_F32, false}, {"avx512_bf16", 3, 1, 5, K_F32, true},
     };
-    FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
+    FILE  *f = fopen(t_tiny_path(list), "r");
     t_tiny t;
     if (!CHECK(f != NULL)) return;
     t_pool_restless(true);
@@ -216,6 +217,13 @@ static void t_fwd_same_bits(void) {
     }
     t_pool_restless(false);
     fclose(f);
+}
+static void t_fwd_same_bits(void) { t_fwd_same_bits_of("manifest.txt"); }
+
+/* Types of ik_llama.cpp and bitnet.cpp. */
+static void t_fwd_foreign(void) {
+    t_fwd_golden_of("foreign.txt", 2);
+    t_fwd_same_bits_of("foreign.txt");
 }
 
 /* Levels, threads, chunks and block sizes for each cache type must not change what a quantised cache holds. Heads of 32 fill
@@ -864,6 +872,7 @@ static void t_fwd_draft_head(void) {
 
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
+    {"fwd foreign", "the same of models with types of ik_llama.cpp and bitnet.cpp, in the same bits in every way", t_fwd_foreign},
     {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
     {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any level, chunk and block size", t_fwd_cache_types},
     {"fwd hadamard", "outliers of K and V leave a quantised cache its precision", t_fwd_hadamard},

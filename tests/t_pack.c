@@ -78,8 +78,8 @@ static void tp_levels(void) {
     tp_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (size_t i = 0; tp_is_packed(type) && i < sizeof ns / sizeof *ns; i++) {
-            if (ns[i] % k_types[type].block) continue;
-            for (size_t r = 0; r < 7; r++) {
+            if (ns[i] % k_types[type].block || (tq_is_like(type) && ns[i] != 256 && ns[i] != 1184 && ns[i] != 2304)) continue;
+            for (size_t r = 0; r < 7; r += tq_is_like(type) ? 3 : 1) {
                 if (ns[i] > 512 && r % 3 != i % 3) continue;
                 tq_weights(&c.q, type, ns[i], nr[r], -1);
                 tq_acts(&c.q, ns[i], false);
@@ -160,7 +160,7 @@ static void t_pack_again(void) {
         k__block_get(&k__forms[type], c.packed, (int)k__units(&k__forms[type], n), got);
         for (int r = 0; r < 16; r++) {
             k__unpacked want;
-            k__unpack_block(type, c.q.w + (size_t)r * c.q.row_bytes, n, &want);
+            k__unpack_at(type, c.q.w + (size_t)r * c.q.row_bytes, 0, n, &want);
             EQ_MEM(got[r].q, want.q, (size_t)n);
             EQ_MEM(got[r].fs, want.fs, (size_t)groups * sizeof *want.fs);
             if (groups && ty->has_min) EQ_MEM(got[r].fm, want.fm, (size_t)groups * sizeof *want.fm);
@@ -241,7 +241,7 @@ static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 
 /* Rows with outliers, few and many: what k_mul_rows makes of them. */
 static void tp_split(void) {
-    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4, K_Q6_0, K_I2_S, K_IQ4_K, K_IQ3_KT};
     static const int      ns[] = {256, 320, 2304, 4096}, nts[] = {1, 1, 1, 3, 5, 9, 33, 64};
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
@@ -328,7 +328,7 @@ static void t_pack_sizes(void) {
         {K_Q4_K, 256, 36}, {K_Q5_K, 512, 88}, {K_Q6_K, 256, 53}, {K_Q2_K, 256, 21}, {K_Q3_K, 256, 28}, {K_TQ1_0, 256, 17},
         {K_IQ4_XS, 256, 34}, {K_IQ3_S, 256, 34}, {K_IQ2_XXS, 256, 26}, {K_IQ2_S, 256, 28}, {K_Q4_0, 32, 9}, {K_Q4_0, 256, 36},
         {K_Q8_0, 64, 17}, {K_Q8_0, 96, 34}, {K_Q5_1, 64, 12}, {K_MXFP4, 32, 17}, {K_MXFP4, 2880, 391}, {K_NVFP4, 64, 9},
-        {K_Q1_0, 128, 9}, {K_Q1_0, 512, 18}, {K_Q2_0, 128, 9},
+        {K_Q1_0, 128, 9}, {K_Q1_0, 512, 18}, {K_Q2_0, 128, 9}, {K_I2_S, 128, 9}, {K_Q6_0, 64, 17}, {K_IQ2_KS, 256, 69},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         EQ_INT(k_pack_bytes(want[i].type, 16, want[i].n), want[i].lines * 64);

@@ -34,11 +34,14 @@ static void tq_drop(tq_case *c) {
 
 static bool tq_is_quant(uint32_t type) { return k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE; }
 
-/* Where the f16 fields of a block are; -1: no second one. */
+/* Whether a type differs from another one in its decoder alone, so that few shapes say what is left to say. */
+static bool tq_is_like(uint32_t type) { return type >= K_Q6_0 || type == K_I2_S; }
+
+/* Where the f16 fields of a block are; -1: no such one. */
 static void tq_fields(uint32_t type, int at[2]) {
     static const struct { uint8_t type; int16_t at[2]; } field[] = {
         {K_Q2_K, {80, 82}}, {K_Q3_K, {108, -1}}, {K_Q6_K, {208, -1}}, {K_Q4_K, {0, 2}}, {K_Q5_K, {0, 2}}, {K_Q4_1, {0, 2}},
-        {K_Q5_1, {0, 2}}, {K_TQ1_0, {52, -1}}, {K_TQ2_0, {64, -1}},
+        {K_Q5_1, {0, 2}}, {K_TQ1_0, {52, -1}}, {K_TQ2_0, {64, -1}}, {K_I2_S, {-1, -1}},
     };
     at[0] = 0;
     at[1] = -1;
@@ -53,7 +56,14 @@ static void tq_put_odd(uint32_t type, uint8_t *p, uint16_t f16) {
     if (type == K_MXFP4 || type == K_NVFP4) p[0] = type == K_MXFP4 ? (uint8_t)(f16 & 1 ? 254 : f16 >> 8) : 0x7e;
     else if (type == K_IQ1_M)
         for (int i = 0; i < 4; i++) p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (f16 >> 4 * i & 15) << 4);
-    else memcpy(p + at[at[1] >= 0 && tq_rand() % 2], &f16, 2);
+    else if (at[0] >= 0) memcpy(p + at[at[1] >= 0 && tq_rand() % 2], &f16, 2);
+}
+
+/* The scale in front of a row. */
+static void tq_put_front(uint32_t type, uint8_t *row, float scale) {
+    const uint16_t half = k_f32_to_f16(scale);
+    if (k__row_front(type) == 2) memcpy(row, &half, 2);
+    if (k__row_front(type) == 4) memcpy(row, &scale, 4);
 }
 
 /* A random f16 field could be infinite; `mag` keeps them sane. */
@@ -89,7 +99,12 @@ static void tq_weights(tq_case *c, uint32_t type, int n, int rows, int fill) {
     mem_free(c->w);
     c->w = mem_new((size_t)rows, c->row_bytes);
     for (size_t i = 0; i < (size_t)rows * c->row_bytes; i++) c->w[i] = fill < 0 ? (uint8_t)tq_rand() : (uint8_t)fill;
-    for (size_t at = 0; at < (size_t)rows * c->row_bytes; at += k_types[type].bytes) tq_put_scales(type, c->w + at, 0.01f);
+    for (int r = 0; r < rows; r++) {
+        uint8_t *row = c->w + (size_t)r * c->row_bytes;
+        tq_put_front(type, row, tq_unit() * 0.01f);
+        for (size_t at = 0; at < c->row_bytes && !k__row_front(type); at += k_types[type].bytes)
+            tq_put_scales(type, row + at, 0.01f);
+    }
 }
 
 static void tq_acts(tq_case *c, int n, bool extreme) {
@@ -161,8 +176,9 @@ static void tq_levels(void) {
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (size_t i = 0; tq_is_quant(type) && i < sizeof ns / sizeof *ns; i++) {
             if (ns[i] % k_types[type].block) continue;
+            if (tq_is_like(type) && ns[i] != 256 && ns[i] != 1024) continue;
             bool all = ns[i] <= 288 || ns[i] == 1184; /* the long rows: a few shapes say as much */
-            for (size_t r = 0; r < 7; r++) {
+            for (size_t r = 0; r < 7; r += tq_is_like(type) ? 2 : 1) {
                 tq_weights(&c, type, ns[i], nr[r], -1);      /* exactly nr rows: reading one more is seen by a sanitizer */
                 tq_acts(&c, ns[i], false);
                 for (size_t t = 0; t < 9; t++)
@@ -239,8 +255,12 @@ static void tq_odd_scales(void) {
         for (size_t o = 0; tq_is_quant(type) && o < sizeof odd / sizeof *odd; o++) {
             tq_weights(&c, type, n, nr, -1);
             tq_acts(&c, n, false);
-            for (size_t at = 0; at < (size_t)nr * c.row_bytes; at += k_types[type].bytes)
-                if (tq_rand() % 5 == 0) tq_put_odd(type, c.w + at, odd[o]);
+            for (int r = 0; r < nr; r++) {
+                uint8_t *row = c.w + (size_t)r * c.row_bytes;
+                if (k__row_front(type) && tq_rand() % 3 == 0) tq_put_front(type, row, k_f16_to_f32(odd[o]));
+                for (size_t at = 0; at < c.row_bytes && !k__row_front(type); at += k_types[type].bytes)
+                    if (tq_rand() % 5 == 0) tq_put_odd(type, row + at, odd[o]);
+            }
             for (int nt = 1; nt <= 16; nt += 5) {
                 tq_mul(&c, &k_levels[0], type, n, nr, nt, c.want, nr);
                 for (int l = 1; l < K_LEVELS; l++) {

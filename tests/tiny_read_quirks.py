@@ -5,7 +5,7 @@ import numpy as np
 
 import tiny_read_decoders
 from tiny_read import Model, softmax
-from tiny_read_decoders import Decoder, gelu, silu, slopes
+from tiny_read_decoders import Decoder, gelu, relu2, silu, slopes
 
 
 def relu(x):
@@ -36,7 +36,7 @@ ARCHS = {
     "afmoe": dict(AROUND, still=True, every=4, root=True, sigmoid=True, normed=False),
     "laguna": dict(first=True, every=4, plain=True, sigmoid=True),
     "muse-glimmer": dict(AROUND, still=True, every=4, embed=True, pairs=True, times=True),
-    "bitnet": {}, "apertus": {},
+    "bitnet": {}, "bitnet-b1.58": dict(act=relu2), "apertus": {},
     "smallthinker": dict(act=relu, still=True, first=True, every=4, early=True),
     "plamo3": dict(every=8, plain=True, base=10000.0, post=("post_attention_norm", "post_ffw_norm")),
     "talkie": dict(embed=True, times=True),

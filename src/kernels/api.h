@@ -52,8 +52,9 @@ typedef struct {
     uint8_t     kind;                                    /* K_KIND_ */
     uint8_t     group;                                   /* SCALE: weights per fs, 16 or 32; else 0 */
     uint8_t     has_min;                                 /* whether unpack writes minima */
-    void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
-    void (*unpack)(const void *src, int n, k_urow *u);        /* INT and SCALE */
+    /* n: whole blocks, or one row of a type that has its scale in front of rows; src at any alignment */
+    void (*dequant)(const void *src, float *dst, int64_t n);
+    void (*unpack)(const void *src, int n, k_urow *u);   /* INT and SCALE */
     void (*quant)(const float *src, void *dst, int64_t n);    /* may be NULL */
 } k_type;
 
@@ -71,7 +72,7 @@ K_TABLE const k_fitter k_fitters[K_TYPE_MAX];            /* the same; zeros wher
 
 static inline __attribute__((unused)) bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
 
-/* The name of an id that only ik_llama.cpp uses, for the error message; NULL: not such an id. */
+/* The name of a type that only ik_llama.cpp has and that is not readable, for the error message; NULL: not such an id. */
 K_PUBLIC const char *k_type_foreign(uint32_t id);
 /* True for types that a matrix of a model may have. */
 K_PUBLIC bool k_type_weight(uint32_t id);
@@ -79,6 +80,8 @@ K_PUBLIC bool k_type_weight(uint32_t id);
 K_PUBLIC int k_type_by_name(const char *name);
 /* Bytes of a row of n weights; 0: a removed type, an incomplete block, or more than a size_t holds. */
 K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n);
+/* dst = n values of a row, from value `at` on, both multiples of the block. */
+K_PUBLIC void k_dequant_part(uint32_t id, const void *row, int64_t at, float *dst, int64_t n);
 /* The largest finite magnitude that a type can represent. Slow: it quantises values to find out. */
 K_PUBLIC float k_most(uint32_t id);
 

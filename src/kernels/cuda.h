@@ -89,6 +89,7 @@
     X(q5_K,    5, 4, K__HEAD_MIN6, false)                                     \
     X(q2_K,    2, 4, K__HEAD_MIN4, false)                                     \
     X(q6_K,    6, 4, K__HEAD_S8,   false)                                     \
+    X(iq6_k,   8, 4, K__HEAD_S8,   false)     /* the others of ik_llama.cpp */ \
     X(q3_K,    3, 4, K__HEAD_S6,   false)                                     \
     X(tq2_0,   2, 4, K__HEAD_ONE,  false)     /* tq1_0 */                     \
     X(iq4_xs,  4, 4, K__HEAD_S6X2, true)      /* iq3_xxs iq3_s */             \
@@ -98,9 +99,9 @@
     X(q4_1,    4, 1, K__HEAD_F16M, false)                                     \
     X(q5_0,    5, 1, K__HEAD_F16,  false)                                     \
     X(q5_1,    5, 1, K__HEAD_F16M, false)                                     \
-    X(q8_0,    8, 1, K__HEAD_F16,  false)                                     \
+    X(q8_0,    8, 1, K__HEAD_F16,  false)     /* q6_0 */                      \
     X(q1_0,    1, 4, K__HEAD_F16,  true)                                      \
-    X(q2_0,    2, 2, K__HEAD_F16,  false)                                     \
+    X(q2_0,    2, 2, K__HEAD_F16,  false)     /* i2_s */                      \
     X(iq4_nl,  4, 1, K__HEAD_F16,  true)                                      \
     X(mxfp4,   4, 2, K__HEAD_E8,   true)                                      \
     X(nvfp4,   4, 1, K__HEAD_E4,   true)

@@ -30,7 +30,10 @@ K_CUDA_FN void k__cuda_unpack(const k_cuda_pack_args *a, int r, int b, k__unpack
     k_urow    to;
     to.q = u->q, to.sc = u->sc, to.mn = u->mn, to.d = &u->d, to.dm = &u->dm, to.fs = u->fs, to.fm = u->fm;
     if (row >= a->nr || len < K_SUPER) memset(u, 0, sizeof *u);
-    if (row < a->nr) k__cuda_decode(a->type, a->src + (size_t)row * a->row_bytes + (size_t)b * a->block_bytes, len, &to);
+    if (row >= a->nr) return;
+    const uint8_t *src = a->src + (size_t)row * a->row_bytes;
+    k__cuda_decode(a->type, src + k__row_front(a->type) + (size_t)b * a->block_bytes, len, &to);
+    if (k__row_front(a->type)) u->d = k__row_scale(a->type, src);
 }
 
 /* Units that block b of a row has. */

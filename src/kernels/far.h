@@ -90,6 +90,7 @@ K__BODY void k__far_scale_q4_K(const uint8_t *s, int g, int *sc, int *mn) {
 static float k__far_at(uint32_t type, const uint8_t *p, int k) {
     const k_type *ty = &k_types[type];
     const int     i = k % ty->block, nibble = i / 32 % 2 * 4;
+    const uint8_t *row = p;
     k__unpacked   u;
     int           sc, mn;
     p += (size_t)(k / ty->block) * ty->bytes;
@@ -114,7 +115,7 @@ static float k__far_at(uint32_t type, const uint8_t *p, int k) {
     }
     case K_Q8_0: return k_f16_to_f32(((const block_q8_0 *)p)->d) * (float)((const block_q8_0 *)p)->qs[i];
     default:
-        k__unpack_block(type, p, ty->block, &u);
+        k__unpack_at(type, row, k - i, ty->block, &u);
         return k__far_weight(ty, &u, i / (ty->kind == K_KIND_INT ? 16 : ty->group), u.q[i]);
     }
 }
@@ -163,7 +164,7 @@ K__BODY void k__far_find(int bits, int segs, int head, const int *at, int n, k__
 #define K__FAR_CASE(id, name, bits, segs, head, off, most, factor, values) \
     case K_##id: k__far_find(bits, segs, head, at, n, p); return;
 static void k__far_places(uint32_t type, const int *at, int n, k__far_place *p) {
-    switch (type) { K__FORMS(K__FAR_CASE) }
+    switch (k__form_like(type)) { K__FORMS_OWN(K__FAR_CASE) }
 }
 
 /* Bits of the code of row r of a strip. */
@@ -352,7 +353,7 @@ K__IN_512 void k__far_columns512(int bits, int head, int off, float factor, cons
     case K_##id: k__far_columns512(bits, head, off, factor, values, w, strip, rows, p, n, v, to, ld, next); return;
 K__512 void k__far_columns_512(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n,
                                const k__far *v, float *to, size_t ld, const uint8_t *next) {
-    switch (type) { K__FORMS(K__FAR_CASE_512) }
+    switch (k__form_like(type)) { K__FORMS_OWN(K__FAR_CASE_512) }
 }
 
 K__SHARED_512 void k_far_columns_avx512(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n,
@@ -504,7 +505,7 @@ K__IN_AVX2 void k__far_columns8(int bits, int head, int off, float factor, const
     case K_##id: k__far_columns8(bits, head, off, factor, values, w, strip, rows, p, n, v, to, ld, next); return;
 K__AVX2 void k__far_columns_avx2(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n,
                                  const k__far *v, float *to, size_t ld, const uint8_t *next) {
-    switch (type) { K__FORMS(K__FAR_CASE_AVX2) }
+    switch (k__form_like(type)) { K__FORMS_OWN(K__FAR_CASE_AVX2) }
 }
 
 K__SHARED_AVX2 void k_far_columns_avx2(uint32_t type, const uint8_t *w, size_t strip, int rows, const k__far_place *p, int n,

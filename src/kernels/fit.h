@@ -9,6 +9,8 @@
  * is scaled by a power of two first, so that its largest weight is in [1, 2) and no sum of squares overflows
  * or underflows. A scale that f16 cannot hold becomes the largest f16. Weights are finite; importances w are
  * finite and not negative. NULL means that all are equal, as in a block where none exceeds 1e-30.
+ * Searches of super-blocks have a form for the vectors of a CPU level, [fit_lanes]; k__fit_place_ref and k__fit_rough_ref are the
+ * scalar ones.
  * Public: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
@@ -110,12 +112,15 @@ static inline void k__fit_codes(const float *x, int n, float d, float off, float
 typedef struct {
     float  x[256], w[256];                               /* w at most 1 */
     double up, down;                                     /* 2^e and 2^-e: the weights are x * up */
+    bool   even;                                         /* all importances are 1 */
 } k__scaled;
 
 /* False where all weights are too small for any f16 scale: zeros are the best block. */
 static bool k__scaled_load(k__scaled *b, const float *x, const float *w, int n) {
     float top = 0, most = 0;
-    for (int j = 0; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
+    k__v4 tops = k__v4_all(0);
+    for (int j = 0; j < n; j += 4) tops = k__v4_max(k__v4_abs(k__v4_at(x + j)), tops);
+    for (int l = 0; l < 4; l++) top = tops[l] > top ? tops[l] : top;
     if (top < 0x1p-25f) return false;
     for (int j = 0; w && j < n; j++) most = w[j] > most ? w[j] : most;
     int e = (int)(k__bits_of(top) >> 23) - 127;
@@ -125,7 +130,8 @@ static bool k__scaled_load(k__scaled *b, const float *x, const float *w, int n) 
     for (int j = 0; j < n; j++) b->x[j] = x[j] * (float)b->down;
     /* No importance becomes 0: the codes of unimportant weights should still be close to them. */
     float share = most > K_FIT_TINY ? 1 / most : 0;
-    for (int j = 0; j < n; j++) b->w[j] = share > 0 ? w[j] * share + 1e-9f : 1;
+    b->even = !(share > 0);
+    for (int j = 0; j < n; j++) b->w[j] = b->even ? 1 : w[j] * share + 1e-9f;
     return true;
 }
 
@@ -362,12 +368,12 @@ typedef struct {
 } k__fitted;
 
 /* The best trial of each lane: its gain over zeros, its integers, the sums of its codes. */
-typedef struct { k__v8 gain, sc, mn; k__code_sums sum; } k__places;
+typedef struct { k__v8 gain, sc, mn; k__code_sums sum; } k__trials;
 
 /* One of them: q, qq and xq are those of k__code_sums. */
 typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
 
-static inline void k__keep_places(k__places *best, const k__places *now) {
+static inline void k__keep_trials(k__trials *best, const k__trials *now) {
     const k__v4 *from = (const k__v4 *)(const void *)now;
     k__v4       *to = (k__v4 *)(void *)best;
     for (int h = 0; h < 2; h++) {
@@ -377,7 +383,7 @@ static inline void k__keep_places(k__places *best, const k__places *now) {
     }
 }
 
-static inline k__place k__best_place(const k__places *p) {
+static inline k__place k__best_place(const k__trials *p) {
     int l = 0;
     for (int i = 1; i < 8; i++)
         if (p->gain.f[i] > p->gain.f[l]) l = i;
@@ -393,7 +399,7 @@ static const k__v4 k__around[8] = {
 /* The best integer scale of a group near u->s/d. With two batches or more, of the other sign too. */
 static k__place k__place_scale(const k__super *p, const float *x, const float *w, float d, const k__group *u,
                                int batches) {
-    k__places best, now;
+    k__trials best, now;
     k__v8     step, inv;
     float     mid = floorf(u->s * k__fit_inverse(d));
     memset(&now, 0, sizeof now);
@@ -408,7 +414,7 @@ static k__place k__place_scale(const k__super *p, const float *x, const float *w
         for (int h = 0; h < 2; h++)
             now.gain.v[h] = step.v[h] * (2 * now.sum.xq.v[h] - step.v[h] * now.sum.qq.v[h]);
         if (t == 0) best = now;
-        else k__keep_places(&best, &now);
+        else k__keep_trials(&best, &now);
     }
     return k__best_place(&best);
 }
@@ -417,7 +423,7 @@ static k__place k__place_scale(const k__super *p, const float *x, const float *w
  * changes with the scale, so that the line keeps its value at the mean code. */
 static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
                               const k__group *u, int batches, int minima) {
-    k__places best, now;
+    k__trials best, now;
     k__v8     step, min, inv;
     float     mid = floorf(u->s * k__fit_inverse(d)), idm = k__fit_inverse(dm);
     for (int t = 0; t < batches; t++) {
@@ -439,7 +445,7 @@ static k__place k__place_line(const k__super *p, const float *x, const float *w,
             now.gain.v[h] = a * (2 * xq - a * qq - 2 * m * q) + m * (2 * u->sx - m * u->sw);
         }
         if (t == 0) best = now;
-        else k__keep_places(&best, &now);
+        else k__keep_trials(&best, &now);
     }
     return k__best_place(&best);
 }
@@ -455,45 +461,33 @@ static void k__refit_line(k__group *u, const k__place *at, float sign) {
     u->c = at->q / u->sw;
 }
 
-/* A choice for a super-block. */
-typedef struct {
-    float    d, dm;                                      /* f16 scales */
-    float    gain;                                       /* over zeros */
-    float    next_d, next_dm;                            /* the pair that least squares proposes next */
-    int16_t  sc[16], mn[16];                             /* integers of each group */
-    k__group u[16];                                      /* the groups with these */
-} k__settled;
+/* The lines of the groups of a super-block: s*q + m, and the mean of the codes. */
+typedef struct { float s[16], m[16], c[16]; } __attribute__((aligned(64))) k__slopes;
 
-static void k__settle(const k__scaled *b, const k__super *p, float sign, float d, float dm, int batches,
-                      int minima, k__settled *s) {
-    float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
-    s->d = s->next_d = d = k__scaled_round(b, d);
-    s->dm = s->next_dm = dm = k__scaled_round(b, dm);
-    s->gain = 0;
+/* What every group gets: k__place by columns. */
+typedef struct { float gain[16], sc[16], mn[16], q[16], qq[16], xq[16]; } __attribute__((aligned(64))) k__places;
+
+/* A search in a super-block. sign: see k__solve_lines. */
+typedef struct {
+    float           sw[16], sx[16];                      /* sums of w and of w*x of each group */
+    float           x[512], w[512];                      /* for [fit_lanes]: values and importances by lane */
+    const k__scaled *b;
+    const k__super *p;
+    float           sign;
+} __attribute__((aligned(64))) k__search;
+
+/* The best integers of all groups near their lines, which become those of least error for the codes. */
+static void k__fit_place_ref(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines, k__places *all) {
+    const k__super *p = k->p;
     for (int g = 0; g < 256 / p->group; g++) {
-        const float *x = b->x + p->group * g, *w = b->w + p->group * g;
-        k__group    *u = &s->u[g];
-        k__place     at = p->min ? k__place_line(p, x, w, d, dm, u, batches, minima)
-                                 : k__place_scale(p, x, w, d, u, batches);
-        s->gain += at.gain;
-        s->sc[g] = (int16_t)at.sc;
-        s->mn[g] = (int16_t)at.mn;
-        dd += at.sc * at.sc * at.qq;
-        dm2 -= at.sc * at.mn * at.q;
-        mm += at.mn * at.mn * u->sw;
-        xd += at.sc * at.xq;
-        xm -= at.mn * u->sx;
-        if (p->min) k__refit_line(u, &at, sign);
-        else if (at.qq > 0) u->s = at.xq / at.qq;
+        const float *x = k->b->x + p->group * g, *w = k->b->w + p->group * g;
+        k__group     u = {.sw = k->sw[g], .sx = k->sx[g], .s = lines->s[g], .m = lines->m[g], .c = lines->c[g]};
+        k__place     at = p->min ? k__place_line(p, x, w, d, dm, &u, batches, minima) : k__place_scale(p, x, w, d, &u, batches);
+        if (p->min) k__refit_line(&u, &at, k->sign);
+        else if (at.qq > 0) u.s = at.xq / at.qq;
+        lines->s[g] = u.s, lines->m[g] = u.m, lines->c[g] = u.c;
+        all->gain[g] = at.gain, all->sc[g] = at.sc, all->mn[g] = at.mn, all->q[g] = at.q, all->qq[g] = at.qq, all->xq[g] = at.xq;
     }
-    float det = dd * mm - dm2 * dm2;
-    if (det > 1e-6f * dd * mm) {
-        s->next_d = (xd * mm - xm * dm2) / det;
-        s->next_dm = (xm * dd - xd * dm2) / det;
-    } else if (dd > 0) {
-        s->next_d = xd / dd;
-    }
-    if (p->min && s->next_d < 0) s->next_d = 0;
 }
 
 /* sum w*(x - s*q - m)^2 of a group. */
@@ -532,6 +526,81 @@ static void k__rough_group(const k__super *p, const float *x, const float *w, fl
     }
 }
 
+/* The same of all groups. */
+static void k__fit_rough_ref(k__search *k, k__slopes *lines, float *weight) {
+    const k__super *p = k->p;
+    k__group        u;
+    for (int g = 0; g < 256 / p->group; g++) {
+        k__rough_group(p, k->b->x + p->group * g, k->b->w + p->group * g, k->sign, &u, &weight[g]);
+        k->sw[g] = u.sw, k->sx[g] = u.sx;
+        lines->s[g] = u.s, lines->m[g] = u.m, lines->c[g] = u.c;
+    }
+}
+
+/* These two for the vectors of a CPU level, with the same bits. */
+typedef struct {
+    unsigned needs;                                      /* K_CPU_ bits of the level */
+    void (*rough)(k__search *k, k__slopes *lines, float *weight);
+    void (*place)(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines, k__places *all);
+} k__fit_form;
+
+#if K__X86
+#define K__FIT_FORM(target, l)                                                                                             \
+    target void k__fl_rough_groups_##l(k__search *k, k__slopes *lines, float *weight);                                     \
+    target void k__fl_place_groups_##l(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines,   \
+                                       k__places *all);
+K__FIT_FORM(K__AVX2, avx2)
+K__FIT_FORM(K__512, avx512)
+#endif
+
+static const k__fit_form k__fit_forms[] = {
+#if K__X86
+    {K_CPU_AVX512, k__fl_rough_groups_avx512, k__fl_place_groups_avx512},
+    {K_CPU_AVX2, k__fl_rough_groups_avx2, k__fl_place_groups_avx2},
+#endif
+    {0, k__fit_rough_ref, k__fit_place_ref},
+};
+
+static const k__fit_form *k__fit_form_of_level(void) {
+    const k__fit_form *f = k__fit_forms;
+    while ((g_k_level->needs & f->needs) != f->needs) f++;
+    return f;
+}
+
+/* A choice for a super-block. */
+typedef struct {
+    float    d, dm;                                      /* f16 scales */
+    float    gain;                                       /* over zeros */
+    float    next_d, next_dm;                            /* the pair that least squares proposes next */
+    k__places at;                                        /* integers of each group */
+    k__slopes u;                                         /* the groups with these */
+} k__settled;
+
+static void k__settle(const k__search *k, const k__fit_form *form, float d, float dm, int batches, int minima, k__settled *s) {
+    float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
+    s->d = s->next_d = d = k__scaled_round(k->b, d);
+    s->dm = s->next_dm = dm = k__scaled_round(k->b, dm);
+    s->gain = 0;
+    form->place(k, d, dm, batches, minima, &s->u, &s->at);
+    for (int g = 0; g < 256 / k->p->group; g++) {
+        const k__places *at = &s->at;
+        s->gain += at->gain[g];
+        dd += at->sc[g] * at->sc[g] * at->qq[g];
+        dm2 -= at->sc[g] * at->mn[g] * at->q[g];
+        mm += at->mn[g] * at->mn[g] * k->sw[g];
+        xd += at->sc[g] * at->xq[g];
+        xm -= at->mn[g] * k->sx[g];
+    }
+    float det = dd * mm - dm2 * dm2;
+    if (det > 1e-6f * dd * mm) {
+        s->next_d = (xd * mm - xm * dm2) / det;
+        s->next_dm = (xm * dd - xd * dm2) / det;
+    } else if (dd > 0) {
+        s->next_d = xd / dd;
+    }
+    if (k->p->min && s->next_d < 0) s->next_d = 0;
+}
+
 /* Whether some groups are much larger than the others. Then clipping them can reduce the error. */
 static bool k__scales_uneven(const float *s, int n) {
     float sum = 0, most = 0;
@@ -557,6 +626,12 @@ static void k__start(const k__super *p, int t, float *d, float *dm) {
     for (int i = 0; !first && i < rung % 6; i++) *dm *= 0.65f;
 }
 
+static inline void k__settled_swap(k__settled **a, k__settled **b) {
+    k__settled *t = *a;
+    *a = *b;
+    *b = t;
+}
+
 /* What a search of f16 scales starts from: pairs d, dmin. */
 typedef struct {
     float fit[2];                                        /* starts are multiples of this one */
@@ -565,13 +640,13 @@ typedef struct {
     int   starts;                                        /* how many are tried of k__start */
 } k__pairs;
 
-static void k__super_scales(const k__super *p, const k__group *u, const float *weight, k__pairs *o) {
+static void k__super_scales(const k__super *p, const k__slopes *u, const float *weight, k__pairs *o) {
     int   groups = 256 / p->group;
     float v[16] = {0}, ext[2];
     *o = (k__pairs){.starts = p->starts};
     for (int i = 0; i < 1 + p->min; i++) {
         float end = !i && p->sc_lo < 0 ? p->sc_lo : p->sc_hi;
-        for (int g = 0; g < groups; g++) v[g] = i ? -u[g].m : u[g].s;
+        for (int g = 0; g < groups; g++) v[g] = i ? -u->m[g] : u->s[g];
         o->fit[i] = k__fit_scale(v, weight, groups, i ? 0 : p->sc_lo, p->sc_hi, 4, NULL);
         k__fit_extremes(v, weight, groups, ext);
         o->top[i] = ext[0] / end;
@@ -589,35 +664,38 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
 
 /* The best choice for a super-block and its gain over zeros. sign: see k__solve_lines. A copy for each p is no faster. */
 static K__ONE_COPY float k__fit_super(const k__scaled *b, const k__super *p, float sign, k__fitted *out) {
-    float      weight[16] = {0}, at[2];
-    k__pairs   pair;
-    k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
-    for (int g = 0; g < 256 / p->group; g++)
-        k__rough_group(p, b->x + p->group * g, b->w + p->group * g, sign, &rough.u[g], &weight[g]);
-    k__super_scales(p, rough.u, weight, &pair);
+    float              weight[16] __attribute__((aligned(64))) = {0}, at[2];
+    const k__fit_form *form = k__fit_form_of_level();
+    k__search          k;
+    k__pairs           pair;
+    k__slopes          rough = {.s = {0}};
+    k__settled         two[2] = {{.gain = -FLT_MAX}}, *best = two, *now = two + 1;
+    k.b = b, k.p = p, k.sign = sign;
+    form->rough(&k, &rough, weight);
+    k__super_scales(p, &rough, weight, &pair);
     bool other = pair.all[0] != pair.top[0] || pair.all[1] != pair.top[1];     /* one more start */
     for (int t = 0; t < pair.starts + other; t++) {
-        memcpy(now.u, rough.u, sizeof now.u);
+        now->u = rough;
         k__start(p, t, &at[0], &at[1]);
         for (int i = 0; i < 2; i++) at[i] = t == pair.starts ? pair.all[i] : at[i] > 0 ? pair.fit[i] * at[i] : pair.top[i];
-        k__settle(b, p, sign, at[0], at[1], p->batches, 4, &now);
-        if (now.gain > best.gain) best = now;
+        k__settle(&k, form, at[0], at[1], p->batches, 4, now);
+        if (now->gain > best->gain) k__settled_swap(&best, &now);
     }
     for (int t = 0; t < p->rounds + (pair.starts > p->starts ? 2 : 0); t++) {
-        memcpy(now.u, best.u, sizeof now.u);
-        k__settle(b, p, sign, best.next_d, best.next_dm, t ? p->again : p->polish, t ? 4 : p->minima, &now);
-        if (now.gain <= best.gain) break;
-        best = now;
+        now->u = best->u;
+        k__settle(&k, form, best->next_d, best->next_dm, t ? p->again : p->polish, t ? 4 : p->minima, now);
+        if (now->gain <= best->gain) break;
+        k__settled_swap(&best, &now);
     }
-    out->d = k__scaled_half(b, best.d);
-    out->dmin = k__scaled_half(b, best.dm);
-    memcpy(out->sc, best.sc, sizeof best.sc);
-    memcpy(out->mn, best.mn, sizeof best.mn);
+    out->d = k__scaled_half(b, best->d);
+    out->dmin = k__scaled_half(b, best->dm);
     for (int g = 0; g < 256 / p->group; g++) {
-        float s = best.d * (float)best.sc[g], m = -best.dm * (float)best.mn[g];
+        float s = best->d * best->at.sc[g], m = -best->dm * best->at.mn[g];
+        out->sc[g] = (int16_t)best->at.sc[g];
+        out->mn[g] = (int16_t)best->at.mn[g];
         k__fit_codes(b->x + p->group * g, p->group, s, m, p->lo, p->hi, out->q + p->group * g);
     }
-    return best.gain;
+    return best->gain;
 }
 
 /* Minima below zero are best, except where all groups lie above zero; with half of the groups above, both signs are tried. */

@@ -19,8 +19,9 @@
  * rows of the file are not needed afterwards. Row r, a multiple of K_PACK_ROWS, begins k_pack_bytes(type, r, n) bytes after the
  * first, so threads can pack and multiply parts of a matrix. Products with few columns are limited by memory: use pages of 2
  * MB, first written by the thread that will read them. Size compared with the file: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1
- * Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0 Q2_0 where n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0,
- * 1.2 to 1.4 times for IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. The number of rows is rounded up to a
+ * Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0 Q2_0 where n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +6 % I2_S,
+ * +26 % TQ1_0, 1.2 to 1.4 times for IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*; types of ik_llama.cpp have
+ * codes of 8 bits: 1.3 times for IQ6_K and Q6_0, up to 4.9 for IQ1_KT. The number of rows is rounded up to a
  * multiple of 16 with zero rows. Prefill needs no second copy: for many columns panels are made from the packed rows.
  * Public: k_pack_bytes, k_pack_at, k_pack_rows; k_mul_packed in [level]. */
 
@@ -76,7 +77,8 @@ K_BOTH const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, 
                                              4,   12,  20,  28,  36,  44,  52,  62};
 K_BOTH const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
 
-#define K__FORMS(X) \
+/* Types with a form of their own; the far values of the others are those of k__form_like(). */
+#define K__FORMS_OWN(X) \
     /* id       name     bits segs head         off most factor values */ \
     X(Q4_K,    q4_K,    4, 4, K__HEAD_MIN6,   0,  15, 1, NULL) \
     X(Q5_K,    q5_K,    5, 4, K__HEAD_MIN6,   0,  31, 1, NULL) \
@@ -93,6 +95,7 @@ K_BOTH const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1,
     X(IQ2_S,   iq2_s,   3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2) \
     X(IQ1_S,   iq1_s,   3, 4, K__HEAD_S6X2,   9,  18, 0.125f, k__values_iq1) \
     X(IQ1_M,   iq1_m,   3, 4, K__HEAD_S6,     9,  18, 1, k__values_iq1) \
+    X(IQ6_K,   iq6_k,   8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
     X(Q4_0,    q4_0,    4, 1, K__HEAD_F16,    8,  15, 1, NULL) \
     X(Q4_1,    q4_1,    4, 1, K__HEAD_F16M,   0,  15, 1, NULL) \
     X(Q5_0,    q5_0,    5, 1, K__HEAD_F16,   16,  31, 1, NULL) \
@@ -103,6 +106,35 @@ K_BOTH const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1,
     X(IQ4_NL,  iq4_nl,  4, 1, K__HEAD_F16,  128, 241, 1, k__iq4_values) \
     X(MXFP4,   mxfp4,   4, 2, K__HEAD_E8,    12,  24, 1, k__fp4_values) \
     X(NVFP4,   nvfp4,   4, 1, K__HEAD_E4,    12,  24, 1, k__fp4_values)
+#define K__FORMS_LIKE(X) \
+    X(Q6_0,    q6_0,    8, 1, K__HEAD_F16,  128, 255, 1, NULL) \
+    X(I2_S,    i2_s,    2, 2, K__HEAD_F16,    1,   3, 1, NULL) \
+    X(IQ2_K,   iq2_k,   8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ3_K,   iq3_k,   8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ4_K,   iq4_k,   8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ5_K,   iq5_k,   8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ2_KS,  iq2_ks,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ2_KL,  iq2_kl,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ3_KS,  iq3_ks,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ4_KS,  iq4_ks,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ4_KSS, iq4_kss, 8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ5_KS,  iq5_ks,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ1_KT,  iq1_kt,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ2_KT,  iq2_kt,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ3_KT,  iq3_kt,  8, 4, K__HEAD_S8,   128, 255, 1, NULL) \
+    X(IQ4_KT,  iq4_kt,  8, 4, K__HEAD_S8,   128, 255, 1, NULL)
+#define K__FORMS(X) K__FORMS_OWN(X) K__FORMS_LIKE(X)
+
+/* The type of K__FORMS_OWN with the same form. */
+K_BOTH inline uint32_t k__form_like(uint32_t type) {
+    switch (type) {
+#define K__FORM_ITSELF(id, ...) case K_##id: return type;
+    K__FORMS_OWN(K__FORM_ITSELF)
+    case K_Q6_0: return K_Q8_0;
+    case K_I2_S: return K_Q2_0;
+    default: return K_IQ6_K;
+    }
+}
 
 K_BOTH inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + (unsigned)k__head_lines(f->head)); }
 
@@ -369,7 +401,6 @@ static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpac
 
 K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst) {
     const k__form *f = &k__forms[type];
-    const k_type  *ty = &k_types[type];
     uint8_t        code[256], *w = dst;
     k__codes_of(f, code);
     for (int r0 = 0; r0 < nr; r0 += K_PACK_ROWS)
@@ -378,10 +409,7 @@ K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int 
             int         len = n - k < K_SUPER ? n - k : K_SUPER;
             memset(u, 0, sizeof u);
             for (int r = 0; r < K_PACK_ROWS && r0 + r < nr; r++)
-                k__unpack_block(type,
-                                (const uint8_t *)src + (size_t)(r0 + r) * row_bytes +
-                                    (size_t)(k / ty->block) * ty->bytes,
-                                len, &u[r]);
+                k__unpack_at(type, (const uint8_t *)src + (size_t)(r0 + r) * row_bytes, k, len, &u[r]);
             w = k__block_put(f, code, u, (int)k__units(f, len), w);
         }
 }

@@ -289,6 +289,7 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
 K__COLS8_AVX2(q4_K, k__int_direct_avx2(T, 8, 4, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS8_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS8_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
+K__COLS8_AVX2(iq6_k, k__int_direct_avx2(T, 1, 8, false, K__HEAD_S8, w, x, b, y))
 K__COLS8_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
 K__COLS8_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
 K__COLS8_AVX2(tq2_0, k__int_direct_avx2(T, 8, 2, false, K__HEAD_ONE, w, x, b, y))
@@ -340,6 +341,23 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q2_0)},
     [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq4_nl)},
     [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(mxfp4)},
+    [K_IQ2_K]   = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ3_K]   = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ4_K]   = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ5_K]   = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ6_K]   = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ2_KS]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ2_KL]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ3_KS]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ4_KS]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ4_KSS] = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ5_KS]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ1_KT]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ2_KT]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ3_KT]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_IQ4_KT]  = {K__PACKED_AVX2(8, s8_both, int_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq6_k)},
+    [K_Q6_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 17), K__BY8_AVX2(q8_0)},
+    [K_I2_S]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q2_0)},
     [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY8_AVX2(scale16_wide),
                    .opened = true},
 };

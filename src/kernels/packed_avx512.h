@@ -414,6 +414,7 @@ K__COLS8_512(q6_K, k__bound_direct512(T, 6, K__HEAD_S8, K__BOUND_6, w, x, b, y))
 K__COLS8_512(q3_K, k__int_direct512(T, 3, false, K__HEAD_S6, true, w, x, b, y))
 K__COLS8_512(q2_K, k__int_direct512(T, 2, false, K__HEAD_MIN4, true, w, x, b, y))
 K__COLS8_512(iq4_xs, k__int_direct512(T, 4, true, K__HEAD_S6X2, false, w, x, b, y))
+K__COLS4_512(iq6_k, k__int_direct512(T, 8, false, K__HEAD_S8, false, w, x, b, y))
 K__COLS4_512(iq2_s, k__int_direct512(T, 3, true, K__HEAD_S6, false, w, x, b, y))
 K__COLS4_512(iq2_xxs, k__int_direct512(T, 3, true, K__HEAD_S6X2, false, w, x, b, y))
 K__COLS4_512(tq2_0, k__int_direct512(T, 2, false, K__HEAD_ONE, false, w, x, b, y))
@@ -466,6 +467,23 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_Q2_0]    = {K__PACKED_512(2, f16, scale32, K__AUX_OFF32, 33), K__BY4_512(q2_0)},
     [K_IQ4_NL]  = {K__PACKED_512(4t, f16, scale32, K__AUX_OFF32, 25), K__BY8_512(iq4_nl)},
     [K_MXFP4]   = {K__PACKED_512(4t, e8, scale32, K__AUX_OFF32, 24), K__BY8_512(mxfp4)},
+    [K_IQ2_K]   = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ3_K]   = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ4_K]   = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ5_K]   = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ6_K]   = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ2_KS]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ2_KL]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ3_KS]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ4_KS]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ4_KSS] = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ5_KS]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ1_KT]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ2_KT]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ3_KT]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_IQ4_KT]  = {K__PACKED_512(8, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY4_512(iq6_k)},
+    [K_Q6_0]    = {K__PACKED_512(8, f16, scale32, K__AUX_OFF32, 33), K__BY8_512(q8_0)},
+    [K_I2_S]    = {K__PACKED_512(2, f16, scale32, K__AUX_OFF32, 33), K__BY4_512(q2_0)},
     [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
 };
 

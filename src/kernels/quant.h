@@ -68,6 +68,13 @@ K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacke
 }
 #endif
 
+/* The block of n weights that begins with weight k of a row. */
+static inline void k__unpack_at(uint32_t type, const void *row, int k, int n, k__unpacked *u) {
+    const k_type *ty = &k_types[type];
+    k__unpack_block(type, (const uint8_t *)row + k__row_front(type) + (size_t)(k / ty->block) * ty->bytes, n, u);
+    if (k__row_front(type)) u->d = k__row_scale(type, row);
+}
+
 typedef struct k__far_mem k__far_mem;                /* [far] */
 
 static int k__row_of(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
@@ -112,7 +119,7 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
         for (int k = 0; k < n; k += K_SUPER) {
             k__unpacked u;
             int         len = n - k < K_SUPER ? n - k : K_SUPER;
-            k__unpack_block(type, p + (size_t)(k / ty->block) * ty->bytes, len, &u);
+            k__unpack_at(type, p, k, len, &u);
             for (int t = 0; t < a->nt; t++) {
                 size_t         row = (size_t)k__row_of(a, t);
                 const int8_t  *q = a->q + row * a->ldq + k;

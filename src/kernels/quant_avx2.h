@@ -84,11 +84,13 @@ K__IN_AVX2 void k__int_sums_avx2(uint32_t type, bool has_min, const k__heads *h,
 K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
                                 const k__cols *x, int T, int nc, float *term, size_t ld) {
     const size_t  step = k__super_bytes(type == K__ANY ? any : type);
+    const float   scale = type == K__ANY ? k__row_scale(any, p) : 1;  /* rows is 1 where it stands in front of them */
     const bool    wide = k__off(type) == K__WIDE;
     const __m256i even_odd = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
     k__int_park   park;
     k__unpacked   u;
+    if (type == K__ANY) p += k__row_front(any);
     for (int b0 = 0, b = 0; b0 < rows * x->nb; b0 += 8) {
         const int m = rows * x->nb - b0 < 8 ? rows * x->nb - b0 : 8, first = b;
         if (m < 8) k__int_blank(&park, nc, m);
@@ -97,6 +99,7 @@ K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, i
             k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, p, K_SUPER, &u);
+                u.d *= scale;
                 src = (const uint8_t *)&u;            /* the codes are its first member */
             }
             __m256i  w[8], s[8], v[4];
@@ -234,13 +237,14 @@ K__IN_AVX2 void k__pack_avx2(uint32_t type, bool is_int, bool has_min, uint32_t 
         int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
         for (int at = 0; at < K__STRIP; at += 8) {
             K__NO_UNROLL for (int i = 0; i < 8; i++) {
-                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes +
-                                     (size_t)b * step;
+                const uint8_t *row = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes;
+                const uint8_t *src = row + (type == K__ANY ? k__row_front(any) : 0) + (size_t)b * step;
                 uint8_t        last[K__PAD];
                 k__unpacked    u;
                 if (tail) src = k__pad_tail(real, src, tail, last);
                 if (type == K__ANY) {
                     k__unpack_block(any, src, K_SUPER, &u);
+                    if (is_int) u.d *= k__row_scale(any, row);
                     src = (const uint8_t *)&u;
                 }
                 K__UNROLL for (int j = 0; j < 8; j++) codes[j][i] = k__codes_avx2(type, src, j);
@@ -539,6 +543,23 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_IQ4_NL]  = K__PLAN_AVX2(iq4_nl, scale_wide),
     [K_MXFP4]   = K__PLAN_AVX2(mxfp4, scale_wide),
     [K_NVFP4]   = K__PLAN_AVX2(nvfp4, scale16_wide),
+    [K_IQ2_K]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ3_K]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ4_K]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ5_K]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ6_K]   = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ2_KS]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ2_KL]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ3_KS]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ4_KS]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ4_KSS] = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ5_KS]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ1_KT]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ2_KT]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ3_KT]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_IQ4_KT]  = K__PLAN_AVX2(any_int, int_wide),
+    [K_Q6_0]    = K__PLAN_AVX2(any_scale, scale_wide),
+    [K_I2_S]    = K__PLAN_AVX2(any_scale, scale_wide),
 };
 
 K__SHARED_AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,

@@ -157,9 +157,11 @@ K__IN_512 void k__min_finish512(const k__int_park *k, int c, const float *da, fl
 K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
                              const k__cols *x, int nc, float *term, size_t ld) {
     const size_t step = k__super_bytes(type == K__ANY ? any : type);
+    const float  scale = type == K__ANY ? k__row_scale(any, p) : 1;   /* rows is 1 where it stands in front of them */
     const bool   narrow = k__off(type) != K__WIDE;
     k__int_park  park;
     k__unpacked  u;
+    if (type == K__ANY) p += k__row_front(any);
     for (int b0 = 0, b = 0; b0 < rows * x->nb; b0 += 8) {
         const int m = rows * x->nb - b0 < 8 ? rows * x->nb - b0 : 8, first = b;
         if (m < 8) k__int_blank(&park, nc, m);
@@ -168,6 +170,7 @@ K__IN_512 void k__int_row512(uint32_t type, bool has_min, const uint8_t *p, int 
             k__fetch_ahead(p, step);
             if (type == K__ANY) {
                 k__unpack_block(any, p, K_SUPER, &u);
+                u.d *= scale;
                 src = (const uint8_t *)&u;            /* the codes are its first member */
             }
             __m512i  w[4], s[4];
@@ -329,13 +332,14 @@ K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow,
         int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
         for (int at = 0; at < K__STRIP; at += 16) {
             K__NO_UNROLL for (int i = 0; i < 16; i++) {
-                const uint8_t *src = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes +
-                                     (size_t)b * step;
+                const uint8_t *row = w + (size_t)(at + i < rows ? at + i : rows - 1) * row_bytes;
+                const uint8_t *src = row + (type == K__ANY ? k__row_front(any) : 0) + (size_t)b * step;
                 uint8_t        last[K__PAD];
                 k__unpacked    u;
                 if (tail) src = k__pad_tail(real, src, tail, last);
                 if (type == K__ANY) {
                     k__unpack_block(any, src, K_SUPER, &u);
+                    if (is_int) u.d *= k__row_scale(any, row);
                     src = (const uint8_t *)&u;
                 }
                 K__UNROLL for (int c = 0; c < 4; c++) codes[c][i] = k__codes512(type, src, c);
@@ -704,6 +708,23 @@ static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_IQ4_NL]  = K__PLAN_512(iq4_nl, scale32),
     [K_MXFP4]   = K__PLAN_512(mxfp4, scale32),
     [K_NVFP4]   = K__PLAN_512(nvfp4, scale16),
+    [K_IQ2_K]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ3_K]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ4_K]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ5_K]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ6_K]   = K__PLAN_512(any_int, int16_wide),
+    [K_IQ2_KS]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ2_KL]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ3_KS]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ4_KS]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ4_KSS] = K__PLAN_512(any_int, int32_wide),
+    [K_IQ5_KS]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ1_KT]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ2_KT]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ3_KT]  = K__PLAN_512(any_int, int32_wide),
+    [K_IQ4_KT]  = K__PLAN_512(any_int, int32_wide),
+    [K_Q6_0]    = K__PLAN_512(any_scale, scale32),
+    [K_I2_S]    = K__PLAN_512(any_scale, scale32),
 };
 
 K__SHARED_512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,

@@ -7,7 +7,8 @@
 
 typedef void (*k_unpack_fn)(const void *src, int n, k_urow *u);
 
-static void k__dequant_int(const void *src, float *dst, int64_t n, size_t bytes, bool has_min,
+/* scale: multiplies d. */
+static void k__dequant_int(const void *src, float scale, float *dst, int64_t n, size_t bytes, bool has_min,
                           k_unpack_fn unpack) {
     int8_t  q[256];
     int16_t sc[16], mn[16];
@@ -15,6 +16,7 @@ static void k__dequant_int(const void *src, float *dst, int64_t n, size_t bytes,
     k_urow  u = {q, sc, mn, &d, &dm, NULL, NULL};
     for (int64_t i = 0; i < n / 256; i++, dst += 256) {
         unpack((const uint8_t *)src + (size_t)i * bytes, 256, &u);
+        d *= scale;
         for (int j = 0; j < 256; j++) {
             dst[j] = d * (float)sc[j / 16] * (float)q[j];
             if (has_min) dst[j] = dst[j] - dm * (float)mn[j / 16];
@@ -48,7 +50,9 @@ static void k__dequant_scale(const void *src, float *dst, int64_t n, int block, 
     X(MXFP4,   mxfp4,  32,   32,   false, NULL)                  \
     X(NVFP4,   nvfp4,  64,   16,   false, NULL)                  \
     X(Q1_0,    q1_0,   128,  32,   false, NULL)                  \
-    X(Q2_0,    q2_0,   64,   32,   false, NULL)
+    X(Q2_0,    q2_0,   64,   32,   false, NULL)                  \
+    X(Q6_0,    q6_0,   32,   32,   false, NULL)                  \
+    X(I2_S,    i2_s,   128,  32,   false, NULL)
 #define K__INT_TYPES(X)                                          \
     /* id      name     min */                                   \
     X(Q2_K,    q2_K,    true)                                    \
@@ -65,7 +69,22 @@ static void k__dequant_scale(const void *src, float *dst, int64_t n, int block, 
     X(IQ3_S,   iq3_s,   false)                                   \
     X(IQ1_S,   iq1_s,   false)                                   \
     X(IQ1_M,   iq1_m,   false)                                   \
-    X(IQ4_XS,  iq4_xs,  false)
+    X(IQ4_XS,  iq4_xs,  false)                                   \
+    X(IQ2_K,   iq2_k,   false)                                   \
+    X(IQ3_K,   iq3_k,   false)                                   \
+    X(IQ4_K,   iq4_k,   false)                                   \
+    X(IQ5_K,   iq5_k,   false)                                   \
+    X(IQ6_K,   iq6_k,   false)                                   \
+    X(IQ2_KS,  iq2_ks,  false)                                   \
+    X(IQ2_KL,  iq2_kl,  false)                                   \
+    X(IQ3_KS,  iq3_ks,  false)                                   \
+    X(IQ4_KS,  iq4_ks,  false)                                   \
+    X(IQ4_KSS, iq4_kss, false)                                   \
+    X(IQ5_KS,  iq5_ks,  false)                                   \
+    X(IQ1_KT,  iq1_kt,  false)                                   \
+    X(IQ2_KT,  iq2_kt,  false)                                   \
+    X(IQ3_KT,  iq3_kt,  false)                                   \
+    X(IQ4_KT,  iq4_kt,  false)
 
 #define K_DEQUANT_SCALE(id, type, block, group, has_min, quant)                                            \
     static void k_dequant_##type(const void *src, float *dst, int64_t n) {                                 \
@@ -73,7 +92,8 @@ static void k__dequant_scale(const void *src, float *dst, int64_t n, int block, 
     }
 #define K_DEQUANT_INT(id, type, has_min)                                                                   \
     static void k_dequant_##type(const void *src, float *dst, int64_t n) {                                 \
-        k__dequant_int(src, dst, n, sizeof(block_##type), has_min, k_unpack_##type);                       \
+        k__dequant_int((const uint8_t *)src + k__row_front(K_##id), k__row_scale(K_##id, src), dst, n,      \
+                       sizeof(block_##type), has_min, k_unpack_##type);                                    \
     }
 K__SCALE_TYPES(K_DEQUANT_SCALE)
 K__INT_TYPES(K_DEQUANT_INT)

@@ -5,7 +5,7 @@
  * Kernels:
  *  1  [fmt]     its id, its block, FMT_SIZE of the block
  *  2  [unpack]  k_unpack_NAME: the layout of the block, as a comment and as code. SCALE: up to 128 weights in up to 8 groups
- *              of 16 or 32; INT: 256 weights with integer scales of 16
+ *              of 16 or 32; INT: 256 weights with integer scales of 16. A scale in front of a row: a row of K__ROW_TYPES
  *  3  [ref]     a line in K__SCALE_TYPES or K__INT_TYPES: its row here, and k_dequant_NAME. k_quant_NAME where [ref] can write
  *              it
  *  4  [quant_avx2], [quant_avx512]  rows in k__plans_avx2 and k__plans_512. any_int and any_scale multiply what the decoder
@@ -75,28 +75,23 @@ K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
     [31] = K__ROW_GONE("q4_0_4_4"),
     [32] = K__ROW_GONE("q4_0_4_8"),
     [33] = K__ROW_GONE("q4_0_8_8"),
-    [36] = K__ROW_GONE("iq4_nl_4_4"),
     [37] = K__ROW_GONE("iq4_nl_4_8"),
     [38] = K__ROW_GONE("iq4_nl_8_8"),
 };
 
-/* Ids of formats that only ik_llama.cpp has; it also writes 36 for BitNet's i2_s. */
+/* Other ids of ik_llama.cpp. Those from 200 on are rows of a type interleaved for its kernels, _rN, and 97 to 99 activations. */
 static const struct {
     uint16_t    id;
     const char *name;
 } k__foreign[] = {
-    {36, "i2_s"}, {97, "q8_0_x4"}, {98, "q8_1_x4"}, {99, "q8_2_x4"}, {133, "q6_0"},
-    {134, "iq1_bn"}, {135, "iq2_bn"}, {136, "q8_K64"}, {137, "iq2_k"}, {138, "iq3_k"},
-    {139, "iq4_k"}, {140, "iq5_k"}, {141, "iq6_k"}, {142, "iq2_tn"}, {143, "iq1_tn"},
-    {144, "iq4_ks"}, {145, "iq2_ks"}, {146, "iq4_kss"}, {147, "q8_K16"}, {148, "q8_K32"},
-    {149, "q8_KR8"}, {150, "q8_K128"}, {151, "q8_KV"}, {152, "iq5_ks"}, {153, "iq2_kt"},
-    {154, "iq3_kt"}, {155, "iq4_kt"}, {156, "iq3_ks"}, {157, "iq2_kl"}, {158, "iq1_kt"},
-    {202, "q4_0_r8"}, {206, "q5_0_r4"}, {208, "q8_0_r8"}, {210, "q2_k_r4"}, {211, "q3_k_r4"},
-    {212, "q4_k_r4"}, {213, "q5_k_r4"}, {214, "q6_k_r4"}, {216, "iq2_xxs_r4"}, {217, "iq2_xs_r4"},
+    {97, "q8_0_x4"}, {98, "q8_1_x4"}, {99, "q8_2_x4"}, {134, "iq1_bn"}, {135, "iq2_bn"}, {136, "q8_K64"}, {142, "iq2_tn"},
+    {143, "iq1_tn"}, {147, "q8_K16"}, {148, "q8_K32"}, {149, "q8_KR8"}, {150, "q8_K128"}, {151, "q8_KV"},
+    {202, "q4_0_r8"}, {206, "q5_0_r4"}, {208, "q8_0_r8"}, {210, "q2_K_r4"}, {211, "q3_K_r4"},
+    {212, "q4_K_r4"}, {213, "q5_K_r4"}, {214, "q6_K_r4"}, {216, "iq2_xxs_r4"}, {217, "iq2_xs_r4"},
     {218, "iq3_xxs_r4"}, {219, "iq1_s_r4"}, {220, "iq4_nl_r4"}, {221, "iq3_s_r4"}, {222, "iq2_s_r4"},
     {223, "iq4_xs_r8"}, {229, "iq1_m_r4"}, {230, "bf16_r16"}, {233, "q6_0_r4"}, {335, "iq2_bn_r4"},
     {337, "iq2_k_r4"}, {338, "iq3_k_r4"}, {339, "iq4_k_r4"}, {340, "iq5_k_r4"}, {344, "iq4_ks_r4"},
-    {352, "iq5_ks_r4"}, {353, "mxfp4_r8"}, {397, "q8_k_r16"}, {398, "q8_KV_r8"}, {399, "q8_k_r8"},
+    {352, "iq5_ks_r4"}, {353, "mxfp4_r8"}, {397, "q8_K_r16"}, {398, "q8_KV_r8"}, {399, "q8_K_r8"},
 };
 
 K_PUBLIC const char *k_type_foreign(uint32_t id) {
@@ -116,5 +111,15 @@ K_PUBLIC int k_type_by_name(const char *name) {
 K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
     size_t bytes;
     if (!k_type_ok(id) || n < 0 || n % k_types[id].block) return 0;
-    return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
+    if (__builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes)) return 0;
+    return __builtin_add_overflow(bytes, n ? (size_t)k__row_front(id) : 0, &bytes) ? 0 : bytes;
 }
+
+#if K__PART(3)
+K_PUBLIC void k_dequant_part(uint32_t id, const void *row, int64_t at, float *dst, int64_t n) {
+    const k_type  *t = &k_types[id];
+    const uint8_t *src = (const uint8_t *)row + (size_t)(at / t->block) * t->bytes;
+    if (!k__row_front(id)) t->dequant(src, dst, n);
+    else k__dequant_int(src + k__row_front(id), k__row_scale(id, row), dst, n, t->bytes, t->has_min, t->unpack);
+}
+#endif

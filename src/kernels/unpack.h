@@ -3,8 +3,31 @@
  * it, and the kernels multiply its output. A weight w with code q is exactly
  *     KIND_INT    w = d*sc*q - dm*mn     sc, mn per 16 weights, d, dm per 256
  *     KIND_SCALE  w = fs*q + fm          per `group` weights, 16 or 32
- * A decoder writes the minimum (mn and dm, or fm) only where its format has one.
+ * A decoder writes the minimum (mn and dm, or fm) only where its format has one. Where the scale d stands in front of a row
+ * (K__ROW_TYPES), src begins after it and d is 1; k__row_scale() reads it.
  * Call k_types[id].unpack(src, n, urow); n is a multiple of the block. */
+
+/* Bytes in front of the blocks of a row. */
+K_BOTH inline int k__row_front(uint32_t type) {
+#define K__FRONT_OF(id, bytes) case K_##id: return bytes;
+    switch (type) {
+    K__ROW_TYPES(K__FRONT_OF)
+    default: return 0;
+    }
+}
+
+/* The scale in front of a row; 1 where there is none. */
+K_BOTH inline float k__row_scale(uint32_t type, const void *row) {
+    const int front = k__row_front(type);
+    uint16_t  half;
+    float     f = 1;
+    if (front == 2) {
+        memcpy(&half, row, 2);
+        f = k_f16_to_f32(half);
+    }
+    if (front == 4) memcpy(&f, row, 4);
+    return f;
+}
 
 /* q[0..half) = low nibbles of p, q[half..2*half) = high ones, both plus off. */
 K_BOTH inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
@@ -160,6 +183,28 @@ K_BOTH void k_unpack_q2_0(const void *src, int n, k_urow *u) {
     for (int i = 0; i < n / 8; i++) {
         const uint8_t *p = b[i / 8].qs + 2 * (i % 8);
         k__put8(k__spread2((uint16_t)(p[0] | p[1] << 8)), 1, -1, u->q + 8 * i);
+    }
+}
+
+/* Bits 4 and 5 of weight j: a nibble of qh[j % 8] for j and j + 16. */
+K_BOTH void k_unpack_q6_0(const void *src, int n, k_urow *u) {
+    const block_q6_0 *b = (const block_q6_0 *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = k_f16_to_f32(b[i].d);
+        k__nibbles(b[i].qs, 16, u->q + 32 * i, -32);
+        for (int j = 0; j < 32; j++) {
+            const int high = b[i].qh[j % 8] >> (j / 8 % 2 * 4 + j / 16 * 2) & 3;
+            u->q[32 * i + j] = (int8_t)(u->q[32 * i + j] + high * 16);
+        }
+    }
+}
+
+/* 128 codes of 2 bits: -1, 0, 1, 2; four planes of 32, highest bits first. The scale of the tensor is no part of a row. */
+K_BOTH void k_unpack_i2_s(const void *src, int n, k_urow *u) {
+    const block_i2_s *b = (const block_i2_s *)src;
+    for (int i = 0; i < n / 32; i++) {
+        u->fs[i] = 1;
+        for (int j = 0; j < 32; j++) u->q[32 * i + j] = (int8_t)((b[i / 4].qs[j] >> (6 - i % 4 * 2) & 3) - 1);
     }
 }
 
@@ -715,6 +760,270 @@ K_BOTH void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
             int low = b[i].scales_l[g / 2] >> 4 * (g % 2) & 15, high = b[i].scales_h >> 2 * g & 3;
             k__fill16(u->sc + 16 * i + 2 * g, 2, (high << 4 | low) - 32);
             k__nibbles_of(b[i].qs + 16 * g, 16, u->q + 256 * i + 32 * g, k__iq4_values);
+        }
+    }
+}
+
+/* --- super-blocks of ik_llama.cpp --- */
+
+/* The value of each code; a group may shift them. */
+K_BOTH const int8_t k__iq2k_values[4] = {-31, -13, 1, 17};
+K_BOTH const int8_t k__iq3k_values[8] = {-63, -40, -23, -10, 1, 13, 28, 47};
+K_BOTH const int8_t k__iq5k_values[32] = {
+    -126, -114, -103, -92, -83, -74, -65, -57, -50, -43, -36, -30, -24, -18, -12, -6,
+    -1,   5,    11,   17,  23,  29,  36,  43,  51,  59,  68,  77,  87,  97,  109, 121,
+};
+K_BOTH const int8_t k__iq6k_values[64] = {
+    -127, -121, -115, -109, -104, -98, -93, -88, -84, -79, -74, -70, -66, -62, -58, -54,
+    -51,  -47,  -44,  -40,  -37,  -34, -31, -28, -25, -22, -19, -16, -13, -11, -8,  -5,
+    -2,   0,    3,    6,    9,    12,  14,  17,  20,  23,  27,  30,  33,  36,  40,  44,
+    47,   51,   55,   59,   63,   68,  72,  77,  82,  87,  92,  98,  103, 109, 115, 121,
+};
+/* Pairs of IQ3_K's codes, the first one in the lower digit. */
+K_BOTH const uint8_t k__iq2kl_pairs[32] = {
+    0x20, 0x50, 0x01, 0x31, 0x51, 0x71, 0x12, 0x22, 0x42, 0x52, 0x62, 0x03, 0x43, 0x53, 0x73, 0x24,
+    0x34, 0x44, 0x54, 0x64, 0x15, 0x25, 0x35, 0x45, 0x55, 0x06, 0x26, 0x46, 0x66, 0x76, 0x27, 0x57,
+};
+
+/* q[i] = table[q[i]] for n codes, plus `by` in each of the groups whose bit in `shifted` is set. */
+K_BOTH inline void k__values_of(const int8_t *table, int by, unsigned shifted, int group, int n, int8_t *q) {
+    for (int i = 0; i < n; i++) q[i] = (int8_t)(table[q[i]] + (shifted >> i / group & 1 ? by : 0));
+}
+
+/* Nibble g of p, the low one of a byte first. */
+K_BOTH inline int k__nibble(const uint8_t *p, int g) { return p[g / 2] >> 4 * (g % 2) & 15; }
+
+/* 256 codes of 5 and 6 bits: nibbles as four times 64 weights, 32 low ones first; a bit, or two. */
+K_BOTH inline void k__codes_5(const uint8_t *qs, const uint8_t qh[32], int8_t *q) {
+    for (int i = 0; i < 4; i++) k__nibbles(qs + 32 * i, 32, q + 64 * i, 0);
+    k__add_bits(qh, 16, q);
+}
+
+K_BOTH inline void k__codes_6(const uint8_t *qs, const uint8_t *qh, int8_t *q) {
+    for (int h = 0; h < 2; h++) {
+        int8_t high[128];
+        k__crumbs(qh + 32 * h, high, 0);
+        for (int i = 0; i < 2; i++) k__nibbles(qs + 64 * h + 32 * i, 32, q + 128 * h + 64 * i, 0);
+        for (int j = 0; j < 128; j++) q[128 * h + j] = (int8_t)(q[128 * h + j] + high[j] * 16);
+    }
+}
+
+/* Sixteen scales of 6 bits, minus 32: nibbles, and bit pairs in `high`. */
+K_BOTH inline void k__scales_6(const uint8_t *low, const uint8_t *high, int16_t *sc) {
+    for (int g = 0; g < 16; g++) sc[g] = (int16_t)((k__nibble(low, g) | (high[g / 4] >> 2 * (g % 4) & 3) << 4) - 32);
+}
+
+K_BOTH void k_unpack_iq2_k(const void *src, int n, k_urow *u) {
+    const block_iq2_k *b = (const block_iq2_k *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 16; g++) u->sc[16 * i + g] = (int16_t)(k__nibble(b[i].scales, g) - 8);
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, q + 128 * h, 0);
+        k__values_of(k__iq2k_values, 5, b[i].extra, 16, 256, q);
+    }
+}
+
+/* Scales 2*s + 1, s a nibble, with the signs in scales_h. */
+K_BOTH void k_unpack_iq3_k(const void *src, int n, k_urow *u) {
+    const block_iq3_k *b = (const block_iq3_k *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 16; g++) {
+            const int s = 2 * k__nibble(b[i].scales_l, g) + 1;
+            u->sc[16 * i + g] = (int16_t)(b[i].scales_h >> g & 1 ? -s : s);
+        }
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, q + 128 * h, 0);
+        k__add_bits(b[i].qh, 4, q);
+        k__values_of(k__iq3k_values, 4, b[i].extra, 16, 256, q);
+    }
+}
+
+K_BOTH void k_unpack_iq4_k(const void *src, int n, k_urow *u) {
+    const block_iq4_k *b = (const block_iq4_k *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = k_f16_to_f32(b[i].d);
+        k__scales_6(b[i].scales_l, b[i].scales_h, u->sc + 16 * i);
+        for (int g = 0; g < 8; g++) k__nibbles(b[i].qs + 16 * g, 16, q + 32 * g, 0);
+        k__values_of(k__iq4_values, 4, b[i].extra, 16, 256, q);
+    }
+}
+
+K_BOTH void k_unpack_iq5_k(const void *src, int n, k_urow *u) {
+    const block_iq5_k *b = (const block_iq5_k *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        k__scales_6(b[i].scales_l, b[i].scales_h, u->sc + 16 * i);
+        k__codes_5(b[i].qs, b[i].qh, u->q + 256 * i);
+        k__values_of(k__iq5k_values, 2, b[i].extra, 16, 256, u->q + 256 * i);
+    }
+}
+
+/* The values of ik_llama.cpp's products; its dequantisation computes them by a polynomial, which these round. */
+K_BOTH void k_unpack_iq6_k(const void *src, int n, k_urow *u) {
+    const block_iq6_k *b = (const block_iq6_k *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = k_f16_to_f32(b[i].d);
+        for (int g = 0; g < 16; g++) u->sc[16 * i + g] = b[i].scales[g];
+        k__codes_6(b[i].qs, b[i].qh, u->q + 256 * i);
+        k__values_of(k__iq6k_values, 1, b[i].extra, 16, 256, u->q + 256 * i);
+    }
+}
+
+/* Per 32 weights a scale of 5 bits, minus 16, whose top bit is in the upper half of `extra`; shifts in the lower half. */
+K_BOTH void k_unpack_iq2_ks(const void *src, int n, k_urow *u) {
+    const block_iq2_ks *b = (const block_iq2_ks *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++)
+            k__fill16(u->sc + 16 * i + 2 * g, 2, (k__nibble(b[i].scales, g) | (b[i].extra >> (8 + g) & 1) << 4) - 16);
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, q + 128 * h, 0);
+        k__values_of(k__iq2k_values, 5, b[i].extra, 32, 256, q);
+    }
+}
+
+/* The same with the halves of `extra` exchanged; nibbles g and g + 4 of the scales share a byte. */
+K_BOTH void k_unpack_iq3_ks(const void *src, int n, k_urow *u) {
+    const block_iq3_ks *b = (const block_iq3_ks *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++)
+            k__fill16(u->sc + 16 * i + 2 * g, 2, ((b[i].scales[g % 4] >> g / 4 * 4 & 15) | (b[i].extra >> g & 1) << 4) - 16);
+        for (int h = 0; h < 2; h++) k__crumbs(b[i].qs + 32 * h, q + 128 * h, 0);
+        k__add_bits(b[i].qh, 4, q);
+        k__values_of(k__iq3k_values, 4, b[i].extra >> 8, 32, 256, q);
+    }
+}
+
+/* A scale of 7 bits per 32 weights: odd numbers from -127 to 127. Returns the shifts: their lowest bits. */
+K_BOTH inline unsigned k__scales_7(const uint8_t s[8], int16_t *sc) {
+    unsigned shifted = 0;
+    for (int g = 0; g < 8; g++) {
+        k__fill16(sc + 2 * g, 2, (s[g] & 254) - 127);
+        shifted |= (unsigned)(s[g] & 1) << g;
+    }
+    return shifted;
+}
+
+K_BOTH void k_unpack_iq4_ks(const void *src, int n, k_urow *u) {
+    const block_iq4_ks *b = (const block_iq4_ks *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t        *q = u->q + 256 * i;
+        const unsigned shifted = k__scales_7(b[i].scales, u->sc + 16 * i);
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) k__nibbles(b[i].qs + 16 * g, 16, q + 32 * g, 0);
+        k__values_of(k__iq4_values, 4, shifted, 32, 256, q);
+    }
+}
+
+K_BOTH void k_unpack_iq5_ks(const void *src, int n, k_urow *u) {
+    const block_iq5_ks *b = (const block_iq5_ks *)src;
+    for (int i = 0; i < n / 256; i++) {
+        const unsigned shifted = k__scales_7(b[i].scales, u->sc + 16 * i);
+        u->d[i] = 1;
+        k__codes_5(b[i].qs, b[i].qh, u->q + 256 * i);
+        k__values_of(k__iq5k_values, 2, shifted, 32, 256, u->q + 256 * i);
+    }
+}
+
+/* Per 32 weights eight words: their lowest bits are the scale, as in IQ4_KS; the other 15 a Gray code of four nibbles. */
+K_BOTH void k_unpack_iq4_kss(const void *src, int n, k_urow *u) {
+    const block_iq4_kss *b = (const block_iq4_kss *)src;
+    for (int i = 0; i < n / 256; i++) {
+        uint8_t scales[8] = {0}, qs[16];
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) {
+            for (int k = 0; k < 8; k++) {
+                const unsigned w = b[i].qs[8 * g + k], v = (w & 0xfffe) ^ w >> 1;
+                scales[g] = (uint8_t)(scales[g] | (w & 1) << k);
+                qs[2 * k] = (uint8_t)v;
+                qs[2 * k + 1] = (uint8_t)(v >> 8);
+            }
+            k__nibbles(qs, 16, q + 32 * g, 0);
+        }
+        k__values_of(k__iq4_values, 4, k__scales_7(scales, u->sc + 16 * i), 32, 256, q);
+    }
+}
+
+/* A code of 5 bits is a pair of values; scales of 6 bits per 32 weights, minus 32. */
+K_BOTH void k_unpack_iq2_kl(const void *src, int n, k_urow *u) {
+    const block_iq2_kl *b = (const block_iq2_kl *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) {
+            int8_t *q = u->q + 256 * i + 32 * g;
+            k__fill16(u->sc + 16 * i + 2 * g, 2,
+                      ((b[i].scales_l[g % 4] >> g / 4 * 4 & 15) | (b[i].scales_h >> 2 * g & 3) << 4) - 32);
+            for (int j = 0; j < 16; j++) {
+                const int pair = k__iq2kl_pairs[(b[i].qs[16 * (g / 2) + j] >> g % 2 * 4 & 15) | (b[i].qh[j] >> g & 1) << 4];
+                q[2 * j] = k__iq3k_values[pair & 15];
+                q[2 * j + 1] = k__iq3k_values[pair >> 4];
+            }
+        }
+    }
+}
+
+/* Trellis: the values that follow from a number, each the sum of four 6-bit digits of a multiplicative sequence, minus 126. */
+K_BOTH inline void k__trellis(uint32_t x, int n, int8_t *q) {
+    for (int i = 0; i < n; i++) {
+        x *= 0xcbac1fedu;
+        const uint32_t s = x & 0x3f3f3f3fu;
+        q[i] = (int8_t)((int)((s & 255) + (s >> 8 & 255) + (s >> 16 & 255) + (s >> 24)) - 126);
+    }
+}
+
+/* Per 8 weights a number of 8 + 4 + 1 bits; scales are IQ4_NL's values. */
+K_BOTH void k_unpack_iq1_kt(const void *src, int n, k_urow *u) {
+    const block_iq1_kt *b = (const block_iq1_kt *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) k__fill16(u->sc + 16 * i + 2 * g, 2, k__iq4_values[b[i].sh[g] & 15]);
+        for (int l = 0; l < 32; l++) {
+            const int high = b[i].qh[l % 16] >> l / 16 * 4 & 15, top = b[i].sh[l / 4] >> (4 + l % 4) & 1;
+            k__trellis((uint32_t)(b[i].ql[l] | high << 8 | top << 12) + 4096, 8, u->q + 256 * i + 8 * l);
+        }
+    }
+}
+
+/* Per 8 weights a number of 16 bits; scales are IQ4_NL's values, of 32 weights and of those 128 after them in a byte. */
+K_BOTH void k_unpack_iq2_kt(const void *src, int n, k_urow *u) {
+    const block_iq2_kt *b = (const block_iq2_kt *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) k__fill16(u->sc + 16 * i + 2 * g, 2, k__iq4_values[b[i].scales[g % 4] >> g / 4 * 4 & 15]);
+        for (int l = 0; l < 32; l++) k__trellis(b[i].ql[l] + 4096u, 8, u->q + 256 * i + 8 * l);
+    }
+}
+
+/* The same with magnitudes: bit g of qh[j] is the sign of weight 32*g + j. Scales are nibbles. */
+K_BOTH void k_unpack_iq3_kt(const void *src, int n, k_urow *u) {
+    const block_iq3_kt *b = (const block_iq3_kt *)src;
+    for (int i = 0; i < n / 256; i++) {
+        int8_t *q = u->q + 256 * i;
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) k__fill16(u->sc + 16 * i + 2 * g, 2, b[i].scales[g % 4] >> g / 4 * 4 & 15);
+        for (int l = 0; l < 32; l++) k__trellis(b[i].ql[l] + 4096u, 8, q + 8 * l);
+        for (int j = 0; j < 256; j++)
+            if ((q[j] < 0) != (b[i].qh[j % 32] >> j / 32 & 1)) q[j] = (int8_t)-q[j];
+    }
+}
+
+/* Per 4 weights a number of 8 + 4 + 3 bits; per 32: a word with these 3 bits of each, a scale of 7 bits, minus 64, and the half
+ * of the sequence to begin in. */
+K_BOTH void k_unpack_iq4_kt(const void *src, int n, k_urow *u) {
+    const block_iq4_kt *b = (const block_iq4_kt *)src;
+    for (int i = 0; i < n / 256; i++) {
+        u->d[i] = 1;
+        for (int g = 0; g < 8; g++) k__fill16(u->sc + 16 * i + 2 * g, 2, (int)(b[i].sh[g] >> 1 & 127) - 64);
+        for (int l = 0; l < 64; l++) {
+            const uint32_t w = b[i].sh[l / 8], high = b[i].qh[l % 32] >> l / 32 * 4 & 15;
+            const uint32_t at = b[i].ql[l] | high << 8 | (w >> (8 + l % 8 * 3) & 7) << 12;
+            k__trellis(at + 4096 + (w & 1) * 32768, 4, u->q + 256 * i + 4 * l);
         }
     }
 }

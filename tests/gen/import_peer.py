@@ -26,6 +26,7 @@ import tiny_models                                              # noqa: E402
 import conversion                                               # noqa: E402
 import gguf                                                     # noqa: E402
 sys.path.append(os.path.join(HERE, ".."))
+import numpy as np                                              # noqa: E402
 import checkpoint                                               # noqa: E402
 import gguf_digest                                              # noqa: E402
 
@@ -48,11 +49,19 @@ def write_peer(folder, out, kind, more=None):
     cls(folder, kind, out, **(dict(hparams=hparams) if hparams else {})).write()
 
 
+def last_bit(name, x, y):
+    """-exp(A_log): torch's exp of many values may be off by the last bit."""
+    if not name.endswith("ssm_a") or not x or not y or x[:2] != y[:2]:
+        return False
+    x, y = (np.frombuffer(v[2], "<f4") for v in (x, y))
+    return bool((np.abs(x - y) <= np.spacing(np.abs(x))).all())
+
+
 def differences(a, b):
     (ka, ta), (kb, tb) = (gguf_digest.read(pathlib.Path(p).read_bytes()) for p in (a, b))
     for x, y in ((gguf_digest.of_the_model(ka), gguf_digest.of_the_model(kb)), (ta, tb)):
         for name in sorted(set(x) | set(y)):
-            if x.get(name) != y.get(name):
+            if x.get(name) != y.get(name) and not last_bit(name, x.get(name), y.get(name)):
                 yield "%s (%s)" % (name, "missing" if name not in x else "more" if name not in y else "differs")
 
 
@@ -84,10 +93,12 @@ def of_transformers(family, s):
     with tempfile.TemporaryDirectory() as tmp:
         folder, more = pathlib.Path(tmp) / "model", None
         folder.mkdir()
-        if hasattr(family, "checkpoint"):
-            tiny_convert.save_published(family, s, folder)
-        else:
-            tiny_convert.save_checkpoint(family, s, folder)
+        try:
+            (tiny_convert.save_published if hasattr(family, "checkpoint") else tiny_convert.save_checkpoint)(family, s, folder)
+        except Exception as e:                          # the model needs another version of transformers
+            print("%-22s not made: %s" % (s["name"], repr(e)[:90]), flush=True)
+            return False
+        if not hasattr(family, "checkpoint"):
             more = family.hub_config(s)
             config = json.loads((folder / "config.json").read_text())
             (folder / "config.json").write_text(json.dumps(dict(config, **more)))

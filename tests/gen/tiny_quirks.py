@@ -150,7 +150,7 @@ def draw(w, s):
     if s.get("learned"):
         w.matrix("position_embd", s["ctx"], D, gain=s["out"])
     for i in range(s["layers"] + s.get("ahead", 0)):
-        draw_layer(w, at(s, i), a, "blk.%d." % i, dense=i < s.get("dense", 0) or i >= s["layers"])
+        draw_layer(w, at(s, i), a, i, dense=i < s.get("dense", 0) or i >= s["layers"])
     if s.get("ahead"):
         base.draw_ahead(w, s, a, "blk.%d.nextn." % s["layers"])
     if not a["bare"]:
@@ -167,20 +167,20 @@ def draw(w, s):
             w.fixed("blk.%d.attn_k_norm.weight" % i, np.ones(s["hd"], np.float32))
 
 
-def draw_layer(w, s, a, b, dense):
-    D, q = s["embd"], s["heads"] * s["hd"]
+def draw_layer(w, s, a, i, dense):
+    D, q, b = s["embd"], s["heads"] * s["hd"], "blk.%d." % i
     if not s["kv"] and s["heads"]:
         norm(w, a, b + "attn_norm", D)
         w.matrix(b + "attn_output", D, D, gain=1.0)
     elif s["heads"]:
         names = a["norms"] if s["ff"] else ("attn_norm",)
-        base.draw_attention(w, s, dict(a, norms=tuple(n if n != "post_ffw_norm" or not s.get("old") else "layer_output_norm" for n in names)), b)
+        base.draw_attention(w, s, dict(a, gate=False, norms=tuple(n if n != "post_ffw_norm" or not s.get("old") else "layer_output_norm" for n in names)), i)
     elif s["ff"]:
         norm(w, a, b + "ffn_norm", D)
     if not s["kv"] and s["heads"] and s["ff"]:
         norm(w, a, b + "ffn_norm", D)
     gate = s.get("gate", a["gate"])
-    if gate is not None:
+    if gate is not None and gate is not False:
         w.matrix(b + "attn_gate", s["heads"] if gate else q, D, gain=1.5)
     if s["ff"]:
         base.draw_ffn(w, s, dict(a, ffn="gated") if dense else a, b)

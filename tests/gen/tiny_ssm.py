@@ -303,6 +303,18 @@ def scores(module, out):
 ROUTER = (("mixer.gate", "feed_forward.router", "block_sparse_moe.router"), scores)
 
 
+def hub_config(s):
+    """What configs on the hub say of layers; transformers has no class for plamo2."""
+    if s["arch"] == "plamo2":
+        return None
+    types = {"M": "mamba", "*": "attention"}
+    if s["arch"] == "granitehybrid":
+        return dict(layer_types=[types[k] for k in s["kinds"]], model_type="granitemoehybrid")
+    if s["arch"].startswith("nemotron"):
+        return dict(num_hidden_layers=len(s["kinds"]), hybrid_override_pattern=s["kinds"], mamba_d_head=s["dh"], **(dict(n_shared_experts=1) if s["moe"] else {}))
+    return {}
+
+
 # --- the keys -------------------------------------------------------------------------------------------------------
 def write_keys(g, s):
     a, m, n = s["arch"], s["moe"], len(s["kinds"])

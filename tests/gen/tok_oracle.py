@@ -68,6 +68,8 @@ KINDS = [
     ("llama-bpe", "laguna", False, [r"[^\n]+|[\n]+", QWEN2]),
     ("llama-bpe", "minicpm5", True,
         [r"\p{N}{1,3}", ABBR + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES]),
+    ("llama-bpe", "chameleon", False, [r"<sentinel:[0-9]+>", r"(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", r"([\t\n]|    |  )", DIGITS,
+        r"[\p{P}!-/:-@\[-`{-~]", GPT2]),
 ]
 POOLS = [
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", " \t\n\r\xa0\u3000\u2028\x85\u180e\u200b\x0b\x0c\x1c",
@@ -172,4 +174,5 @@ def main():
         for t in texts: print("I", *encode(t))
 
 
-words() if sys.argv[1:] == ["--words"] else main()
+if __name__ == "__main__":
+    words() if sys.argv[1:] == ["--words"] else main()
