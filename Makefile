@@ -72,8 +72,9 @@ static: build/static/llmrun            ## build/static/llmrun: one file that run
 
 single: build/single/llmrun.c          ## build/single/llmrun.c: the whole program as one file, kernels inside, which compiles alone
 
-cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text under qemu-user against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
-	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/llmrun"
+cross: build/aarch64/llmrun build/aarch64/levels llmrun ## build for aarch64; under qemu-user, its levels against each other on two processors, and its text against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
+	@$(CLANG) -target arm64-apple-macos13 -ffreestanding -isystem tests/darwin -fsyntax-only -Werror $(BASE) -Wno-unused-function -DGGML_KERNELS_OBJECT -x c ggml_kernels.h
+	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu" build/aarch64
 
 debian: llmrun                         ## build with gcc and clang of another Debian, SUITE (trixie), and hold their text against this machine's (as root, with debootstrap)
 	@sh tests/debian.sh $(SUITE)
@@ -85,9 +86,9 @@ test:                                  ## the tests, in some seven minutes with 
 	+@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512, AVX-VNNI and AMX emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
 	+@$(PARALLEL) $(EMULATED)
-	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
+	@for i in $$(grep -ohE '\bemu_(mm[0-9]*|tile)_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
 	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)
@@ -206,6 +207,10 @@ bench-embeddings: llmrun               ## embeddings of the tiny encoders in llm
 bench-embed-speed: llmrun              ## MODEL: texts embedded in llmrun and in PEER (a llama-embedding) in turn: ratios, as Markdown; EMBED_SPEED="--texts 64 --tokens 128"
 	@$(PYTHON) tests/bench/embed_speed.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(EMBED_SPEED)
 
+bench-instructions: build/aarch64/products build/main/insn.so ## instructions of products on ARM with i8mm, counted under qemu-user (a plugin), as Markdown; PEER: llama.cpp's source, PEER_BUILD: its build for aarch64 (static, -march=armv8.2-a+dotprod+i8mm+fp16), beside it
+	@$(if $(PEER_BUILD),aarch64-linux-gnu-g++ -O1 -static -I$(PEER)/ggml/include -o build/aarch64/peer_products tests/bench/peer_products.cpp $(foreach l,ggml ggml-cpu ggml-base,$(PEER_BUILD)/ggml/src/lib$l.a) -lpthread -lm -ldl 2> /dev/null)
+	@sh tests/bench/instructions.sh build/aarch64/products build/main/insn.so $(if $(PEER_BUILD),build/aarch64/peer_products)
+
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
@@ -291,10 +296,13 @@ FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-fa
 LINK_main     := -Wl,-z,relro,-z,now,-z,noexecstack$(if $(CET),$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 LINK_static   := -static
 CC_aarch64    := aarch64-linux-gnu-gcc
+# On ARM gcc moves so many loads ahead before it assigns registers that these run out: a third more instructions.
+ARM_GCC       := -fno-schedule-insns
 FLAGS_aarch64 := -O2
+KERNELS_aarch64 := $(OPT) $(ARM_GCC)
 CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
-KERNELS_main  := $(OPT) $(CET)
+KERNELS_main  := $(OPT) $(CET)$(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),$(if $(findstring clang,$(shell $(CC) --version 2> /dev/null)),,$(ARM_GCC)))
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
@@ -375,10 +383,10 @@ build/emu/instructions.c: tests/instructions.c tests/avx512.sed
 	@mkdir -p $(@D)
 	sed -E -f tests/avx512.sed $< > $@.tmp && mv $@.tmp $@
 
-build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
+build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
-build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
+build/emu/emulated.o: build/emu/instructions.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) -c -o $@ $<
 
 build/emu/processor.o: tests/instructions.c build/emu/flags
@@ -439,7 +447,7 @@ build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
 build/%/seen_kernels.o: build/seen/kernels.c build/%/flags
 	$(COMPILE) $(SEEN_KERNELS) $<
 
-build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h build/emu/flags
+build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h tests/amx.h build/emu/flags
 	$(EMULATE) $(SEEN_KERNELS) $<
 
 build/%/main.o: tests/main.c build/%/flags | build/seen/llmrun.h
@@ -462,7 +470,7 @@ define KERNEL_SUITE_RULE
 build/%/$1.o: build/seen/$1.c build/%/flags | $(SUITE_HEADERS) build/seen/kernels.h
 	$$(COMPILE) -include build/seen/kernels.h $$(SEEN_KERNELS) $$<
 
-build/emu/$1.o: build/seen/$1.c tests/avx512.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
+build/emu/$1.o: build/seen/$1.c tests/avx512.h tests/amx.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
 	$$(EMULATE) -include build/emu/seen/kernels.h $$(SEEN_KERNELS) $$<
 
 endef
@@ -562,6 +570,16 @@ build/%/command: build/%/command.o build/%/seen_llmrun.o build/%/kernels.o build
 build/%/judge: build/%/judge.o build/%/seen_llmrun.o build/%/kernels.o
 	$(LINK)
 
+build/%/products: tests/bench/products.c build/%/kernels.o
+	$(COMPILE) -static -o $@ $^ -lm
+
+build/main/insn.so: tests/bench/insn.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -shared -fPIC -o $@ $<
+
+build/%/levels: tests/levels.c build/%/kernels.o
+	$(COMPILE) -DGGML_KERNELS_DECLARE -I. -o $@ $^ -lm
+
 build/%/bench: build/%/bench.o build/%/kernels.o
 	$(LINK)
 
@@ -609,4 +627,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-instructions bench-pack bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import

@@ -25,7 +25,9 @@
  *   [ref]            dequantise, quantise
  *   [types]          one row per format; how to add a format
  *   [vec]            float products, norms, softmax, rope, activations, recurrent layers
+ *   [vec_neon]       those of ARM's levels                                     | aarch64
  *   [attn]           attention and the rows of its cache                       | its rules: nvcc
+ *   [attn_neon]      those of ARM's levels                                     | aarch64
  *   [cpu]            features of this CPU
  *   [quant]          products of quantised weights in file order, scalar
  *   [quant_x86]      what the products of the vector levels share              | x86-64
@@ -36,6 +38,8 @@
  *   [packed_x86]     what the products of packed rows share                    | x86-64
  *   [packed_avx512]  those of avx512                                           | x86-64, part 2
  *   [packed_avx2]    those of avx2 and avx_vnni                                | x86-64, part 1
+ *   [amx]            those of avx512_amx, in file order, too                   | x86-64, part 2
+ *   [packed_neon]    products, packed and not, of neon and i8mm                | aarch64
  *   [probe]          loops that measure this machine
  *   [level]          CPU dispatch: the levels and the public functions; how to add a level
  *   [thread]         the start of every thread
@@ -67,12 +71,13 @@
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif
 
-/* Three compilers read this header: the CPU's (K__CPU), with vector levels on x86-64 (K__X86); nvcc, which
+/* Three compilers read this header: the CPU's (K__CPU), with vector levels on x86-64 (K__X86) and aarch64 (K__NEON); nvcc, which
  * makes device code of what a GPU computes by the same text (K__GPU); and the tests' emulator of a GPU,
  * which is the CPU's with both. K_BOTH marks functions and tables of the common subset of C and C++. */
 #ifdef __CUDACC__
 #define K__CPU 0
 #define K__X86 0
+#define K__NEON 0
 #define K__GPU 1
 #define K_BOTH static __device__ __attribute__((unused))
 #define K_PARITY(x) (__popc(x) & 1)
@@ -82,6 +87,11 @@
 #define K__X86 1
 #else
 #define K__X86 0
+#endif
+#ifdef __aarch64__
+#define K__NEON 1
+#else
+#define K__NEON 0
 #endif
 #ifdef K_CUDA_EMU
 #define K__GPU 1
@@ -102,6 +112,8 @@
 /* --- formats and values --- */
 #if K__X86
 #include <immintrin.h>
+#elif K__NEON
+#include <arm_neon.h>
 #endif
 #include "src/kernels/unpack.h"
 #include "src/kernels/math.h"
@@ -112,7 +124,13 @@
 /* --- floats, attention --- */
 #include "src/kernels/vec.h"
 #endif
+#if K__NEON
+#include "src/kernels/vec_neon.h"
+#endif
 #include "src/kernels/attn.h"
+#if K__NEON
+#include "src/kernels/attn_neon.h"
+#endif
 
 /* --- products of quantised weights --- */
 #if K__CPU
@@ -140,6 +158,13 @@
 #if K__PART(1)
 #include "src/kernels/packed_avx2.h"
 #endif
+#if K__PART(2)
+#include "src/kernels/amx.h"
+#endif
+#endif
+
+#if K__NEON
+#include "src/kernels/packed_neon.h"
 #endif
 
 /* --- public functions, offline quantisation --- */

@@ -41,6 +41,7 @@
  *   [ops]       the operations of a step: a row for each kind                      <- k base sandbox host pool gpu dev dev_gpu
  *   [arch]      architectures and their tensors as data                            <- base gguf dev
  *   [model]     weights of a model in the mapping; packed weights (repack)         <- k base host pool gguf dev arch
+ *   [lora]      adapters: low-rank updates of a model's matrices                  <- k base gguf import dev arch model
  *   [kv]        paged key/value cache in groups of layers, recurrent states        <- k base pool dev arch
  *   [store]     prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
  *   [fwd]       one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv
@@ -49,9 +50,9 @@
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
  *   [embed]     vectors of texts: pooling, normalisation                           <- k base gguf tok dev arch model
  *   [engine]    (meter) a model opened to run: cache, threads, steps
- *               <- k base host pool gguf tok model kv store dev dev_gpu ops fwd samp
+ *               <- k base host pool gguf tok model lora kv store dev dev_gpu ops fwd samp
  *   [gen]       a request and its answer, as values
- *               <- k base gguf tok samp constrain embed engine
+ *               <- k base gguf tok dev samp constrain embed engine
  *   [calls]     (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as
  *               an automaton
  *               <- base val jinja gram lang schema json constrain
@@ -70,12 +71,12 @@
  *   [metrics]   figures of a server, as Prometheus reads them                      <- base
  *   [forms]     records as tables, texts and lists                                 <- base req
  *   [ask]       a request made ready to run
- *               <- base gguf val tok samp constrain embed engine gen chat req
+ *               <- base gguf val tok dev lora samp constrain embed engine gen chat req
  *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
  *   [spec]      speculative decoding: n-gram lookup, draft model, draft head
  *               <- k base pool gguf writer tok import dev ops model kv fwd samp constrain engine gain
  *   [sched]     (hist) continuous batching of requests
- *               <- base pool tok kv fwd samp constrain embed engine gen gain spec
+ *               <- base pool tok dev kv fwd samp constrain embed engine gen gain spec
  *   [screen]    text on a terminal: lines that end between words, attributes       <- base
  *   [text]      one request, its text streamed
  *               <- k base tok kv samp constrain engine gen chat sched spec screen
@@ -220,6 +221,7 @@
 #include "src/ops.c"
 #include "src/arch.c"
 #include "src/model.c"
+#include "src/lora.c"
 #include "src/kv.c"
 #include "src/store.c"
 #include "src/fwd.c"

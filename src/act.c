@@ -207,6 +207,7 @@ static const struct act_file {
     {AT(batch_files),        true,  ON_ALL,         0,                         "batch file"},
     {AT(kv.cache),           false, ON_ALL,         ON_ANSWER,                 "prompt cache"},
     {AT(spec.cache),         false, ON_ALL,         ON_ANSWER,                 "lookup cache"},
+    {AT(lora_files),         true,  ON_ALL,         0,                         "adapter"},
     {AT(imatrix),            false, ON_ALL,         0,                         "importance matrix"},
     {AT(in_files),           true,  ON_ALL,         0,                         "importance matrix"},
     {AT(calibrate),          false, ON_ALL,         0,                         "text"},
@@ -1170,6 +1171,10 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         str_put(out, "\n");
     }
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
+    for (int i = 0; en->adapters && i < en->adapters->n; i++) {
+        const lora_adapter *a = &en->adapters->of[i];
+        str_fmt(out, "lora=%016llx %.9g\n", GGUF_U(bytes_hash(a->hash, bytes_of(a->name))), (double)a->scale);
+    }
     if (c->chat.template_file) act__put_digest(resumed, "chat-template", chat_digest(r->chat), chat_fingerprint(r->chat), out);
     if (r->hold_text.n)
         act__put_digest(resumed, "constraint-file", bytes_digest((bytes){0}, str_bytes(&r->hold_text)),
@@ -2242,7 +2247,11 @@ static unsigned act__import_flags(const config *c) {
 /* Opens the file or the folder. A folder that is written as a file is checked as one that runs. */
 static bool act__open_file(const config *c, gguf_file *g, err_t *e) {
     if (!act__is_file(c->model, e) || !import_open(g, c->model, act__import_flags(c), e)) return false;
-    if (c->action != ACT_QUANTIZE || !import_is_folder(c->model) || model_check(g, e)) return true;
+    const bool adapter = ON_STEPS >> c->action & 1 && lora_is_adapter(g);
+    if (adapter)
+        err_set(e, EXIT_INPUT, "%s: an adapter (LoRA), expected a model; it goes with --lora beside the model that it is for",
+                g->path);
+    else if (c->action != ACT_QUANTIZE || !import_is_folder(c->model) || model_check(g, e)) return true;
     gguf_close(g);
     return false;
 }

@@ -144,10 +144,10 @@ enum {                                /* quirks: traits of one architecture or o
 
 /* How a position reads earlier positions: attention; a gated delta net; a short convolution; latent attention; a product of its
  * own, which reads none; nothing at all; Mamba-2; attention and Mamba-2 side by side; Mamba; Mamba with a step and a decay for
- * each head (PLaMo 2); RWKV-7; RWKV-6. */
+ * each head (PLaMo 2); RWKV-7; RWKV-6; Kimi delta attention, a gated delta net with a decay for each channel. */
 typedef enum {
     MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIX_WKV7,
-    MIX_WKV6, MIXERS
+    MIX_WKV6, MIX_KDA, MIXERS
 } arch_mixer;
 
 /* What is not said here is 0: none. */
@@ -389,6 +389,9 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_EMBD_NORM, .act = ACT_RELU2, .state = MIX_WKV6, .channel_mix = true},
     {"rwkv6qwen2",      "QRWKV-6",                                ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE,
      .state = MIX_WKV6},
+    {"kimi-linear",     "Kimi Linear 48B-A3B",                    ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_LATENT | A_MOE | A_TOPK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN, .plain_every = 1,
+     .state = MIX_KDA},
     {"mellum",          "Mellum 2",                               ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_LOCAL_ROPE, .window_every = 4},
     {"pangu-embedded",  "openPangu Embedded",                     ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
@@ -512,6 +515,7 @@ typedef struct {
     int   hd_v;                                       /* values of a value head */
     int   n_rot;                                      /* RoPE rotates the first n_rot values of a head; 0: none */
     int   rope;                                       /* number of its table of frequencies */
+    bool  still;                                      /* latent attention: the last n_rot values of a key do not rotate */
     int   kv_back;                                    /* it reads keys and values of the layer so many before it; 0: its own */
     int   kv_at;                                      /* A_ASSIST: those of this layer of the other model */
     bool  windowed;                                   /* by the pattern of layers */
@@ -805,7 +809,8 @@ static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l 
 #define ONLY(a, b) .of = OF_MODEL, .at = 0, H_ONLY, 0, a, b
 enum {
     ARCH_SSD = 1 << MIX_SSD | 1 << MIX_BOTH, ARCH_MAMBA = 1 << MIX_SCAN | 1 << MIX_SCAN_HEADS,
-    ARCH_SSM = ARCH_SSD | ARCH_MAMBA, ARCH_WKV = 1 << MIX_WKV7 | 1 << MIX_WKV6, ARCH_STATES = ARCH_SSM | ARCH_WKV
+    ARCH_SSM = ARCH_SSD | ARCH_MAMBA, ARCH_WKV = 1 << MIX_WKV7 | 1 << MIX_WKV6, ARCH_STATES = ARCH_SSM | ARCH_WKV,
+    ARCH_KDA = 1 << MIX_KDA
 };
 
 /* To add a hyper-parameter: a row after those that its default needs. Rows of one key are neighbours, of which the first
@@ -829,7 +834,7 @@ static const arch_key arch_keys[] = {
      .states = ARCH_STATES},
     {"attention.head_count",                LAYER(n_head),         H_INT,    H_NEED, 1, ARCH_MAX_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      0, ARCH_MAX_HEADS,
-     .from = arch__n_head, .states = ARCH_STATES},
+     .from = arch__n_head, .states = ARCH_STATES | ARCH_KDA},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV, .quirks = Q_NO_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
@@ -939,7 +944,9 @@ static const arch_key arch_keys[] = {
      .from = arch__recurs, .traits = A_DELTA},
     {"full_attention_interval",             ONLY(0, 1)},
     {"attention.recurrent_layers",          LAYER(recurrent),      H_PATTERN, H_ALSO | H_FLAT, 0, 1,      .traits = A_DELTA},
-    {"ssm.conv_kernel",                     LAYER(rec.taps),       H_INT,    H_NEED, 2, ARCH_MAX_TAPS,    .traits = A_DELTA},
+    {"ssm.conv_kernel",                     LAYER(rec.taps),       H_INT,    H_NEED, 2, ARCH_MAX_TAPS,
+     .traits = A_DELTA, .states = ARCH_KDA},
+    {"kda.head_dim",                        LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .states = ARCH_KDA},
     {"ssm.group_count",                     LAYER(rec.n_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .traits = A_DELTA},
     {"ssm.state_size",                      LAYER(rec.d_k),        H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .traits = A_DELTA},
     {"ssm.time_step_rank",                  LAYER(rec.n_v),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .traits = A_DELTA},
@@ -1022,13 +1029,13 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.temperature_length",        "grok deepseek2 mistral4"},
     {"expert_gating_func",
      "lfm2moe glm4moe minimax-m2 dots1 hy_v3 step35 deepseek2-ocr exaone-moe afmoe laguna smallthinker deepseek2 "
-     "mistral4 bailingmoe2 cohere2moe"},
+     "mistral4 bailingmoe2 cohere2moe kimi-linear"},
     {"expert_weights_norm",
      "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
      "cohere2moe nemotron_h_moe"},
     {"expert_weights_scale",
      "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe nemotron_h_moe"},
+     "cohere2moe nemotron_h_moe kimi-linear"},
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
@@ -1341,7 +1348,7 @@ static arch_rope_hp arch__rope_for(const arch_hparams *hp, arch_rope_hp of, cons
 /* Finds the layer's RoPE table: that of an earlier layer with the same sizes, or a new one. `file`: parameters of the file. */
 static bool arch__rope(arch_hparams *hp, const gguf_file *g, const arch_rope_hp *file, arch_layer_hp *l, err_t *e) {
     const arch_rope_hp want = arch__rope_for(hp, *file, l);
-    if (!l->n_rot) return true;
+    if (!l->n_rot || l->still) return true;
     while (l->rope < hp->n_rope) {
         const arch_rope_hp *is = &hp->rope[l->rope];
         if (is->n_rot == want.n_rot && is->local == want.local && is->base == want.base) return true;
@@ -1376,6 +1383,7 @@ static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r,
 static bool arch__latent(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
     const int key = l->rank + l->n_rot;
     l->mixer = MIX_LATENT;
+    l->rec = (arch_rec){0};
     if (!l->hd_q != !l->hd_o)
         return arch__bad(hp, g, l->hd_q ? "attention.value_length_mla" : "attention.key_length_mla", e,
                          "no such key, expected one beside the other of the two");
@@ -1438,6 +1446,22 @@ static bool arch__wkv(const arch_hparams *hp, const gguf_file *g, arch_layer_hp 
     return true;
 }
 
+/* The sizes of Kimi delta attention: queries, keys and values have as many heads, and each head as many values. */
+static bool arch__kda(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    arch_rec     *r = &l->rec;
+    const int64_t all = (int64_t)l->n_head * r->d_k;
+    if (3 * all > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "kda.head_dim", e, "%lld channels of the convolution, expected up to %d", (long long)(3 * all),
+                         ARCH_MAX_WIDTH);
+    r->d_v = r->d_k;
+    r->n_k = r->n_v = l->n_head;
+    r->width = (int)(3 * all);
+    r->n_gate[0] = (int)all;
+    r->n_gate[1] = r->n_v;
+    l->rank = l->hd_q = l->hd_o = 0;
+    return true;
+}
+
 /* How a layer reads earlier positions. */
 static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) {
     if (desc->quirks & Q_ONE_BLOCK && l->n_ff) return MIX_NONE;
@@ -1450,7 +1474,7 @@ static arch_mixer arch__mixer_of(const arch_desc *desc, const arch_layer_hp *l) 
 
 /* The mixer of a layer. One without attention has no keys and values. */
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
-    if (hp->desc->traits & A_LATENT) return arch__latent(hp, g, l, e);
+    if (hp->desc->traits & A_LATENT && !(hp->desc->state && !l->n_head_kv)) return arch__latent(hp, g, l, e);
     l->recurrent = l->recurrent && l < hp->layer + hp->n_layer;       /* a draft head has attention */
     l->mixer = arch__mixer_of(hp->desc, l);
     l->gated = (hp->desc->traits & A_DELTA) && l->mixer == MIX_ATTN;
@@ -1461,6 +1485,7 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
         return true;
     }
     if (l->mixer == MIX_DELTA) return arch__delta(hp, g, &l->rec, e);
+    if (l->mixer == MIX_KDA) return arch__kda(hp, g, l, e);
     if (1u << l->mixer & (unsigned)ARCH_SSM) return arch__ssm(hp, g, l, e);
     if (l->mixer != MIX_CONV) return true;
     l->rec.width = hp->n_embd;
@@ -1497,7 +1522,8 @@ static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     const bool turns = desc->local_turn && (open || il < hp->n_dense || il >= hp->n_layer);
     const bool still = (desc->local_turn || desc->quirks & Q_STILL) && !l->windowed && !turns;
     const bool bare = desc->traits & (A_LEARNED | A_ALIBI) || desc->quirks & Q_MAY_ALIBI;
-    if (plain || still || bare || (desc->state && !hp->roped)) l->n_rot = 0;
+    l->still = plain && desc->traits & A_LATENT;
+    if (!l->still && (plain || still || bare || (desc->state && !hp->roped))) l->n_rot = 0;
     if (desc->quirks & Q_ONE_BLOCK && !l->n_ff) l->n_expert = l->n_expert_used = 0;
     l->view = !hp->causal ? VIEW_ALL : chunked && l->window ? VIEW_CHUNK : VIEW_PAST;
     l->unit = chunked && l->n_rot && !many;
@@ -1772,7 +1798,8 @@ typedef enum {
     W_SKIP_SCALE, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
     W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ,
-    W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_REC_DECAY, B_REC_STEP,
+    W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_TAPS_Q, W_TAPS_K, W_TAPS_V,
+    W_REC_DECAY, B_REC_STEP,
     W_REC_NORM, B_REC_NORM, W_REC_OUT,
     W_SSM_IN, W_MAMBA_IN, B_CONV, W_SKIP, W_STEP_IN, W_STEP, W_STEP_NORM, B_STEP_NORM, W_KEY_NORM, B_KEY_NORM,
     W_QUERY_NORM, B_QUERY_NORM,
@@ -1810,7 +1837,8 @@ enum {                                                /* who has the tensor: the
     ON_SCAN = ON_MIXER << MIX_SCAN, ON_HEADS = ON_MIXER << MIX_SCAN_HEADS, ON_MAMBA = ON_SCAN | ON_HEADS,
     ON_SSM = ON_SSD | ON_MAMBA,
     ON_WKV7 = ON_MIXER << MIX_WKV7, ON_WKV6 = ON_MIXER << MIX_WKV6, ON_WKV = ON_WKV7 | ON_WKV6,
-    ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV | ON_LATENT | ON_LINEAR | ON_SSM | ON_WKV,
+    ON_KDA = ON_MIXER << MIX_KDA, ON_DELTAS = ON_DELTA | ON_KDA,
+    ON_MIXERS = ON_ATTN | ON_DELTAS | ON_CONV | ON_LATENT | ON_LINEAR | ON_SSM | ON_WKV,
     ON_FFN = ON_MIXER << MIXERS, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
     ON_CHANNELS = ON_FFN << FFN_CHANNELS, ON_BESIDE = ON_FFN << FFN_BESIDE, ON_ASIDE = ON_FFN << FFN_ASIDE,
     ON_FFNS = ON_DENSE | ON_EXPERTS | ON_CHANNELS,
@@ -1874,10 +1902,13 @@ static const arch_slot arch_slots[] = {
     {W_Q,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_PROJ,    D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0},
     {W_Q,              "blk.%d.attn_q.weight",             D_Q_WHOLE,   D_EMBD,      0,         ON_LATENT,  D_1, 0},
+    {W_Q,              "blk.%d.attn_q.weight",             D_REC_V,     D_EMBD,      0,         ON_KDA,     D_1, 0},
     {W_K,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_K,              "blk.%d.attn_k.weight",             D_K,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
+    {W_K,              "blk.%d.attn_k.weight",             D_REC_V,     D_EMBD,      0,         ON_KDA,     D_1, 0},
     {W_V,              NULL,                               D_1,         D_1,         0,         ON_ATTN,    D_1, A_QKV_BY_HEAD},
     {W_V,              "blk.%d.attn_v.weight",             D_V,         D_EMBD,      S_OPT | S_OWN, ON_ATTN, D_1, 0},
+    {W_V,              "blk.%d.attn_v.weight",             D_REC_V,     D_EMBD,      0,         ON_KDA,     D_1, 0},
     {B_Q,              "blk.%d.attn_q.bias",               D_1,         D_Q_PROJ,    S_OPT_VEC, ON_ATTN,    D_1, 0},
     {B_K,              "blk.%d.attn_k.bias",               D_1,         D_K,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},
     {B_V,              "blk.%d.attn_v.bias",               D_1,         D_V,         S_OPT_VEC | S_OWN, ON_ATTN, D_1, 0},
@@ -1987,19 +2018,23 @@ static const arch_slot arch_slots[] = {
     {W_REC_ALPHA,      NULL,                               D_1,         D_1,         0,         ON_DELTA,   D_1, A_DELTA_GROUPED},
     {W_REC_ALPHA,      "blk.%d.ssm_alpha.weight",          D_REC_HEADS, D_EMBD,      0,         ON_DELTA,   D_1, 0},
     {W_REC_BETA,       NULL,                               D_1,         D_1,         0,         ON_DELTA,   D_1, A_DELTA_GROUPED},
-    {W_REC_BETA,       "blk.%d.ssm_beta.weight",           D_REC_HEADS, D_EMBD,      0,         ON_DELTA,   D_1, 0},
+    {W_REC_BETA,       "blk.%d.ssm_beta.weight",           D_REC_HEADS, D_EMBD,      0,         ON_DELTAS,  D_1, 0},
+    {W_TAPS_Q,         "blk.%d.ssm_conv1d_q.weight",       D_REC_V,     D_REC_TAPS,  S_VEC,     ON_KDA,     D_1, 0},
+    {W_TAPS_K,         "blk.%d.ssm_conv1d_k.weight",       D_REC_V,     D_REC_TAPS,  S_VEC,     ON_KDA,     D_1, 0},
+    {W_TAPS_V,         "blk.%d.ssm_conv1d_v.weight",       D_REC_V,     D_REC_TAPS,  S_VEC,     ON_KDA,     D_1, 0},
     {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",         D_REC,       D_REC_TAPS,  S_VEC,     ON_DELTA,   D_1, 0},
     {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",         D_CONV,      D_CONV_TAPS, S_VEC,     ON_SSM,     D_1, 0},
     {W_REC_TAPS,       "blk.%d.shortconv.conv.weight",     D_REC,       D_REC_TAPS,  S_VEC,     ON_CONV,    D_1, 0},
-    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_HEADS, D_1,         S_VEC,     ON_SSD,     D_1, 0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_HEADS, D_1,         S_VEC, ON_SSD | ON_KDA, D_1, 0},
     {W_REC_DECAY,      "blk.%d.ssm_a",                     D_REC_V,     D_REC_KEY,   S_VEC,     ON_SCAN,    D_1, 0},
     {W_REC_DECAY,      "blk.%d.ssm_a",                     D_1,         D_REC_HEADS, S_VEC,     ON_DELTA | ON_HEADS, D_1, 0},
-    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_V,     S_VEC,     ON_SCAN,    D_1, 0},
+    {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_V,     S_VEC, ON_SCAN | ON_KDA, D_1, 0},
     {B_REC_STEP,       "blk.%d.ssm_dt.bias",               D_1,         D_REC_HEADS, S_VEC,     ON_DELTA | ON_SSM, D_1, 0},
     {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_REC_GROUPS, D_REC_GROUP, S_OPT_VEC, ON_MIXER << MIX_BOTH, D_1, 0},
     {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_REC_GROUPS, D_REC_GROUP, S_VEC,    ON_SSD,     D_1, 0},
-    {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_1,         D_REC_HEAD,  S_VEC,     ON_DELTA,   D_1, 0},
+    {W_REC_NORM,       "blk.%d.ssm_norm.weight",           D_1,         D_REC_HEAD,  S_VEC,     ON_DELTAS,  D_1, 0},
     {W_REC_OUT,        "blk.%d.ssm_out.weight",            D_EMBD,      D_REC_V,     0,         ON_DELTA | ON_SSM, D_1, 0},
+    {W_REC_OUT,        "blk.%d.attn_output.weight",        D_EMBD,      D_REC_V,     0,         ON_KDA,     D_1, 0},
     {W_REC_OUT,        "blk.%d.shortconv.out_proj.weight", D_EMBD,      D_REC_V,     0,         ON_CONV,    D_1, 0},
     {W_SSM_IN,         "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_SSD,     D_1, 0},
     {W_MAMBA_IN,       "blk.%d.ssm_in.weight",             D_REC_ALL,   D_EMBD,      0,         ON_SCAN,    D_1, 0},
@@ -2027,8 +2062,10 @@ static const arch_slot arch_slots[] = {
     {W_WKV_OUT,        "blk.%d.time_mix_output.weight",    D_EMBD,      D_EMBD,      0,         ON_WKV,     D_1, 0},
     {W_WKV_DECAY_1,    "blk.%d.time_mix_w1.weight",        D_RANK_DECAY, D_EMBD,     0,         ON_WKV7,    D_1, 0},
     {W_WKV_DECAY_1,    "blk.%d.time_mix_decay_w1.weight",  D_RANK_DECAY, D_EMBD,     0,         ON_WKV6,    D_1, 0},
+    {W_WKV_DECAY_1,    "blk.%d.ssm_f_a.weight",            D_REC_HEAD,  D_EMBD,      0,         ON_KDA,     D_1, 0},
     {W_WKV_DECAY_2,    "blk.%d.time_mix_w2.weight",        D_EMBD,      D_RANK_DECAY, 0,        ON_WKV7,    D_1, 0},
     {W_WKV_DECAY_2,    "blk.%d.time_mix_decay_w2.weight",  D_EMBD,      D_RANK_DECAY, 0,        ON_WKV6,    D_1, 0},
+    {W_WKV_DECAY_2,    "blk.%d.ssm_f_b.weight",            D_REC_V,     D_REC_HEAD,  0,         ON_KDA,     D_1, 0},
     {B_WKV_DECAY,      "blk.%d.time_mix_w0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
     {B_WKV_DECAY,      "blk.%d.time_mix_decay.weight",     D_1,         D_EMBD,      S_VEC,     ON_WKV6,    D_1, 0},
     {W_WKV_RATE_1,     "blk.%d.time_mix_a1.weight",        D_RANK_RATE, D_EMBD,      0,         ON_WKV7,    D_1, 0},
@@ -2041,7 +2078,9 @@ static const arch_slot arch_slots[] = {
     {B_WKV_VALUE,      "blk.%d.time_mix_v0.weight",        D_1,         D_EMBD,      S_OPT_VEC | S_FIRST, ON_WKV7, D_1, 0},
     {B_WKV_VALUE,      "blk.%d.time_mix_v0.weight",        D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
     {W_WKV_GATE_1,     "blk.%d.time_mix_g1.weight",        D_RANK_GATE, D_EMBD,      0,         ON_WKV7,    D_1, 0},
+    {W_WKV_GATE_1,     "blk.%d.ssm_g_a.weight",            D_REC_HEAD,  D_EMBD,      0,         ON_KDA,     D_1, 0},
     {W_WKV_GATE_2,     "blk.%d.time_mix_g2.weight",        D_EMBD,      D_RANK_GATE, 0,         ON_WKV7,    D_1, 0},
+    {W_WKV_GATE_2,     "blk.%d.ssm_g_b.weight",            D_REC_V,     D_REC_HEAD,  0,         ON_KDA,     D_1, 0},
     {W_WKV_KEY,        "blk.%d.time_mix_k_k.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
     {W_WKV_KEY_RATE,   "blk.%d.time_mix_k_a.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},
     {W_WKV_SHARE,      "blk.%d.time_mix_r_k.weight",       D_1,         D_EMBD,      S_VEC,     ON_WKV7,    D_1, 0},

@@ -26,6 +26,7 @@ typedef struct {
     tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts */
     size_t      n_ids;                                /* tokens of all prompts */
     chat_prompt chat;                                 /* of a chat, without its ids */
+    dev_adapters *adapters;                           /* NULL: those of the run */
     constrain  *held;                                 /* NULL: it has no constraint, or it is not compiled yet */
     bytes       query;                                /* the text that its texts are held against; p NULL: none */
     int         n_cut;                                /* texts to embed that were cut to the model's limit */
@@ -37,6 +38,7 @@ static void ask_drop(ask_ready *a) {
     for (int i = 0; a->ids && i < a->q.n_prompt; i++) tok_ids_drop(&a->ids[i]);
     mem_free(a->ids);
     chat_prompt_drop(&a->chat);
+    mem_free(a->adapters);
     constrain_close(a->held);
     req_drop(&a->q);
     *a = (ask_ready){0};
@@ -160,10 +162,39 @@ static bool ask__fits_width(const ask_env *env, const req *q, err_t *why) {
            err_set(why, EXIT_INPUT, "dimensions: found %d, expected the %d of the model, or no such key", q->dims, width);
 }
 
+/* The number of an adapter that a request names; -1: there is none, and why is set. */
+static int ask__adapter(const lora *l, const req_adapter *want, err_t *why) {
+    const int n = l ? l->n : 0, i = !n ? -1 : want->name.p ? lora_find(l, want->name) : want->id < n ? want->id : -1;
+    char      name[120];
+    if (i >= 0) return i;
+    if (want->name.p) snprintf(name, sizeof name, "\"%.*s\"", (int)min_size(want->name.n, 100), (const char *)want->name.p);
+    else snprintf(name, sizeof name, "number %d", want->id);
+    if (!n) err_set(why, EXIT_INPUT, "lora: found %s, but no adapter is loaded (--lora)", name);
+    else if (n == 1) err_set(why, EXIT_INPUT, "lora: found %s, expected the one adapter, \"%s\"", name, l->of[0].name);
+    else err_set(why, EXIT_INPUT, "lora: found %s, expected one of %d adapters, \"%s\" to \"%s\"", name, n, l->of[0].name,
+                 l->of[n - 1].name);
+    return -1;
+}
+
+/* The adapters that a request names, in place of those of the run. */
+static bool ask__adapters(const ask_env *env, ask_ready *a, err_t *why) {
+    const lora *l = env->eng->adapters;
+    if (!a->q.adapts) return true;
+    float *scale = mem_new(l ? (size_t)l->n : 0, sizeof *scale);
+    bool   ok = true;
+    for (int k = 0; ok && k < a->q.n_adapter; k++) {
+        const int i = ask__adapter(l, &a->q.adapter[k], why);
+        if ((ok = i >= 0)) scale[i] = isnan(a->q.adapter[k].scale) ? l->of[i].scale : a->q.adapter[k].scale;
+    }
+    if (ok && l) a->q.ask.adapters = a->adapters = lora_use(l, scale);
+    mem_free(scale);
+    return ok;
+}
+
 /* Tokens of all prompts of a request that was read, and its checks that need the model. NULL: it can run; else the error's name,
  * and why is set. */
 static const char *ask_make(const ask_env *env, ask_ready *a, err_t *why) {
-    const char *what = NULL;
+    const char *what = ask__adapters(env, a, why) ? NULL : req_invalid;
     a->ids = mem_new((size_t)a->q.n_prompt, sizeof *a->ids);
     for (int i = 0; !what && i < a->q.n_prompt; i++) what = ask__make_one(env, a, i, why);
     if (!what && a->q.ask.embeds && (!embed_check(&env->eng->m, &a->q.ask.embed, why) || !ask__fits_width(env, &a->q, why)))

@@ -1114,8 +1114,11 @@ static void bench__print_stages(const bench_job *j, const bench_test *t) {
 /* What was read from disk during a test. */
 static void bench__print_read(const bench_job *j, const bench_test *t, double mib) {
     str s = {0};
+    if (g_log_level < LOG_NORMAL) return;
+    str_put(&s, "llmrun: ");
     bench__label(t, &s);
-    log_info("%s: %.1f MiB read from disk, %.1f in each of %d runs", s.p, mib, mib / j->o->reps, j->o->reps);
+    str_fmt(&s, ": %.1f MiB read from disk, %.1f in each of %d runs\n", mib, mib / j->o->reps, j->o->reps);
+    log_text(str_bytes(&s));
     str_drop(&s);
 }
 
@@ -1209,6 +1212,7 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     kv_opts  kd = *ko;
     fd.n_batch = j->step;
     fd.rope = engine_defaults.rope;
+    fd.lora.n = 0;                                    /* adapters are the model's */
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
     const engine_plan plan = {.n_ctx = j->eng->n_ctx, .n_seqs = 1, .n_out = 1, .share = true, .pack = ENGINE_PACK_NOW,

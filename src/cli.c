@@ -96,6 +96,8 @@ typedef struct {
     chat_opts   chat;
     text_opts   text;
     calib_opts  calib;
+    cli_list    lora, lora_files;                     /* adapters as given; their files, of fwd.lora */
+    float      *lora_scales;                          /* [lora_files.n] */
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
     cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
@@ -229,7 +231,7 @@ typedef struct {
 #define CLI_BIG   2147483647.0
 
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
-#define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16"
+#define CLI_LEVELS      "auto|" K_LEVEL_NAMES
 #define CLI_REPACKS     "auto|on|off"
 #define CLI_NUMAS       "auto|off|interleave|distribute"
 #define SAMPLING(names, arg, field, needs) \
@@ -444,6 +446,9 @@ static const cli_opt cli_opts[] = {
     {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),        0, 0, GROUP_RUN, ON_STEPS,
      .help = "on: a GPU computes the same bits as the CPU; off: float matrices and attention use tensor cores, and "
              "logits differ a little; auto: on, unless most weights are floats"},
+    {"--lora --lora-scaled",            "FILE[=SCALE]", OPT_LIST, AT(lora),          0, 0, GROUP_RUN, ON_STEPS,
+     .help = "adapter (LoRA), a GGUF file: its products are added to those of the model's matrices, whose weights stay as they "
+             "are; with SCALE times as strong; several: all of them; lines of a batch may name one"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0, 0, GROUP_RUN, ON_STEPS,
      .help = "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the "
              "processor multiplies bf16"},
@@ -836,7 +841,7 @@ static const cli_foreign cli_foreigners[] = {
     {"-rea --reasoning", "TEXT", CLI_MISSING, "--think on or off"},
     {"--in-prefix --in-suffix --reasoning-format", "TEXT", CLI_MISSING, NULL},
     {"--in-prefix-bos --spm-infill --prefill-assistant --no-prefill-assistant", NULL, CLI_MISSING, NULL},
-    {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
+    {"--control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
     {"--control-vector-layer-range", "N N", CLI_MISSING, NULL},
     {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
     {"-mu --model-url -dr --docker-repo", "NAME", CLI_MISSING, "-hf OWNER/NAME takes a model of a hub"},
@@ -1732,8 +1737,22 @@ static bool cli__is_stdout(const char *path) {
     return false;
 }
 
+/* Files and scales of the adapters. */
+static bool cli__finish_lora(config *c, err_t *e) {
+    c->lora_scales = mem_grow(c->lora_scales, (size_t)c->lora.n, sizeof *c->lora_scales);
+    for (int i = c->lora_files.n; i < c->lora.n; i++) {
+        char *path = NULL;
+        if (!lora_split(c->lora.v[i], &path, &c->lora_scales[i], e)) return false;
+        cli_push(&c->lora_files, path);
+        c->lora_files.n_own = c->lora_files.n;
+    }
+    c->fwd.lora = (lora_opts){c->lora_files.v, c->lora_scales, c->lora_files.n};
+    return true;
+}
+
 /* Checks options against each other and completes them, for any action. */
 static bool cli_finish(config *c, err_t *e) {
+    if (!cli__finish_lora(c, e)) return false;
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
     if (!constrain_check(&c->hold, e)) return false;
     if (c->spec.least > c->spec.most)
@@ -1761,6 +1780,8 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->stop);
     cli__list_drop(&c->bias);
     cli__list_drop(&c->breakers);
+    cli__list_drop(&c->lora);
+    cli__list_drop(&c->lora_files);
     cli__list_drop(&c->in_files);
     cli__list_drop(&c->inputs);
     cli__list_drop(&c->batch_files);
@@ -1769,7 +1790,7 @@ static void cli_drop(config *c) {
     cli__list_drop(&c->models);
     cli__list_drop(&c->idle);
     cli__list_drop(&c->again);
-    mem_free_all(c->biases, c->stops);
+    mem_free_all(c->biases, c->stops, c->lora_scales);
     str_drop_all(&c->own_output, &c->own_system, &c->own_model, &c->own_draft, &c->own_bench);
 }
 

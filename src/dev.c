@@ -29,9 +29,10 @@
  * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear,
  * dev_block, dev_tail_at; dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_heads, dev_plan_fill, dev_plan_free,
- * dev_plan_cost, dev_plan_gpu, dev_stride; dev_step, dev_run_free.
- * Opens: dev, dev_acts, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_parts,
- * dev_phase, dev_plan, dev_product, dev_row_list, dev_run, dev_spot, dev_stages, dev_tail, dev_tap, dev_thread, dev_times. */
+ * dev_plan_cost, dev_plan_gpu, dev_stride; dev_adapters_of, dev_step, dev_run_free.
+ * Opens: dev, dev_acts, dev_adapters, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_low, dev_low_rows,
+ * dev_mat, dev_needs, dev_op, dev_parts, dev_phase, dev_plan, dev_product, dev_row_list, dev_run, dev_spot, dev_stages,
+ * dev_tail, dev_tap, dev_thread, dev_times, dev_use. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
@@ -149,6 +150,29 @@ static int dev_part_row(const pool *p, int n, int k) {
     return (int)((int64_t)n * pool_node_of(p, k)->from / p->n) / DEV_PART_ROWS * DEV_PART_ROWS;
 }
 
+/* What an adapter adds to the product of a matrix: y += scale B (A x) (LoRA: Hu et al. 2021); of a stack, one for each matrix. */
+typedef struct {
+    int            rank;                              /* 0: the adapter leaves the matrix as it is */
+    float          scale;                             /* alpha / rank, say */
+    uint32_t       type_a, type_b;                    /* f32 or f16 */
+    const uint8_t *a;                                 /* [n_mat, rank, n_in]; of embeddings [tokens, rank] */
+    const uint8_t *b;                                 /* [n_mat] tiles as k_add_low() takes them, bytes_b apart */
+    size_t         bytes_a, bytes_b;                  /* of one matrix of the stack */
+} dev_low;
+
+/* An adapter of a sequence. */
+typedef struct {
+    int   adapter;                                    /* its number */
+    float scale;                                      /* a factor on what it adds, not 0 */
+} dev_use;
+
+/* The adapters of a sequence, in rising order of their numbers; NULL in its place: none. */
+typedef struct {
+    uint64_t mark;                                    /* hash of their contents and scales */
+    int      n;
+    dev_use  use[];                                   /* [n] */
+} dev_adapters;
+
 /* One matrix, or a stack of them (experts). Rows lie row_bytes apart, matrices mat_bytes. */
 typedef struct {
     const uint8_t *data;                              /* view into the mapping; NULL: the model has none */
@@ -165,6 +189,8 @@ typedef struct {
     gpu     *gpu;                                     /* that GPU */
     size_t   ahead;                                   /* experts: bytes of a layer to read from the file before their products; 0:
                                                        * none, since all weights fit in memory */
+    const dev_low *low;                               /* [n_low] what each adapter adds; NULL: none does */
+    int      n_low;                                   /* adapters of the run */
 } dev_mat;
 
 /* Asks the kernel to read a matrix of a stack from its file, and does not wait for it. A call reads no more than the device takes
@@ -226,6 +252,10 @@ typedef struct {
     size_t          ldy;
     int             heads;                            /* one of so many, each of a head's rows (dev_plan_heads); 0: it is not */
     int             to;                               /* where its values begin in a row of the buffer */
+    int             low;                              /* number among the products of its operation to which adapters add */
+    float          *low_x;                            /* [entries or slots and adapters, low_rank] A x of what they add */
+    int             low_rank;                         /* values between two of them */
+    bool            slots;                            /* of an expert: its rows are slots */
     int             rows;                             /* of a plan: the set of rows, */
     int             in, out;                          /* and the buffers; */
     bool            gather;                           /* `in` holds all rows, the product takes those that ask for something */
@@ -651,6 +681,11 @@ typedef struct {
             int        wide;                          /* OPS_GROUP: products that read the rows, 2 with a gate */
         } experts;
         struct {
+            int n;                                    /* products of the next operation to which adapters add something */
+            int rank;                                 /* the largest of their ranks */
+            int n_adapter;                            /* adapters of the run */
+        } low;
+        struct {
             int n_expert;                             /* products are those of so many experts; 0: one each */
             int used;                                 /* of them, for a row */
             int at;                                   /* where they begin in `grouped` */
@@ -665,6 +700,16 @@ typedef struct dev_phase {
     int n;                                            /* operations */
     int soon;                                         /* the operation whose weights are fetched ahead; -1: none */
 } dev_phase;
+
+/* Rows of a set with an adapter, those of one adapter after those of another. */
+typedef struct {
+    int      n_used;                                  /* adapters that a row has */
+    int     *used;                                    /* [n_used] their numbers, rising */
+    int     *at;                                      /* [adapters + 1] first entry of each adapter */
+    int     *row;                                     /* [entries] its number in the set */
+    int32_t *of;                                      /* [entries] its number in the batch */
+    float   *scale;                                   /* [entries] of the adapter for its sequence */
+} dev_low_rows;
 
 /* What a thread has for itself. */
 typedef struct {
@@ -687,6 +732,10 @@ typedef struct {
     dev_product *grouped;                             /* [3 * most experts] of a layer: gate and up in turn, then down */
     int         *expert_at;                           /* [most experts + 1] first slot of each expert */
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
+    int          low_kind;                            /* operation before products to which adapters add something */
+    int          n_low;                               /* adapters of the run; 0: none changes a matrix of the plan */
+    dev_low_rows low[DEV_ROW_SETS];                   /* of the batch at hand */
+    float       *low_x;                               /* [products, entries, rank] A x of the products of an operation */
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
     dev_thread  *thread;                              /* [threads] */
     int          attn_most;                           /* rows of a task at most */
@@ -713,6 +762,7 @@ typedef struct dev_run {
     pool            *p;
     dev_plan        *plan;
     const dev_batch *batch;
+    const dev_adapters *const *adapters;              /* [n_seq of the batch] of each sequence, NULL: none has any */
     const dev_tap   *tap;                             /* is called with the products, NULL: no tap */
     dev_times       *times;                           /* where time is counted, NULL: nowhere */
     void (*on_layer)(void *ctx, int il);              /* called by thread 0 as it enters a layer; NULL: not called */
@@ -738,6 +788,7 @@ typedef struct {
     int    attn_rows;                                 /* of a task of attention */
     size_t parts;                                     /* floats of partial results of attention */
     int    experts;                                   /* of a layer */
+    size_t low;                                       /* floats of adapters, for each row of a step */
 } dev_needs;
 
 /* What becomes of the buffers that an operation has as outputs. */
@@ -825,12 +876,36 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
 /* The form that a matrix wants, as a bit; 0: the model has none. */
 static unsigned dev__wants(const dev_mat *w) { return w->data ? k_forms_of(w->type) : 0; }
 
+/* The rank of the largest update of a matrix. */
+static int dev__low_rank(const dev_mat *w) {
+    int rank = 0;
+    for (int i = 0; i < w->n_low; i++) rank = max_int(rank, w->low[i].rank);
+    return rank;
+}
+
+/* The last operation gets a product to which adapters add something: the operation before it, which is made where there is none
+ * yet, computes A x. Returns the number of the product among those. */
+static int dev__plan_low(dev_plan *p, const dev_mat *w) {
+    dev_op op = p->op[p->n_op - 1];
+    if (p->n_op < 2 || p->op[p->n_op - 2].kind != p->low_kind) {
+        p->op = mem_reserve(p->op, (uint64_t)p->n_op, UINT64_MAX, sizeof *p->op);
+        p->op[p->n_op - 1] = (dev_op){.kind = p->low_kind, .row = &p->kinds[p->low_kind], .layer = op.layer, .part = op.part,
+                                      .rows = op.rows, .each = op.each};
+        p->op[p->n_op++] = op;
+    }
+    dev_op *before = &p->op[p->n_op - 2];
+    before->low.rank = max_int(before->low.rank, dev__low_rank(w));
+    before->low.n_adapter = p->n_low = w->n_low;
+    return before->low.n++;
+}
+
 /* One more product of the last operation: out = the first n_out rows of w . in. The operation that makes forms of `in` makes what
  * w wants. */
 static void dev_plan_rows(dev_plan *p, const dev_mat *w, int n_out, dev_row_set rows, dev_buf in, dev_buf out) {
-    dev_op *op = &p->op[p->n_op - 1];
+    const int low = w->low ? dev__plan_low(p, w) : 0;
+    dev_op   *op = &p->op[p->n_op - 1];
     p->product = mem_reserve(p->product, (uint64_t)p->n_product, UINT64_MAX, sizeof *p->product);
-    p->product[p->n_product++] = (dev_product){.w = w, .n_out = n_out, .rows = rows, .in = in, .out = out,
+    p->product[p->n_product++] = (dev_product){.w = w, .n_out = n_out, .rows = rows, .in = in, .out = out, .low = low,
                                                .gather = dev__gathers(p, in, rows)};
     p->buf[in].forms |= dev__wants(w);
     p->op[p->buf[in].former].forms |= dev__wants(w);
@@ -849,7 +924,7 @@ static void dev_plan_heads(dev_plan *p, const dev_mat *w, dev_row_set rows, dev_
     for (int h = 0; h < w->n_mat; h++) {
         dev_plan_product(p, w, rows, in, out);
         dev_product *m = &p->product[p->n_product - 1];
-        ASSERT(!m->gather);
+        ASSERT(!m->gather && !w->low);
         m->stack = h;
         m->heads = w->n_mat;
         m->to = h * stride;
@@ -952,11 +1027,34 @@ static void dev__fill_needs(dev_plan *p, int n_threads) {
                                 dev__take(p, 2 * (size_t)p->attn_most, sizeof *own.sinks, true)};
         if (!p->counting) p->thread[i] = own;
     }
+    if (needs.low) p->low_x = dev__take(p, mem_size(needs.low, (size_t)p->max_rows), sizeof *p->low_x, false);
     p->n_parts = needs.parts;
     if (p->n_parts) p->parts = dev__take(p, p->n_parts, sizeof *p->parts, false);
     if (!needs.experts) return;
     p->grouped = dev__take(p, 3 * (size_t)needs.experts, sizeof *p->grouped, true);
     p->expert_at = dev__take(p, (size_t)needs.experts + 1, sizeof *p->expert_at, true);
+}
+
+/* Space for the rows of each set with an adapter. */
+static void dev__fill_low(dev_plan *p) {
+    const size_t most = mem_size((size_t)p->max_rows, (size_t)p->n_low);
+    for (int i = 0; p->n_low && i < DEV_ROW_SETS; i++) {
+        dev_low_rows *l = &p->low[i];
+        l->used = dev__take(p, (size_t)p->n_low, sizeof *l->used, true);
+        l->at = dev__take(p, (size_t)p->n_low + 1, sizeof *l->at, true);
+        l->row = dev__take(p, most, sizeof *l->row, true);
+        l->of = dev__take(p, most, sizeof *l->of, true);
+        l->scale = dev__take(p, most, sizeof *l->scale, true);
+    }
+}
+
+/* Where A x of a product of the operation goes. */
+static void dev__place_low(const dev_plan *p, const dev_op *op, dev_product *m) {
+    const size_t entries = (size_t)p->max_rows * (size_t)p->n_low * (size_t)max_int(op->each, 1);
+    m->slots = op->products.n_expert > 0;
+    if (!m->w->low || p->counting) return;
+    m->low_rank = op[-1].low.rank;
+    m->low_x = p->low_x + (size_t)m->low * entries * (size_t)m->low_rank;
 }
 
 /* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no
@@ -975,8 +1073,12 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     }
     p->seq_at = dev__take(p, (size_t)max_rows + 1, sizeof *p->seq_at, true);
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
+    dev__fill_low(p);
     dev__fill_needs(p, n_threads);
-    for (int i = 0, n = 0; p->product && i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
+    for (int i = 0, n = 0; p->product && i < p->n_op; n += p->op[i++].n_product) {
+        p->op[i].product = p->product + n;
+        for (int k = n; k < n + p->op[i].n_product; k++) dev__place_low(p, &p->op[i], &p->product[k]);
+    }
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;
@@ -1065,6 +1167,36 @@ static void dev__room(dev_run *run) {
     for (int i = 0; i < run->p->n; i++) run->views[i] = mem_grow(run->views[i], 2 * (size_t)run->n_views, sizeof **run->views);
 }
 
+/* The adapters of row r of the batch; NULL: it has none. */
+static const dev_adapters *dev_adapters_of(const dev_run *run, int r) {
+    return run->adapters ? run->adapters[run->batch->seq[r]] : NULL;
+}
+
+/* The rows of a set by their adapters: those of one adapter in the order of the set. */
+static void dev__list_low(const dev_run *run, dev_row_set set) {
+    dev_plan           *p = run->plan;
+    const dev_row_list *on = &p->rows[set];
+    dev_low_rows       *l = &p->low[set];
+    int                *at = l->at + 1;                   /* [adapter] where its next entry goes */
+    memset(l->at, 0, ((size_t)p->n_low + 1) * sizeof *l->at);
+    for (int t = 0; t < on->n; t++) {
+        const dev_adapters *a = dev_adapters_of(run, on->row[t]);
+        for (int i = 0; a && i < a->n; i++)
+            if (a->use[i].adapter + 1 < p->n_low) at[a->use[i].adapter + 1]++;
+    }
+    for (int i = 1; i < p->n_low; i++) at[i] += at[i - 1];
+    for (int t = 0; t < on->n; t++) {
+        const dev_adapters *a = dev_adapters_of(run, on->row[t]);
+        for (int i = 0; a && i < a->n; i++) {
+            const int e = at[a->use[i].adapter]++;
+            l->row[e] = t, l->of[e] = on->row[t], l->scale[e] = a->use[i].scale;
+        }
+    }
+    l->n_used = 0;
+    for (int i = 0; i < p->n_low; i++)
+        if (l->at[i + 1] > l->at[i]) l->used[l->n_used++] = i;
+}
+
 /* What depends on the batch alone: the rows of each set and product, room for its tables. */
 static void dev__prepare(dev_run *run) {
     dev_plan        *p = run->plan;
@@ -1072,6 +1204,7 @@ static void dev__prepare(dev_run *run) {
     ASSERT(b->n > 0 && b->n <= p->max_rows && b->n_out <= p->max_out);
     const int was[DEV_ROW_SETS] = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n};
     for (int i = 0; i < DEV_ROW_SETS; i++) dev__list_rows(b, (dev_row_set)i, &p->rows[i]);
+    for (int i = 0; p->n_low && i < DEV_ROW_SETS; i++) dev__list_low(run, (dev_row_set)i);
     for (int r = 0; r < b->n; r++)
         if (!r || b->seq[r] != b->seq[r - 1]) p->seq_at[b->seq[r]] = r;
     p->seq_at[b->n_seq] = b->n;

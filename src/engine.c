@@ -17,6 +17,7 @@ typedef struct {
     int         n_gpu_layers;                         /* last layers that run on GPUs; -1: as many as fit, INT_MAX: all */
     int         device;                               /* on this one; -1: on the first that holds them, or on several */
     const char *same;                                 /* on, off, auto: whether what GPUs compute must have the CPU's bits */
+    lora_opts   lora;                                 /* adapters */
     rope_opts   rope;
 } engine_opts;
 
@@ -31,6 +32,7 @@ typedef struct engine {
     const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
     const tok_vocab *v;                               /* its vocabulary; NULL where no text is read or written */
     model     m;
+    lora     *adapters;                               /* of m; NULL: none */
     pool     *p;                                      /* threads; those of another engine where shares_pool is set */
     bool      shares_pool;
     kv_cache *kv;
@@ -62,6 +64,7 @@ static void engine_close(engine *eng) {
     if (!eng->shares_pool) pool_free(eng->p);
     dev_gpus *on = eng->m.gpus;
     model_close(&eng->m);
+    lora_close(eng->adapters);
     dev_gpus_close(on);
     mem_free(eng);
 }
@@ -175,7 +178,7 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
 /* --- what a run needs of memory, so that the cache gets the rest --- */
 
 enum {
-    ENGINE_NEEDS = 13,
+    ENGINE_NEEDS = 14,
     ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, */
     ENGINE_SHARE = 8,                                 /* at most 1 / 8 of memory; the cache takes at least as much */
 };
@@ -309,6 +312,7 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     const engine_needs      *beside = plan->beside;
     const int                n_threads = engine_threads(fo);
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
+    if (eng->adapters) engine_need(&t, "adapters", lora_bytes(eng->adapters));
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
     for (int k = 0; k < fwd_n_heads(&eng->m); k++) heads += fwd_head_bytes(&eng->m, n_threads, plan->n_seqs, k);
@@ -336,6 +340,7 @@ static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts
                           .slots = eng->gpu_slots};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
+    if (eng->adapters) eng->kv->adapters = eng->adapters->all;
     if (ko->cache) engine__keep(eng, fo, ko);
     if (plan->share && !eng->kept) kv_share(eng->kv);
     const int most = kv_most(eng->kv, &rows);
@@ -582,6 +587,10 @@ static engine *engine__new(const gguf_file *g, const gguf_file *head, const tok_
         return NULL;
     }
     if (fo->as_bf16) model_as_bf16(&eng->m);
+    if (fo->lora.n && !(eng->adapters = lora_open(&fo->lora, &eng->m, e))) {
+        engine_close(eng);
+        return NULL;
+    }
     engine__plan_read(eng, fo);
     return eng;
 }

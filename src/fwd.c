@@ -45,6 +45,7 @@ typedef struct fwd {
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
+    const dev_adapters **adapters;                    /* [n_seq of the batch] of each sequence */
     const float **before;                             /* [n_seq, in a head's list n] states [D] before a row; NULL: zeros */
     dev_before   prior;                               /* the same, and where GPUs run layers, those of the last step */
     struct fwd  *keep;                                /* runs after the list for the draft head, where GPUs run layers; or NULL */
@@ -279,6 +280,19 @@ static void fwd__head_norm(fwd_draft *d, dev_buf b, const float *const *norm, in
     fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .vec = norm[0], .n = n_head * n});
 }
 
+/* RoPE of what follows the first `skip` values of each head. Where a file has pairs as halves (rope.halves),
+ * whole heads are sorted after it, which gives the same bits; a part of a head stays in halves. */
+static void fwd__rotate(fwd_draft *d, dev_buf b, int n_head, int skip) {
+    const arch_layer_hp *lh = d->lh;
+    const arch_hparams  *hp = &d->m->hp;
+    const int            sorted = skip ? K_ROPE_HALVES : K_ROPE_TO_PAIRS;
+    const int            form = hp->desc->rope == ROPE_HALVES ? K_ROPE_HALVES : hp->halves ? sorted : K_ROPE_PAIRS;
+    const bool           turns = lh->n_rot && !lh->still;
+    if (turns || form == K_ROPE_TO_PAIRS)
+        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
+                            .rope = {.n_rot = lh->n_rot, .at = turns ? d->m->rope[lh->rope].at : 0, .skip = skip, .form = form}});
+}
+
 /* Bias, norm and RoPE of queries or keys. The norm may come last, and one without gain may follow. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
@@ -286,10 +300,7 @@ static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *
     const bool           late = desc->quirks & Q_LATE_QK_NORM;
     fwd__offset(d, b, bias, n_head * lh->hd_k);
     if (!late) fwd__head_norm(d, b, norm, n_head);
-    const int form = desc->rope == ROPE_HALVES ? K_ROPE_HALVES : d->m->hp.halves ? K_ROPE_TO_PAIRS : K_ROPE_PAIRS;
-    if (lh->n_rot || form == K_ROPE_TO_PAIRS)
-        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                            .rope = {.n_rot = lh->n_rot, .at = lh->n_rot ? d->m->rope[lh->rope].at : 0, .form = form}});
+    fwd__rotate(d, b, n_head, 0);
     if (late) fwd__norm(d, b, b, norm, n_head, lh->hd_k);
     if (lh->unit || desc->quirks & Q_SKIP) fwd__any_norm(d, b, b, fwd_no_norm, n_head, lh->hd_k);
 }
@@ -431,18 +442,10 @@ static void fwd__linear(fwd_draft *d) {
 /* --- latent attention (MLA; DeepSeek-AI 2024). Of each head, a query takes in its part of the keys' matrix and the output goes
  * through its part of the values' matrix, so that all heads read the same row of each position --- */
 
-/* RoPE of what follows the first `rank` values of each head. */
-static void fwd__turn_rest(fwd_draft *d, dev_buf b, int n_head) {
-    const arch_layer_hp *lh = d->lh;
-    fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
-                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = lh->rank,
-                                 .form = d->m->hp.desc->rope == ROPE_HALVES ? K_ROPE_HALVES : K_ROPE_PAIRS}});
-}
-
 /* A row of each position goes to the cache, from k: `rank` values with a norm, then those with RoPE. */
 static void fwd__latent_store(fwd_draft *d) {
     fwd__norm(d, d->k, d->k, &d->l->vec[W_KV_A_NORM], 1, d->lh->rank);
-    fwd__turn_rest(d, d->k, 1);
+    fwd__rotate(d, d->k, 1, d->lh->rank);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k}, .cache = {.kv = fwd__kv(d)}});
 }
 
@@ -467,7 +470,7 @@ static void fwd__latent_queries(fwd_draft *d) {
     }
     fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {d->q}, .out = {d->ask}, .n = lh->n_rot, .n_head = lh->n_head,
                         .pick = {.stride = lh->hd_q, .at = lh->hd_q - lh->n_rot, .to = lh->rank, .step = lh->hd_k}});
-    fwd__turn_rest(d, d->ask, lh->n_head);
+    fwd__rotate(d, d->ask, lh->n_head, lh->rank);
     fwd__by_heads(d, FWD_QKV, &w[W_K_B], d->q, lh->hd_q, d->ask, lh->hd_k);
 }
 
@@ -550,6 +553,36 @@ static void fwd__delta(fwd_draft *d) {
     if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_k, v, 2 * r->d_k + 2 * v, 2 * r->d_k + v, 0);
     fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SILU, .n = n});
     fwd__give(d, &d->l->mat[W_REC_OUT], d->z);
+}
+
+/* Kimi delta attention (Kimi Team 2025): the state, then the norm of each head times the sigmoid of a gate. Decays and gates are
+ * made by two matrices each. */
+static void fwd__kda(fwd_draft *d) {
+    const arch_rec     *r = &d->lh->rec;
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = r->n_v * r->d_v;
+    const dev_buf       parts[3] = {d->q, d->k, d->v};
+    dev_op              op = {.kind = OPS_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v,
+                              .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .n_vec = r->width * r->taps,
+                                        .grouped = true, .rule = RULE_KDA, .decay = vec[W_REC_DECAY], .step = vec[B_REC_STEP]}};
+    fwd__matmul(d, FWD_QKV);
+    for (int i = 0; i < 3; i++) dev_plan_product(d->to, &w[W_Q + i], d->rows, d->in, parts[i]);
+    dev_plan_product(d->to, &w[W_REC_BETA], d->rows, d->in, d->beta);
+    dev_plan_product(d->to, &w[W_WKV_DECAY_1], d->rows, d->in, d->low[0]);
+    dev_plan_product(d->to, &w[W_WKV_GATE_1], d->past, d->in, d->low[1]);
+    d->part = FWD_STATE;
+    for (int i = 0; i < 3; i++) fwd__pick(d, parts[i], d->raw, 1, n, n, 0, i * n);
+    fwd__product(d, FWD_QKV, &w[W_WKV_DECAY_2], d->low[0], d->alpha);
+    d->part = FWD_STATE;
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    fwd__product(d, FWD_QKV, &w[W_WKV_GATE_2], d->low[1], d->z);
+    d->part = FWD_STATE;
+    fwd__norm(d, d->o, d->att, &vec[W_REC_NORM], r->n_v, r->d_v);
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = n});
+    fwd__give(d, &w[W_REC_OUT], d->z);
 }
 
 /* Short convolution: of the parts b, c and x of a projection, c times the convolution of b times x. */
@@ -1054,7 +1087,7 @@ static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA]
                                         [MIX_LATENT] = fwd__latent, [MIX_LINEAR] = fwd__linear, [MIX_NONE] = NULL,
                                         [MIX_SSD] = fwd__ssd, [MIX_BOTH] = fwd__attn_ssd,
                                         [MIX_SCAN] = fwd__scan, [MIX_SCAN_HEADS] = fwd__scan_heads,
-                                        [MIX_WKV7] = fwd__wkv7, [MIX_WKV6] = fwd__wkv6};
+                                        [MIX_WKV7] = fwd__wkv7, [MIX_WKV6] = fwd__wkv6, [MIX_KDA] = fwd__kda};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
                                       [FFN_CHANNELS] = fwd__channels, [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both,
                                       [FFN_ASIDE] = fwd__aside};
@@ -1436,6 +1469,7 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
 static void fwd__plan(fwd *f) {
     fwd_draft d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
     dev_plan_begin(&f->plan, ops_kinds);
+    f->plan.low_kind = OPS_LOW;
     f->plan.on = f->m->gpus;
     fwd__buffers(&d);
     (f->gives == FWD_GUESS ? fwd__plan_guess : f->gives == FWD_KEEP ? fwd__plan_keep : fwd__plan_model)(f, &d);
@@ -1445,7 +1479,7 @@ static void fwd__plan(fwd *f) {
 /* --- a model's list with its memory --- */
 
 /* Of a row in a batch. */
-enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + sizeof(kv_seq *) + sizeof(float *) };
+enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + 2 * sizeof(void *) + sizeof(float *) };
 
 /* The list and its memory go. */
 static void fwd__drop(fwd *f) {
@@ -1528,7 +1562,7 @@ static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_H
 static fwd *fwd__keep_new(const fwd *f) {
     fwd *k = mem_new(1, sizeof *k);
     *k = (fwd){.m = f->m, .kv = f->kv, .max_rows = f->max_rows, .max_out = f->max_out, .gives = FWD_KEEP, .n_vocab = f->n_vocab,
-               .run = {.p = f->run.p, .plan = &k->plan, .batch = &f->batch}};
+               .run = {.p = f->run.p, .plan = &k->plan, .batch = &f->batch, .adapters = f->adapters}};
     fwd__fill(k, f->run.p->n, false);
     return k;
 }
@@ -1547,6 +1581,7 @@ static fwd *fwd__make(fwd kind, kv_cache *kv, pool *p) {
     f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
     f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
+    f->run.adapters = f->adapters = mem_new((size_t)max_rows, sizeof *f->adapters);
     f->before = mem_new((size_t)max_rows, sizeof *f->before);
     f->prior = (dev_before){.first = f->before, .by_row = f->gives == FWD_GUESS};
     f->apart = m->hp.n_nextn && m->gpus;
@@ -1572,7 +1607,7 @@ static void fwd_free(fwd *f) {
     const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
-    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f->before, f);
+    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f->adapters, f->before, f);
 }
 
 /* From now on only the first n tokens have logits. */
@@ -1606,7 +1641,11 @@ static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) 
     dev_batch     *b = &f->batch;
     const unsigned gives = f->gives == FWD_GUESS ? FWD_LOGITS : f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
-    if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->before[b->n_seq] = NULL, f->from[b->n_seq++] = seq;
+    if (!b->n_seq || f->from[b->n_seq - 1] != seq) {
+        f->before[b->n_seq] = NULL;
+        f->adapters[b->n_seq] = seq->adapters;
+        f->from[b->n_seq++] = seq;
+    }
     if (f->gives == FWD_GUESS) f->before[b->n] = NULL;
     b->token[b->n] = token;
     b->pos[b->n] = pos;

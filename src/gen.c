@@ -60,6 +60,7 @@ typedef struct {
     constrain     *constrain;                         /* what an answer may be; NULL: anything */
     bool           embeds;                            /* the answer is the text's vector, */
     embed_opts     embed;                             /* made like this */
+    const dev_adapters *adapters;                     /* NULL: those of the run */
     uint64_t       seed;
     int            index;                             /* number of the first completion of these, for its owner */
     int            n;                                 /* completions; each draws with seed + its number */

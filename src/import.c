@@ -10,7 +10,8 @@
  * others that are missing, and shapes that do not match.
  * To add a name: a row of import_names. Names are matched without the parts that import_fronts and import_inner list; # is
  * the number of an expert.
- * Public: import_open, import_is_folder, import_list. */
+ * Public: import_open, import_is_folder, import_list, import_adapter_open, import_adapter_drop.
+ * Opens: import_adapter, import_base, import_low. */
 
 enum { IMPORT_FILE = 1, IMPORT_EXACT = 2, IMPORT_LAZY = 4 };  /* flags: see the banner; LAZY: made when gguf_fill() asks */
 
@@ -1666,6 +1667,315 @@ static bool import_open(gguf_file *g, const char *path, unsigned flags, err_t *e
     else import__drop(&j.made->maker);
     if (ok) import__first(g, flags & IMPORT_LAZY);
     else if (g->part) gguf_close(g);
+    return ok;
+}
+
+/* --- adapters: folders of PEFT ---
+ * adapter_config.json, and adapter_model.safetensors with MODULE.lora_A.weight [rank, in] and MODULE.lora_B.weight [out, rank];
+ * of embeddings MODULE.lora_embedding_A [rank, tokens] and _B [width, rank]. What a row of import_names does with the rows of a
+ * matrix, it does with those of B. */
+
+/* The model that an adapter is for. */
+typedef struct {
+    const char *arch;                /* general.architecture                                               */
+    int         n_layer, n_head, n_kv, head_dim, n_expert;
+} import_base;
+
+/* What an adapter adds to a tensor of the model's file: scale B (A x). */
+typedef struct {
+    char     name[GGUF_NAME_MAX + 1];
+    uint64_t n_mat, rank, in, out;   /* experts, or 1                                                      */
+    float   *a;                      /* [n_mat, rank, in]; of embeddings [tokens, rank]: in is their number */
+    float   *b;                      /* [n_mat, out, rank]                                                 */
+    float    scale;                  /* alpha / rank, or alpha / sqrt(rank)                                */
+    bool     embeds;
+} import_low;
+
+typedef struct {
+    import_low *low;                 /* [n]                                                                */
+    size_t      n;
+} import_adapter;
+
+/* Two matrices of one module, and what they become: job 0 has A, job 1 has B. */
+typedef struct {
+    import_job    job[2];
+    family_config how;               /* adapter_config.json                                                */
+    st_folder     files;
+    float        *scale;             /* [tensors of job 1]                                                 */
+    size_t        n_scale;
+    err_t        *e;
+} import_peft;
+
+/* Frees what import_adapter_open() read. */
+static void import_adapter_drop(import_adapter *a) {
+    for (size_t i = 0; i < a->n; i++) mem_free_all(a->low[i].a, a->low[i].b);
+    mem_free(a->low);
+    *a = (import_adapter){0};
+}
+
+/* An option of adapter_config.json that changes what is computed; false. */
+__attribute__((format(printf, 2, 3))) static bool import__refuse(const import_peft *p, const char *fmt, ...) {
+    char    what[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return err_set(p->e, EXIT_INPUT, "%s/adapter_config.json: %s", p->how.dir, what);
+}
+
+/* Whether a member is absent, null, false, or an empty list or object. */
+static bool import__is_off(const family_config *c, const char *name) {
+    const bytes v = family_get(c, name);
+    return !v.n || bytes_is(v, "false") || (v.n >= 2 && !bytes_trim(bytes_slice(v, 1, v.n - 1)).n);
+}
+
+/* Whether the adapter is one that products can have: a plain LoRA. */
+static bool import__plain_lora(const import_peft *p) {
+    static const struct { const char *name, *what; } off[] = {
+        {"use_dora", "DoRA"}, {"use_qalora", "QALoRA"}, {"alora_invocation_tokens", "an activated LoRA"}, {"lora_bias", "biases"},
+        {"modules_to_save", "whole modules (modules_to_save)"}, {"target_parameters", "parameters (target_parameters)"},
+        {"layer_replication", "replicated layers"}, {"trainable_token_indices", "token vectors (trainable_token_indices)"}};
+    static const char *const inits[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
+    const bytes type = family_get(&p->how, "peft_type"), bias = family_get(&p->how, "bias"),
+                init = family_get(&p->how, "init_lora_weights");
+    if (!bytes_is(type, "\"LORA\"")) return import__refuse(p, "peft_type is %.*s, expected \"LORA\"", GGUF_SHOW(type));
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (!import__is_off(&p->how, off[i].name))
+            return import__refuse(p, "%s: %s, expected a plain LoRA", off[i].name, off[i].what);
+    if (bias.n && !bytes_is(bias, "\"none\""))
+        return import__refuse(p, "bias is %.*s, expected \"none\"", GGUF_SHOW(bias));
+    for (size_t i = 0; i < sizeof inits / sizeof *inits; i++)
+        if (bytes_begins(bytes_slice(init, init.n > 0, init.n), bytes_of(inits[i])))
+            return import__refuse(p, "init_lora_weights is %.*s, which changes the model's weights, too", GGUF_SHOW(init));
+    return true;
+}
+
+/* Whether a key of rank_pattern, alpha_pattern or target_modules is for the module: its last parts, or after ^ all of it. */
+static bool import__names(bytes key, bytes module) {
+    if (key.n && key.p[0] == '^') return bytes_eq(bytes_slice(key, 1, key.n), module);
+    return bytes_eq(key, module) || (module.n > key.n && bytes_ends(module, key) && module.p[module.n - key.n - 1] == '.');
+}
+
+/* The number of a module in a pattern, or the preset. False: a key of it is no name. */
+static bool import__pattern(const import_peft *p, const char *name, bytes module, double *out) {
+    bytes object = family_get(&p->how, name), key, value;
+    str   text = {0};
+    bool  ok = true;
+    while (ok && bytes_cut_member(&object, &key, &value)) {
+        ok = str_unquote(&text, key, true);
+        for (size_t i = 0; ok && i < text.n; i++) ok = isalnum((uint8_t)text.p[i]) || strchr("_.-^", text.p[i]);
+        if (!ok) import__refuse(p, "%s has the key %.*s, expected names of modules", name, GGUF_SHOW(key));
+        char   *end, number[64];
+        const bytes v = bytes_trim(value);
+        if (!ok || !import__names(str_bytes(&text), module)) {
+            str_clear(&text);
+            continue;
+        }
+        snprintf(number, sizeof number, "%.*s", (int)min_size(v.n, 60), (const char *)v.p);
+        *out = strtod(number, &end);
+        if (end == number || *end) ok = import__refuse(p, "%s of %.*s is no number", name, GGUF_SHOW(module));
+        str_clear(&text);
+    }
+    str_drop(&text);
+    return ok;
+}
+
+/* Whether target_modules, where it is a list, has the module. */
+static bool import__targets(const import_peft *p, bytes module) {
+    bytes list = family_get(&p->how, "target_modules"), item;
+    str   text = {0};
+    bool  found = !list.n || list.p[0] != '[';
+    while (!found && bytes_cut_item(&list, &item)) {
+        str_clear(&text);
+        found = str_unquote(&text, item, true) && import__names(str_bytes(&text), module);
+    }
+    str_drop(&text);
+    return found;
+}
+
+/* The factor on B (A x) of a module whose A has r rows. */
+static bool import__low_scale(const import_peft *p, const st_tensor *t, bytes module, uint64_t r, float *out) {
+    double rank = -1, alpha = NAN;
+    family_number(&p->how, "r", &rank);
+    family_number(&p->how, "lora_alpha", &alpha);
+    if (!import__pattern(p, "rank_pattern", module, &rank) || !import__pattern(p, "alpha_pattern", module, &alpha)) return false;
+    if (!(rank >= 1)) return import__refuse(p, "r is %g, expected at least 1", rank);
+    if (!(fabs(alpha) <= 1e6)) return import__refuse(p, "lora_alpha is %g, expected -1e6 to 1e6", alpha);
+    if (rank != (double)r) return st_bad(&p->files, t, p->e, "has rank %llu, expected %g, that of adapter_config.json", GGUF_U(r),
+                                         rank);
+    *out = (float)(alpha / (family_true(&p->how, "use_rslora") ? sqrt(rank) : rank));
+    return true;
+}
+
+static int import__n_names(const import_name *row) {
+    int n = 1;
+    for (const char *p = row->to; *p; p++) n += *p == '|';
+    return n;
+}
+
+/* What the rows of B, or of A, of a module become in the model's file. */
+static bool import__low_one(import_peft *p, int which, const st_tensor *t, bytes module) {
+    import_job *j = &p->job[which];
+    str         name = {0};
+    import__one o = {.j = j, .t = t, .m = dq_plain(t), .layer = -1, .expert = -1};
+    bool        ok = true;
+    str_cat(&name, module);
+    str_put(&name, ".weight");
+    const bytes stem = import__stem(str_bytes(&name), &o.layer);
+    o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
+    if (t->n_dims != 2 || t->type > ST_BF16)
+        ok = st_bad(&p->files, t, p->e, "has %d dimensions of %s, expected 2 of F32, F16 or BF16", t->n_dims,
+                    st_type_name(t->type));
+    else if (!o.row || o.layer >= j->c.n_layer || o.row->change == IC_SKIP)
+        ok = st_bad(&p->files, t, p->e, "has no place in a %s model of %d layers", j->c.row->arch, j->c.n_layer);
+    else if (o.row->change > IC_HALVES && (o.row->change < IC_QKV_THIRDS || o.row->change > IC_KEY_VALUE))
+        ok = st_bad(&p->files, t, p->e, "is for a matrix whose columns or values are converted, which no adapter can follow");
+    else if (!dq_check(&p->files, &o.m, p->e)) ok = false;
+    else if (which && o.row->change != IC_TRANSPOSE) ok = import__convert(&o);
+    else
+        for (int part = 0, n = import__n_names(o.row); ok && part < n; part++)
+            ok = import__take(&o, part, 0, 1, o.m.rows, false) != NULL;
+    str_drop(&name);
+    return ok;
+}
+
+/* The number of a tensor among those that job 1 made, by the module that it comes from. */
+static void import__note_scale(import_peft *p, float scale) {
+    for (; p->n_scale < p->job[1].made->n; p->n_scale++) {
+        p->scale = mem_reserve(p->scale, p->n_scale, UINT64_MAX, sizeof *p->scale);
+        p->scale[p->n_scale] = scale;
+    }
+}
+
+/* A module's A and B. */
+static bool import__low_pair(import_peft *p, const st_tensor *a, const st_tensor *b, bytes module) {
+    float scale = 0;
+    if (!import__targets(p, module))
+        return st_bad(&p->files, a, p->e, "is of no module of target_modules in adapter_config.json");
+    if (!import__low_scale(p, a, module, a->n_dims ? a->dim[0] : 0, &scale)) return false;
+    if (!import__low_one(p, 0, a, module) || !import__low_one(p, 1, b, module)) return false;
+    if (p->job[0].made->n != p->job[1].made->n) return st_bad(&p->files, b, p->e, "has another place than lora_A");
+    import__note_scale(p, scale);
+    return true;
+}
+
+/* The module of a tensor, whose name has `end` behind it; false: it has not. */
+static bool import__module(bytes name, const char *end, bytes *module) {
+    static const char *const fronts[] = {"base_model.model.", "base_model."};
+    if (!bytes_ends(name, bytes_of(end))) return false;
+    *module = bytes_slice(name, 0, name.n - strlen(end));
+    for (size_t i = 0; i < sizeof fronts / sizeof *fronts; i++)
+        if (bytes_begins(*module, bytes_of(fronts[i]))) {
+            *module = bytes_slice(*module, strlen(fronts[i]), module->n);
+            break;
+        }
+    return true;
+}
+
+/* Takes all tensors of the folder; those that end with `b` beside those that end with `a`. */
+static bool import__low_all(import_peft *p) {
+    static const char *const ends[][2] = {{".lora_A.weight", ".lora_B.weight"},
+                                          {".lora_A.default.weight", ".lora_B.default.weight"},
+                                          {".lora_embedding_A", ".lora_embedding_B"},
+                                          {".lora_embedding_A.default", ".lora_embedding_B.default"}};
+    enum { ENDS = sizeof ends / sizeof *ends };
+    for (size_t i = 0; i < p->files.n; i++) {
+        const st_tensor *t = &p->files.tensor[i], *other = NULL;
+        bytes            module = {0};
+        str              name = {0};
+        int              k = 0, side = 0;
+        for (; k < ENDS; k++) {
+            if (import__module(t->name, ends[k][side = 0], &module)) break;
+            if (import__module(t->name, ends[k][side = 1], &module)) break;
+        }
+        if (bytes_find(t->name, 0, bytes_of("lora_magnitude_vector")) != SIZE_MAX)
+            return st_bad(&p->files, t, p->e, "is of DoRA, expected a plain LoRA");
+        if (k == ENDS) return st_bad(&p->files, t, p->e, "is neither MODULE.lora_A.weight nor MODULE.lora_B.weight");
+        str_cat(&name, bytes_slice(t->name, 0, t->name.n - strlen(ends[k][side])));
+        str_put(&name, ends[k][!side]);
+        other = st_find(&p->files, str_bytes(&name));
+        if (!other) st_bad(&p->files, t, p->e, "has no %s beside it", ends[k][!side]);
+        const bool ok = other && (side || import__low_pair(p, t, other, module));
+        str_drop(&name);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+/* All values of a tensor [matrices, rows, cols]. */
+static float *import__low_values(const import_tensor *t) {
+    float *x = mem_new(mem_size(mem_size(t->n, t->rows), t->cols), sizeof *x);
+    for (size_t i = 0; i < t->n; i++)
+        for (uint64_t r = 0; r < t->rows; r++) {
+            const uint64_t row = import__row(t, &t->piece[i], r);
+            import__gather(t, &t->piece[i], &row, 1, x + (i * t->rows + r) * t->cols, NULL);
+        }
+    return x;
+}
+
+/* What the tensors of both jobs are together. */
+static bool import__low_result(import_peft *p, import_adapter *out) {
+    const size_t n = p->job[0].made->n;
+    if (!n) return err_set(p->e, EXIT_INPUT, "%s: no tensors, expected an adapter", p->how.dir);
+    out->low = mem_new(n, sizeof *out->low);
+    for (size_t i = 0; i < n; i++) {
+        import_tensor *a = &p->job[0].made->t[i], *b = import__find(&p->job[1], a->name);
+        if (!b || !import__check_stack(&p->job[0], a) || !import__check_stack(&p->job[1], b)) return false;
+        import_low *low = &out->low[out->n++];
+        *low = (import_low){.n_mat = a->n, .rank = a->rows, .in = a->cols, .out = b->rows,
+                            .scale = p->scale[b - p->job[1].made->t]};
+        snprintf(low->name, sizeof low->name, "%s", a->name);
+        if (b->cols != low->rank || b->n != a->n)
+            return st_bad(&p->files, b->from, p->e, "has rows of %llu values, expected %llu, the rank", GGUF_U(b->cols),
+                          GGUF_U(low->rank));
+        low->embeds = !strcmp(low->name, "token_embd.weight");
+        low->a = import__low_values(a);
+        low->b = import__low_values(b);
+        if (!low->embeds) continue;
+        float *turned = mem_new(mem_size(low->rank, low->in), sizeof *turned);
+        for (uint64_t k = 0; k < low->rank; k++)
+            for (uint64_t v = 0; v < low->in; v++) turned[v * low->rank + k] = low->a[k * low->in + v];
+        mem_free(low->a);
+        low->a = turned;
+    }
+    return true;
+}
+
+/* The options of the adapter, and jobs as if the tensors were those of the model's folder. */
+static bool import__low_begin(import_peft *p, const import_base *of, const char *dir) {
+    p->how.dir = dir;
+    const int got = st_read_json(dir, "adapter_config.json", &p->how.json, p->e);
+    if (got == 0) err_set(p->e, EXIT_INPUT, "%s: no adapter_config.json, expected a GGUF file or the folder of an adapter", dir);
+    if (got < 1) return false;
+    p->how.root = bytes_trim(str_bytes(&p->how.json));
+    for (int k = 0; k < 2; k++) {
+        import_job *j = &p->job[k];
+        *j = (import_job){.flags = IMPORT_FILE, .e = p->e, .made = mem_new(1, sizeof *j->made)};
+        j->c = (family_config){.dir = dir, .n_layer = of->n_layer, .n_head = of->n_head, .n_kv = of->n_kv,
+                               .head_dim = of->head_dim, .n_expert = of->n_expert};
+        for (size_t i = 0; i < sizeof family_table / sizeof *family_table && !j->c.row; i++)
+            if (!strcmp(family_table[i].arch, of->arch)) j->c.row = &family_table[i];
+        if (!j->c.row)
+            return err_set(p->e, EXIT_INPUT, "%s: folders of adapters for %s are not known, expected a GGUF file", dir, of->arch);
+    }
+    return import__plain_lora(p) && st_open(&p->files, dir, p->e);
+}
+
+/* Reads a folder of PEFT for a model. On failure e is set. The caller calls import_adapter_drop() in both cases. */
+static bool import_adapter_open(import_adapter *out, const char *dir, const import_base *of, err_t *e) {
+    import_peft p = {.e = e};
+    *out = (import_adapter){0};
+    bool ok = import__low_begin(&p, of, dir);
+    for (int k = 0; ok && k < 2; k++) p.job[k].made->files = p.files;   /* for messages; p owns it */
+    ok = ok && import__low_all(&p) && import__low_result(&p, out) && gguf_alive(&p.files.files, e);
+    for (int k = 0; k < 2; k++) {
+        if (!p.job[k].made) continue;
+        p.job[k].made->files = (st_folder){0};
+        import__drop(&p.job[k].made->maker);
+    }
+    st_close(&p.files);
+    mem_free(p.scale);
+    family_drop(&p.how);
     return ok;
 }
 

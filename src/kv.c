@@ -33,14 +33,18 @@
  *       |-- node 2: tokens 4..7     [ 2 ]  [  3 ]  [  1 ]     a text that begins so goes on with 5 and 2, with 3, and with slot 1
  *       `-- node 3: 4..7, others    [ 8 ]  [  6 ]  [ -1 ]     after these a model with states lacks its state
  *
+ *   Sequences with adapters lie below a node of their own, whose tokens are the mark of the adapters: they share with each other
+ * and with no other.
  *   K and V of quantised types are stored after a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
  * Public: kv_state_bytes, kv_slot_bytes, kv_new, kv_free, kv_most; kv_share, kv_parts, kv_next, kv_node_tokens, kv_fetcher,
- * kv_add_stored; kv_flush, kv_held, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate;
+ * kv_is_mark, kv_add_stored; kv_flush, kv_held, kv_seq_of, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full,
+ * kv_truncate;
  * kv_has_states, kv_is_weak, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot;
  * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_place, kv_prefault,
  * kv_bytes_peak, kv_bytes_most.
- * Opens: kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts,
- *   kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n. */
+ * Opens: kv_cache.adapters, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group,
+ *   kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part,
+ *   kv_seq.adapters, kv_seq.first, kv_seq.n. */
 
 typedef struct {
     uint32_t type_k;                                  /* type of keys */
@@ -147,11 +151,14 @@ typedef struct {
     int       n_copy;                                 /* copies that are due */
     int      *gap;                                    /* [n_group] scratch of kv__match */
     int64_t  *cost;                                   /* [n_group] scratch of kv_add_demand */
+    int32_t  *mark;                                   /* [block] scratch of kv__root */
     kv_tree  *tree;                                   /* NULL: sequences share by kv_fork() alone */
+    const dev_adapters *adapters;                     /* of a sequence that names none; NULL: none */
 } kv_cache;
 
 typedef struct kv_seq {
     kv_cache *kv;                                     /* whose blocks it holds */
+    const dev_adapters *adapters;                     /* that change its keys and values; NULL: none */
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
     int32_t **table;                                  /* [n_group][n_blocks] block numbers, -1: given back */
     int      *n_blocks;                               /* [n_group] */
@@ -260,7 +267,7 @@ static void kv_free(kv_cache *kv) {
         mem_free_all(kv->group[i].block, kv->group[i].spare);
     }
     if (kv->tree) mem_free_all(kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh);
-    mem_free_all(kv->tree, kv->gap, kv->cost, kv->copy, kv->group, kv->layer, kv->state, kv->conv, kv);
+    mem_free_all(kv->tree, kv->gap, kv->cost, kv->mark, kv->copy, kv->group, kv->layer, kv->state, kv->conv, kv);
 }
 
 /* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
@@ -358,6 +365,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     }
     kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);
     kv->cost = mem_new((size_t)kv->n_group, sizeof *kv->cost);
+    kv->mark = mem_new((size_t)kv->opts.block, sizeof *kv->mark);
     if (kv__bound_blocks(kv, e) && kv__bound_states(kv, e)) return kv;
     kv_free(kv);
     return NULL;
@@ -559,6 +567,13 @@ static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int group, int32_t
     kv->tree->fetch_ctx = ctx;
 }
 
+/* Whether the tokens of a block are a part of the mark of adapters. */
+static bool kv_is_mark(const kv_cache *kv, const int32_t *ids) {
+    bool yes = true;
+    for (int i = 0; yes && i < kv->opts.block; i++) yes = ids[i] < 0;
+    return yes;
+}
+
 /* Adds a node for a block that is stored on disk, stored [n_group]: its number there in each group, -1: not there. Returns
  * the node. */
 static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, const int32_t *stored) {
@@ -653,16 +668,40 @@ static int kv_held(const kv_cache *kv, int *peak) {
     return held;
 }
 
-/* An empty sequence, without blocks; to be freed by kv_seq_free(). */
-static kv_seq *kv_seq_new(kv_cache *kv) {
+enum { KV_MARK_BITS = 31, KV_MARKS = 2 };             /* a mark of adapters is so many tokens, all of them negative */
+
+/* Token k of the mark of adapters. */
+static int32_t kv__mark_token(uint64_t mark, int k) {
+    return k < KV_MARKS ? ~(int32_t)(mark >> (k * KV_MARK_BITS) & ((UINT64_C(1) << KV_MARK_BITS) - 1)) : -1;
+}
+
+/* The node below which all sequences with these adapters lie, since their keys and values are others than those of equal tokens
+ * without them: it stands for the mark of the adapters, as if that were text. -1: there is none, unless it is to be made. */
+static int32_t kv__root(kv_cache *kv, const dev_adapters *a, bool make) {
+    const int block = kv->opts.block;
+    int32_t   node = 0;
+    for (int k = 0; a && a->n && node >= 0 && k < KV_MARKS; k += block) {
+        for (int i = 0; i < block; i++) kv->mark[i] = kv__mark_token(a->mark, k + i);
+        const int32_t next = kv__find(kv, node, kv->mark);
+        node = next >= 0 || !make ? next : kv__node_new(kv, node, kv->mark);
+    }
+    return node;
+}
+
+/* An empty sequence with these adapters, without blocks; to be freed by kv_seq_free(). */
+static kv_seq *kv_seq_of(kv_cache *kv, const dev_adapters *a) {
     kv_seq *s = mem_new(1, sizeof *s);
-    *s = (kv_seq){.kv = kv, .keep = INT_MAX, .hold = INT_MAX, .state = -1, .own = -1, .snap = -1};
-    if (kv->tree) kv->tree->node[0].pins++;
+    if (a && !a->n) a = NULL;
+    *s = (kv_seq){.kv = kv, .adapters = a, .keep = INT_MAX, .hold = INT_MAX, .state = -1, .own = -1, .snap = -1};
+    if (kv->tree) kv->tree->node[s->tip = kv__root(kv, a, true)].pins++;
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
     s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
     return s;
 }
+
+/* The same with the adapters of the cache. */
+static kv_seq *kv_seq_new(kv_cache *kv) { return kv_seq_of(kv, kv->adapters); }
 
 /* Appends a block number to the table of group i. */
 static void kv__append(kv_seq *s, int i, int32_t b) {
@@ -896,14 +935,14 @@ static void kv_seq_free(kv_seq *s) {
     if (!s) return;
     kv_truncate(s, 0);
     if (kv_has_states(s->kv)) kv__state_drop(s);
-    if (s->kv->tree) s->kv->tree->node[s->tip].pins--;
+    if (s->kv->tree) s->kv->tree->node[s->tip].pins--, kv__prune(s->kv, s->tip);
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
     mem_free_all(s->table, s->n_blocks, s->first, s);
 }
 
 /* A second sequence with the same positions, or with none where no slot is left for its state; both may go on apart. */
 static kv_seq *kv_fork(const kv_seq *from) {
-    kv_seq *s = kv_seq_new(from->kv);
+    kv_seq *s = kv_seq_of(from->kv, from->adapters);
     s->n = from->n;
     s->keep = from->keep;
     if (from->kv->tree) kv__tip(s, from->tip);
@@ -1052,11 +1091,10 @@ static int kv__match(const kv_cache *kv, int32_t tip, int from, const int32_t *i
     return last;
 }
 
-/* Blocks of group g that the tree would have to make busy or to read for the first `last` blocks of ids. */
-static int kv__cost(const kv_cache *kv, int g, const int32_t *ids, int last) {
+/* Blocks of group g that the tree would have to make busy or to read for the first `last` blocks of ids, after node i. */
+static int kv__cost(const kv_cache *kv, int32_t i, int g, const int32_t *ids, int last) {
     const int block = kv->opts.block, seen = kv__seen(kv, g, last * block);
     int       cost = 0;
-    int32_t   i = 0;
     for (int at = 0; at < last; at++) {
         i = kv__find(kv, i, ids + at * block);
         const int32_t b = kv_parts(kv, i)[g].block;
@@ -1065,21 +1103,22 @@ static int kv__cost(const kv_cache *kv, int g, const int32_t *ids, int last) {
     return cost;
 }
 
-/* How many blocks a new sequence could have from the tree for ids[0, n); changes nothing. cost [n_group]: by how many
- * kv__room() would fall. */
-static int kv__count_prefix(const kv_cache *kv, const int32_t *ids, int n, int64_t *cost) {
-    bool      wait;
-    const int last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
-    for (int g = 0; g < kv->n_group; g++) cost[g] = last ? kv__cost(kv, g, ids, last) : 0;
+/* How many blocks a new sequence with these adapters could have from the tree for ids[0, n); changes nothing. cost [n_group]: by
+ * how many kv__room() would fall. */
+static int kv__count_prefix(kv_cache *kv, const dev_adapters *a, const int32_t *ids, int n, int64_t *cost) {
+    bool          wait;
+    const int32_t root = kv->tree ? kv__root(kv, a, false) : -1;
+    const int     last = root >= 0 ? kv__match(kv, root, 0, ids, n, &wait) : 0;
+    for (int g = 0; g < kv->n_group; g++) cost[g] = last ? kv__cost(kv, root, g, ids, last) : 0;
     return last;
 }
 
-/* Adds to need [n_group] the numbers of blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one,
- * for what the tree has too. */
-static void kv_add_demand(const kv_cache *kv, const kv_seq *s, const int32_t *ids, int n, int64_t *need) {
+/* Adds to need [n_group] the numbers of blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one with
+ * these adapters, for what the tree has too. */
+static void kv_add_demand(kv_cache *kv, const kv_seq *s, const dev_adapters *a, const int32_t *ids, int n, int64_t *need) {
     const int all = (n + kv->opts.block) / kv->opts.block + 1;
     int64_t  *cost = kv->cost;
-    const int known = s ? 0 : kv__count_prefix(kv, ids, n - 1, cost);
+    const int known = s ? 0 : kv__count_prefix(kv, a, ids, n - 1, cost);
     for (int i = 0; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
         if (!s) need[i] += cost[i];

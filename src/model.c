@@ -3,8 +3,9 @@
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
  * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_holds;
+ * model_layer_of, model_targets;
  * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
- * Opens: model, model_bytes, model_room, model_rope, model_tensors, rope_opts. */
+ * Opens: model, model_bytes, model_room, model_rope, model_target, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
 typedef struct {
@@ -97,7 +98,8 @@ static void model_close(model *m) {
 
 static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_t want[3], bool at_least_rows, err_t *e) {
     const bool rows_last = t->n_dims == 4 && t->dim[1] == 1 && t->dim[2] == 1;      /* D x 1 x 1 x rows: time_mix_lerp_fused */
-    const uint64_t is[3] = {t->dim[0], rows_last ? t->dim[3] : t->dim[1], t->dim[2]};
+    const bool flat = t->dim[1] == 1 && want[2] == 1;                               /* D x 1 x rows: filters of Kimi Linear */
+    const uint64_t is[3] = {t->dim[0], rows_last ? t->dim[3] : flat ? t->dim[2] : t->dim[1], flat ? 1 : t->dim[2]};
     bool ok = t->n_dims <= 3 || rows_last || t->dim[3] == 1;
     for (int i = 0; i < 3; i++) ok = ok && (is[i] == want[i] || (i == 1 && at_least_rows && is[i] > want[i]));
     if (ok) return true;
@@ -307,8 +309,20 @@ static bool model__split_latent(model *m, model_tensors *l, int il, err_t *e) {
     return true;
 }
 
+/* The filters of queries, keys and values, which a file has apart, become one: a copy. Returns true. */
+static bool model__join_taps(model *m, model_tensors *l, int il) {
+    const arch_rec *r = &m->hp.layer[il].rec;
+    const size_t    n = (size_t)r->n_v * (size_t)r->d_v * (size_t)r->taps;
+    if (m->hp.layer[il].mixer != MIX_KDA) return true;
+    float *all = mem_new(mem_size(3, n), sizeof *all);
+    for (int i = 0; i < 3; i++) memcpy(all + (size_t)i * n, l->vec[W_TAPS_Q + i], n * sizeof *all);
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)all);
+    l->vec[W_REC_TAPS] = all;
+    return true;
+}
+
 /* The number of the layer in the name of a tensor; -1: there is none. */
-static int model__layer_of(const gguf_tensor *t) {
+static int model_layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
     size_t i = sizeof head - 1;
     int    il = 0;
@@ -321,7 +335,7 @@ static int model__layer_of(const gguf_tensor *t) {
  * tokens, and types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd", masks[] = "masked_embd_";     /* of an assistant: which tokens it may guess */
-    const int         ahead = model__layer_of(t) - m->hp.n_layer;
+    const int         ahead = model_layer_of(t) - m->hp.n_layer;
     if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
     if (m->hp.desc->traits & A_ASSIST && bytes_begins(t->name, bytes_of(masks))) return true;
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
@@ -395,7 +409,7 @@ static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
     return il < 0 || (model__split(m, &m->layer[il], il, e) && model__split_latent(m, &m->layer[il], il, e) &&
                       model__check_delta(m, il, e) && model__check_rates(m, il, e) && model__check_experts(m, il, e) &&
-                      model__check_laurel(m, il, e) && model__check_gate(m, il, e));
+                      model__check_laurel(m, il, e) && model__check_gate(m, il, e) && model__join_taps(m, &m->layer[il], il));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
@@ -728,6 +742,45 @@ static bool model_holds(const model *m, int n_ctx, err_t *e) {
     return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
            err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)",
                    m->g->path, n_ctx, m->hp.n_ctx_train);
+}
+
+/* --- what an adapter may change --- */
+
+enum { MODEL_TARGETS = 3 };                           /* most matrices that a tensor of a file holds */
+
+/* A matrix that the step multiplies with, or looks embeddings up in. */
+typedef struct {
+    dev_mat     *mat;
+    arch_slot_id id;
+    int64_t      row;                                 /* its first row in the tensor */
+} model_target;
+
+/* Whether an adapter may change a matrix of the slot: the step multiplies rows with it, one matrix or one for each expert. */
+static bool model__takes_low(arch_slot_id id, const dev_mat *w) {
+    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_CLS, W_CLS_OUT, W_NEXTN_EMBD};
+    static const arch_slot_id stacks[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ};
+    bool ok = w->n_mat == 1;
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) ok = ok || id == stacks[i];
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) ok = ok && id != never[i];
+    return ok;
+}
+
+/* The matrices of the model whose rows are those of tensor t of its file; n: how many rows they have together. Returns how many
+ * matrices, -1: it has one that no adapter may change. */
+static int model_targets(const model *m, const gguf_tensor *t, model_target to[MODEL_TARGETS], int64_t *n) {
+    const int            il = model_layer_of(t);
+    const model_tensors *of = il < 0 ? &m->glob : il < min_int(arch_own_layers(&m->hp), m->hp.n_layer) ? &m->layer[il] : NULL;
+    int                  count = 0;
+    *n = 0;
+    for (int id = 0; of && id < ARCH_SLOTS; id++) {
+        const dev_mat *w = &of->mat[id];
+        if (!w->data || w->data < t->data || w->data >= t->data + t->n_bytes) continue;
+        if (id == W_OUTPUT && w->data == of->mat[W_TOK_EMBD].data) continue;
+        if (count == MODEL_TARGETS || !model__takes_low((arch_slot_id)id, w)) return -1;
+        to[count++] = (model_target){(dev_mat *)w, (arch_slot_id)id, (int64_t)((size_t)(w->data - t->data) / w->row_bytes)};
+        *n += w->n_out;
+    }
+    return count;
 }
 
 /* --- packed weights --- */

@@ -81,6 +81,146 @@ static const uint8_t *ops__at(const dev_product *m, int r) {
     return parts->at[k] + (size_t)m->stack * parts->bytes[k] + k_pack_at(w->type, r - parts->from[k], w->n_in);
 }
 
+/* --- what adapters add to products: y += scale B (A x). OPS_LOW, before the products, computes A x of all rows that have an
+ * adapter; a task of the products adds its rows of B. An entry is a row with one adapter; rows of one adapter are together. Where
+ * rows are slots of experts, each slot is taken alone --- */
+
+enum {
+    OPS_LOW_RANKS = 8,                                /* rows of A of a task */
+    OPS_LOW_ROWS = 32,                                /* entries of a task, slots of experts */
+};
+
+/* The adapters of the row of a slot. */
+static const dev_adapters *ops__slot_adapters(const dev *dv, dev_row_set rows, int slot) {
+    const dev_plan *p = dv->run->plan;
+    return dev_adapters_of(dv->run, p->rows[rows].row[p->grouped[0].idx[slot]]);
+}
+
+/* Where A x of a slot is, for one adapter. */
+static float *ops__slot_low(const dev *dv, const dev_product *m, int slot, int adapter) {
+    return m->low_x + ((size_t)slot * (size_t)dv->run->plan->n_low + (size_t)adapter) * (size_t)m->low_rank;
+}
+
+/* Rows [r, r + nr) of what adapters add to the product of an expert, for its slots [from, end). */
+static void ops__add_low_slots(const dev *dv, const dev_product *m, int r, int nr, int from, int end) {
+    for (int t = from; t < end; t++) {
+        const dev_adapters *a = ops__slot_adapters(dv, (dev_row_set)m->rows, m->first + t);
+        for (int i = 0; a && i < a->n; i++) {
+            const dev_low *low = &m->w->low[a->use[i].adapter];
+            if (low->rank)
+                k_add_low(low->type_b, low->b + (size_t)m->stack * low->bytes_b, low->rank,
+                          ops__slot_low(dv, m, m->first + t, a->use[i].adapter), r, nr, m->y + (size_t)t * m->ldy + r);
+        }
+    }
+}
+
+/* The same of a product of all rows, for rows [from, end). */
+static void ops__add_low(const dev *dv, const dev_product *m, int r, int nr, int from, int end) {
+    const dev_low_rows *l = &dv->run->plan->low[m->rows];
+    for (int i = 0; i < l->n_used; i++) {
+        const dev_low *low = &m->w->low[l->used[i]];
+        for (int e = l->at[l->used[i]]; low->rank && e < l->at[l->used[i] + 1]; e++) {
+            if (l->row[e] < from || l->row[e] >= end) continue;
+            k_add_low(low->type_b, low->b, low->rank, m->low_x + (size_t)e * (size_t)m->low_rank, r, nr,
+                      m->y + (size_t)l->row[e] * m->ldy + r);
+        }
+    }
+}
+
+/* Tasks of one adapter and one product, for n entries. */
+static int ops__low_parts(const dev_low *low, int n) {
+    return (low->rank + OPS_LOW_RANKS - 1) / OPS_LOW_RANKS * ((n + OPS_LOW_ROWS - 1) / OPS_LOW_ROWS);
+}
+
+/* Tasks of one product. */
+static int ops__low_tasks_of(const dev_run *run, const dev_product *m) {
+    const dev_low_rows *l = &run->plan->low[m->rows];
+    int                 n = 0;
+    for (int i = 0; i < l->n_used; i++) n += ops__low_parts(&m->w->low[l->used[i]], l->at[l->used[i] + 1] - l->at[l->used[i]]);
+    return n;
+}
+
+/* Slots of the experts at hand. */
+static int ops__slots(const dev_plan *p, const dev_op *products) { return p->expert_at[products->products.n_expert]; }
+
+/* Tasks of product i of the operation after this one. */
+static int ops__low_tasks_at(const dev_run *run, const dev_op *op, int i) {
+    const dev_product *m = &op[1].product[i];
+    if (!m->w->low) return 0;
+    if (m->slots) return (ops__slots(run->plan, &op[1]) + OPS_LOW_ROWS - 1) / OPS_LOW_ROWS;
+    return ops__low_tasks_of(run, m);
+}
+
+/* Tasks of all of them; 0: no row has an adapter. */
+static int ops__low_tasks(const dev_run *run, const dev_op *op) {
+    int n = 0;
+    for (int i = 0; run->plan->low[op->rows].n_used && i < op[1].n_product; i++) n += ops__low_tasks_at(run, op, i);
+    return n;
+}
+
+/* Rows [k, k + nk) of A times nt rows of the input, then the scales; x of the first goes to y. */
+static void ops__low_mul(const dev *dv, const dev_product *m, const dev_low *low, int k, const int32_t *idx, const float *scale,
+                         int nt, float *y) {
+    const size_t row = k_row_bytes(low->type_a, m->w->n_in);
+    const int    nk = min_int(low->rank - k, OPS_LOW_RANKS);
+    const k_acts a = {.x = m->a->x, .ldx = m->a->ldx, .idx = idx, .nt = nt};
+    k_mul_rows(low->type_a, low->a + (size_t)m->stack * low->bytes_a + (size_t)k * row, row, nk, m->w->n_in, &a, y + k,
+               (size_t)m->low_rank, dv->scratch);
+    for (int t = 0; t < nt; t++) k_scale(y + (size_t)t * (size_t)m->low_rank + k, scale[t] * low->scale, nk);
+}
+
+/* Task `task` of the entries of a product. */
+static void ops__low_entries(const dev *dv, const dev_product *m, int task) {
+    const dev_low_rows *l = &dv->run->plan->low[m->rows];
+    const dev_low      *low = m->w->low;
+    int                 i = 0, first, n;
+    for (int parts;; task -= parts, i++) {
+        first = l->at[l->used[i]], n = l->at[l->used[i] + 1] - first, low = &m->w->low[l->used[i]];
+        if (task < (parts = ops__low_parts(low, n))) break;
+    }
+    const int ranks = (low->rank + OPS_LOW_RANKS - 1) / OPS_LOW_RANKS, e = task / ranks * OPS_LOW_ROWS;
+    ops__low_mul(dv, m, low, task % ranks * OPS_LOW_RANKS, (m->gather ? l->of : l->row) + first + e, l->scale + first + e,
+                 min_int(n - e, OPS_LOW_ROWS), m->low_x + (size_t)(first + e) * (size_t)m->low_rank);
+}
+
+/* A x of one slot: of the row that has chosen the expert, or of what the slot has. */
+static void ops__low_slot(const dev *dv, const dev_product *m, int slot) {
+    const dev_adapters *a = ops__slot_adapters(dv, (dev_row_set)m->rows, slot);
+    const int32_t       at = m->idx ? m->idx[slot] : slot;
+    for (int i = 0; a && i < a->n; i++) {
+        const dev_low *low = &m->w->low[a->use[i].adapter];
+        for (int k = 0; k < low->rank; k += OPS_LOW_RANKS)
+            ops__low_mul(dv, m, low, k, &at, &a->use[i].scale, 1, ops__slot_low(dv, m, slot, a->use[i].adapter));
+    }
+}
+
+/* Task `task` of the slots of product i of an operation. */
+static void ops__low_chunk(const dev *dv, const dev_op *of, int i, int task) {
+    const dev_plan *p = dv->run->plan;
+    const int       end = min_int((task + 1) * OPS_LOW_ROWS, ops__slots(p, of));
+    for (int slot = task * OPS_LOW_ROWS, e = 0; slot < end; slot++) {
+        while (p->expert_at[e + 1] <= slot) e++;
+        ops__low_slot(dv, &p->grouped[of->products.at + e * of->n_product + i], slot);
+    }
+}
+
+/* A x of every row with an adapter, for each of the products that follow. */
+static void ops__low(const dev *dv, const dev_op *op, int task) {
+    int i = 0;
+    for (int n; task >= (n = ops__low_tasks_at(dv->run, op, i)); task -= n) i++;
+    if (op[1].product[i].slots) ops__low_chunk(dv, &op[1], i, task);
+    else ops__low_entries(dv, &op[1].product[i], task);
+}
+
+/* A phase of it: nothing where no row has an adapter. */
+static void ops__low_all(dev *dv, const dev_phase *ph) {
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    if (!dv->run->plan->low[op->rows].n_used) return;
+    dev_begin(dv);
+    const int n = pool_works() ? ops__low_tasks(dv->run, op) : 0;
+    for (int task; (task = pool_deal(dv->p, n, NULL)) != POOL_NONE;) ops__low(dv, op, task);
+}
+
 /* Rows [r, r + nr) of one product, for its activation rows [t, t + n). */
 static void ops__mul(const dev *dv, const dev_product *m, int r, int nr, int t, int n) {
     const dev_mat *w = m->w;
@@ -94,6 +234,7 @@ static void ops__mul(const dev *dv, const dev_product *m, int r, int nr, int t, 
     else
         k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, y, m->ldy, dv->scratch);
     for (int i = 0; w->scale && i < n; i++) k_scale(y + (size_t)i * m->ldy, w->scale[m->stack], nr);
+    if (w->low) (m->slots ? ops__add_low_slots : ops__add_low)(dv, m, r, nr, t, t + n);
 }
 
 /* A list of products as tasks: those of node 0, product by product, then those of node 1, and so on. A task is some rows of a
@@ -259,6 +400,20 @@ static float   *ops__out(const dev *dv, const dev_op *op, int i, int r) { return
 
 /* --- what each kind does for row r, on the CPU --- */
 
+/* What adapters add to the embedding of row r of the batch: A has a row for each token. */
+static void ops__embed_low(const dev *dv, const dev_mat *w, int r, float *x) {
+    const dev_adapters *a = dev_adapters_of(dv->run, r);
+    float              *u = dv->scratch;
+    for (int i = 0; a && i < a->n; i++) {
+        const dev_low *low = &w->low[a->use[i].adapter];
+        if (!low->rank) continue;
+        const size_t row = (size_t)dv->run->batch->token[r] * k_row_bytes(low->type_a, low->rank);
+        k_types[low->type_a].dequant(low->a + row, u, low->rank);
+        k_scale(u, a->use[i].scale * low->scale, low->rank);
+        k_add_low(low->type_b, low->b, low->rank, u, 0, w->n_in, x);
+    }
+}
+
 /* out = the matrix's row for the row's token or position, times scale, plus in[0] if there is one. */
 static void ops__embed(const dev *dv, const dev_op *op, int r) {
     const dev_mat *w = op->embed.mat;
@@ -266,6 +421,7 @@ static void ops__embed(const dev *dv, const dev_op *op, int r) {
     float         *x = ops__out(dv, op, 0, r);
     k_types[w->type].dequant(w->data + (size_t)at[ops__which(dv, op, r)] * w->row_bytes, x, w->n_in);
     if (w->scale) k_scale(x, w->scale[0], w->n_in);
+    if (w->low) ops__embed_low(dv, w, ops__which(dv, op, r), x);
     if (op->scale != 0) k_scale(x, op->scale, w->n_in);
     if (op->in[0]) k_add(x, x, ops__in(dv, op, 0, r), w->n_in);
 }
@@ -928,6 +1084,27 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
     return ops__log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
+/* The gates of a position, number i of the vectors: a decay for each head, or for each channel. q: its query, NULL: none. */
+static void ops__delta_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+    (void)q;
+    d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(gate[0][d->head] + op->state.step[d->head]));
+    d->beta[i] = k_sigmoid(gate[1][d->head]);
+}
+
+static void ops__kda_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+    const int    n = d->w.st->d_k, off = d->head * n;
+    const size_t at = (size_t)i * (size_t)n;
+    const float *k = d->k + at;
+    float       *fall = d->fall + at;
+    k_add(fall, gate[0] + off, op->state.step + off, n);
+    for (int j = 0; j < n; j++) fall[j] = k_expf(op->state.decay[d->head] * k_softplus(fall[j]));
+    k_mul(d->p + at, k, fall, n);
+    d->beta[i] = k_sigmoid(gate[1][d->head]);
+    d->kq[i] = q ? k_dot(k, q, n) : 0;
+    d->rq[i] = 0;
+    if (q) k_mul(d->q + at, q, fall, n);
+}
+
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
 static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     const dev_state *st = d->w.st;
@@ -937,13 +1114,14 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
     for (int i = 0; i < n; i++) {
-        d->decay[i] = k_expf(op->state.decay[d->head]
-                             * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
-        d->beta[i] = k_sigmoid(ops__gates(dv, op, &d->w, 1, t + i)[d->head]);
+        const float *gate[] = {ops__gates(dv, op, &d->w, 0, t + i), ops__gates(dv, op, &d->w, 1, t + i)};
+        float       *q = i < ask ? NULL : d->q + (size_t)i * ld;
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
-        if (i < ask) continue;
-        k_l2_norm(d->q + (size_t)i * ld, op->scale, st->d_k);
-        k_scale(d->q + (size_t)i * ld, 1.0f / sqrtf((float)st->d_k), st->d_k);
+        if (q) {
+            k_l2_norm(q, op->scale, st->d_k);
+            k_scale(q, 1.0f / sqrtf((float)st->d_k), st->d_k);
+        }
+        (op->state.rule == RULE_KDA ? ops__kda_gates : ops__delta_gates)(op, d, gate, i, q);
     }
 }
 
@@ -1033,7 +1211,7 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
     }
 }
 
-/* Vectors and numbers of n positions from t on for all rules but the gated delta rule. Positions of the log have no queries. */
+/* Vectors and numbers of n positions from t on for rules other than RULE_DELTA and RULE_KDA. Those of the log have no queries. */
 static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     for (int i = 0; i < n; i++) {
         const float *row = ops__raw(dv, op, &d->w, t + i), *gate[2];
@@ -1130,13 +1308,13 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
 }
 
 /* out = what state.rule reads from the sums of each head. RULE_DELTA, the gated delta rule (Yang et al. 2024): for the inputs
- * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. Others read in[0] as it
- * is. */
+ * in[0] of queries, keys and values, convolved with the weights vec, and the gates in[1] and in[2]. RULE_KDA (Kimi Team 2025) has
+ * the same inputs. Others read in[0] as it is. */
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
         n = min_int(d.w.end - t, OPS_DELTA_ROWS);
-        (op->state.rule == RULE_DELTA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
+        (op->state.rule == RULE_DELTA || op->state.rule == RULE_KDA ? ops__delta_vectors : ops__rule_vectors)(dv, op, &d, t, n);
         for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
     }
 }
@@ -1383,6 +1561,17 @@ static void ops__delta_needs(const dev_op *op, dev_needs *to) {
     to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.rule, op->state.d_k, op->n));
 }
 
+/* A x of an embedding. */
+static void ops__embed_needs(const dev_op *op, dev_needs *to) {
+    for (int i = 0; op->embed.mat->low && i < op->embed.mat->n_low; i++)
+        to->scratch = max_size(to->scratch, (size_t)op->embed.mat->low[i].rank * sizeof(float));
+}
+
+static void ops__low_needs(const dev_op *op, dev_needs *to) {
+    const size_t entries = (size_t)op->low.n_adapter * (size_t)max_int(op->each, 1);
+    to->low = max_size(to->low, mem_size((size_t)op->low.n * (size_t)op->low.rank, entries));
+}
+
 static void ops__group_needs(const dev_op *op, dev_needs *to) {
     to->experts = max_int(to->experts, op->experts.n);
 }
@@ -1409,6 +1598,17 @@ static void ops__matmul_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
         if (rows <= 0) continue;
         c->bytes += read * (w->packed ? (double)w->packed_bytes * m->n_out / w->n_out : (double)w->row_bytes * m->n_out);
         c->mul[k_act_of(w->type)] += each * rows * w->n_in * m->n_out;
+    }
+}
+
+/* As if every row had the same adapter, of the largest rank. */
+static void ops__low_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    for (int i = 0; i < op[1].n_product; i++) {
+        const dev_mat *w = op[1].product[i].w;
+        const double   rows = dev_n_rows(b, (dev_row_set)op[1].product[i].rows), n = (double)op->low.rank * (w->n_in + w->n_out);
+        if (!w->low || rows <= 0) continue;
+        c->bytes += n * (double)k_row_bytes(w->low[0].type_b, 1);
+        c->mul[K_ACT_F32] += rows * n;
     }
 }
 
@@ -1571,7 +1771,7 @@ static bool ops__products_can(const dev_op *op) {
     k_cuda_mul m;
     for (int i = 0; i < op->n_product; i++) {
         const dev_mat *w = op->product[i].w;
-        if (op->product[i].heads || !k_cuda_mul_of(w->type, false, &m)) return false;
+        if (op->product[i].heads || w->low || !k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
     return true;
@@ -1738,7 +1938,7 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
  *   in[2], values of vec, cost, on the CPU, on a GPU). The numbers of values are expressions of the operation op. */
 #define OPS_KINDS(X) \
     X(EMBED, "embed", DEV_WRITES, ops__all_heads(op), op->n, 0, 0, 0,                                                           \
-      ops__embed_cost, OPS_ROW(ops__embed), OPS_HOST)                                                                           \
+      ops__embed_cost, OPS_ROW(ops__embed), .needs = ops__embed_needs, OPS_HOST)                                                \
     X(BEFORE, "before", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
       ops__no_cost, OPS_ROW(ops__before), OPS_HOST)                                                                             \
     X(ANGLES, "angles", DEV_WRITES, op->angles.at + 2 * op->n, 0, 0, 0, 0,                                                      \
@@ -1776,6 +1976,8 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
       ops__matmul_cost, OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                             \
+    X(LOW, "low", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                    \
+      ops__low_cost, .run = ops__low, .tasks = ops__low_tasks, .all = ops__low_all, .needs = ops__low_needs, OPS_HOST)          \
     X(WATCH, "watch", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                \
       ops__no_cost, OPS_ALL(ops__watched), OPS_HOST)                                                                            \
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \

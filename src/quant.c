@@ -216,6 +216,9 @@ static const uint8_t quant_fallback[K_TYPE_MAX] = {
     [K_TQ1_0] = K_Q4_0, [K_TQ2_0] = K_Q4_0, [K_Q2_0] = K_Q4_0, [K_Q1_0] = K_Q4_0, [K_NVFP4] = K_Q4_0,
     [K_IQ1_S] = K_IQ4_NL, [K_IQ1_M] = K_IQ4_NL, [K_IQ2_XXS] = K_IQ4_NL, [K_IQ2_XS] = K_IQ4_NL, [K_IQ2_S] = K_IQ4_NL,
     [K_IQ3_XXS] = K_IQ4_NL, [K_IQ3_S] = K_IQ4_NL, [K_IQ4_XS] = K_IQ4_NL,
+    [K_I2_S] = K_Q4_0, [K_IQ2_K] = K_IQ4_NL, [K_IQ3_K] = K_IQ4_NL, [K_IQ4_K] = K_IQ4_NL, [K_IQ5_K] = K_Q5_1, [K_IQ6_K] = K_Q8_0,
+    [K_IQ1_KT] = K_IQ4_NL, [K_IQ2_KT] = K_IQ4_NL, [K_IQ3_KT] = K_IQ4_NL, [K_IQ4_KT] = K_IQ4_NL, [K_IQ2_KS] = K_IQ4_NL,
+    [K_IQ2_KL] = K_IQ4_NL, [K_IQ3_KS] = K_IQ4_NL, [K_IQ4_KS] = K_IQ4_NL, [K_IQ4_KSS] = K_IQ4_NL, [K_IQ5_KS] = K_Q5_1,
 };
 
 /* Models of 70 billion weights with few value heads for each query head: attn_v gets at least five bits. */

@@ -15,12 +15,13 @@
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
  * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_body,
  * req_print_logprobs, req_print_error.
- * Opens: req, req_form, req_origin, req_prompt, req_times. */
+ * Opens: req, req_adapter, req_form, req_origin, req_prompt, req_times. */
 
 enum {
     REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
     REQ_N = 128,                                      /* completions of a prompt at most */
     REQ_STOPS = 16,                                   /* stop strings at most */
+    REQ_LORAS = 256,                                  /* adapters at most */
     REQ_TOP = 20,                                     /* alternatives of a token at most */
     REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
@@ -38,6 +39,13 @@ typedef struct {
     tok_span *data;                                   /* [n_data] owned: parts of the text that hold no control token, in order */
     size_t    n_data;
 } req_prompt;
+
+/* An adapter that a body names. */
+typedef struct {
+    bytes name;                                       /* owned; none: the number counts */
+    int   id;                                         /* in the order of --lora, from 0 */
+    float scale;                                      /* NAN: that of the command */
+} req_adapter;
 
 /* How the lines of a file are read. */
 typedef struct {
@@ -61,6 +69,9 @@ typedef struct {
     bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has any; none is empty */
     int         n_stop;
     tok_ids     stop_ids;                             /* ask.gen.stop_ids where the body has any */
+    req_adapter *adapter;                             /* [n_adapter] owned: in place of the command's, where the body names any */
+    int         n_adapter;
+    bool        adapts;                               /* it does, or says that there is none */
     bool        legacy;                               /* the tools are functions of OpenAI's older form, and so are the calls */
     int         priority;                             /* lower runs earlier; 0 where not given */
     bool        base64;                               /* vectors are written so */
@@ -118,7 +129,8 @@ static void req_drop(req *q) {
     }
     mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) req__free(q->stop[i]);
-    mem_free_all(q->stop, q->bias);
+    for (int i = 0; i < q->n_adapter; i++) req__free(q->adapter[i].name);
+    mem_free_all(q->stop, q->bias, q->adapter);
     req__free(q->call_name);
     req__free(q->hold_text);
     req__free(q->passed);
@@ -279,6 +291,39 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
     for (size_t i = 0; i < n; i++)
         if (!req__add_stop(r, k, list ? v.list->at[i] : v)) return false;
     r->q->ask.gen.n_stop = r->q->n_stop;
+    return true;
+}
+
+/* One adapter: its name, or as llama.cpp's server has it an object with its number; here with its name too. */
+static bool req__add_lora(req_in *r, const req_key *k, val v, bool listed) {
+    const bool    by_name = v.kind == VAL_STR, object = v.kind == VAL_DICT;
+    const val     none = val_undef("lora"), name = by_name ? v : object ? val_get(v, "name") : none;
+    const val     id = object ? val_get(v, "id") : none, x = object ? val_get(v, "scale") : none;
+    const req_key id_key = {.name = "lora.id", .lo = 0, .hi = INT32_MAX}, x_key = {.name = "lora.scale", .lo = -1e6, .hi = 1e6};
+    req_adapter   a = {.scale = NAN};
+    int64_t       n = 0;
+    double        scale = 0;
+    if (!by_name && (!object || !listed))
+        return req__not(r, k->name, v, "a name, or a list of names and of objects with id and scale");
+    if (name.kind != VAL_STR && !req__is_number(id)) return req__bad(r, k->name, "found no name and no id, expected one of them");
+    if (name.kind != VAL_STR && !req__whole(r, &id_key, id, &n)) return false;
+    if (x.kind != VAL_UNDEF && !req__number(r, &x_key, x, &scale)) return false;
+    if (x.kind != VAL_UNDEF) a.scale = (float)scale;
+    a.id = (int)n;
+    if (name.kind == VAL_STR) a.name = req__own(name.s);
+    r->q->adapter[r->q->n_adapter++] = a;
+    return true;
+}
+
+/* Adapters in place of all of --lora; an empty list: none. */
+static bool req__take_lora(req_in *r, const req_key *k, val v) {
+    const bool   list = v.kind == VAL_LIST;
+    const size_t n = list ? v.list->n : 1;
+    if (n > REQ_LORAS) return req__bad(r, k->name, "%zu adapters, expected at most %d", n, REQ_LORAS);
+    r->q->adapter = mem_new(n, sizeof *r->q->adapter);
+    r->q->adapts = true;
+    for (size_t i = 0; i < n; i++)
+        if (!req__add_lora(r, k, list ? v.list->at[i] : v, list)) return false;
     return true;
 }
 
@@ -679,6 +724,7 @@ static const req_key req_keys[] = {
     {"stop_token_ids",        REQ_ANY,        req__take_stop_ids,   0,                              0,         0},
     {"skip_special_tokens",   REQ_ANY,        req__take_skip,       0,                              0,         0},
     {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
+    {"lora",                  REQ_ALL,        req__take_lora,       0,                              0,         0},
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
     {"grammar",               REQ_ANY,        req__take_grammar,    0,                              0,         0},
     {"regex",                 REQ_ANY,        req__take_regex,      0,                              0,         0},

@@ -546,6 +546,11 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     sc->out[sc->n_out++] = q;
 }
 
+/* The adapters of a request: its own or those of the run. */
+static const dev_adapters *sched__adapters(const sched *sc, const sched_seq *q) {
+    return q->r.adapters ? q->r.adapters : sc->eng->kv->adapters;
+}
+
 /* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its
  * blocks, or one of the two has dropped a part of the prompt. */
 static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
@@ -559,7 +564,7 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
 /* The last border that both texts have after the tokens with which they begin alike. */
 static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
     const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
-    const size_t   n = min_size(x->n, y->n);
+    const size_t   n = sched__adapters(sc, a) == sched__adapters(sc, b) ? min_size(x->n, y->n) : 0;
     size_t         same = 0;
     while (same + 1 < n && x->id[same] == y->id[same]) same++;
     return (int)same - (int)same % sc->eng->kv->opts.block;
@@ -625,7 +630,7 @@ static bool sched__begin(sched *sc, sched_seq *q) {
     if (!q->kv) {
         const sched_seq *reader = sched__reader(sc, q);
         if (reader && reader->done < q->n_prompt) return false;
-        q->kv = reader ? kv_fork(reader->kv) : kv_seq_new(sc->eng->kv);
+        q->kv = reader ? kv_fork(reader->kv) : kv_seq_of(sc->eng->kv, sched__adapters(sc, q));
         if (reader) kv_truncate(q->kv, q->n_prompt - 1);
         q->kv->keep = q->r.keep;
     }
@@ -724,7 +729,7 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
 static void sched__add_lack(const sched *sc, const sched_seq *q) {
     if (sched__is_over(q) && !q->kv) return;
     if (!q->kv && sched__reader(sc, q)) kv_add_fork(sc->eng->kv, sc->lack);
-    else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
+    else kv_add_demand(sc->eng->kv, q->kv, sched__adapters(sc, q), q->ids.id, (int)q->ids.n, sc->lack);
 }
 
 /* The first that waits and is not held back; NULL: there is none. */

@@ -875,6 +875,7 @@ static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char 
 static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     engine_opts fd = *fo;
     kv_opts     kd = *ko;
+    fd.lora.n = 0;                                    /* adapters are the model's */
     if (!import_open(&sp->g, sp->o.draft, 0, e)) return false;
     if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_vocab(sp->eng->v, sp->v, sp->o.draft, e)) return false;
     fd.rope = engine_defaults.rope;

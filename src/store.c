@@ -78,15 +78,26 @@ static bool store__word(const store *s, const char *key, const char *want, err_t
     return err_set(e, EXIT_INPUT, "%s: %s differs", s->path, key);
 }
 
+/* Whether the tokens of row i are tokens, or a mark of adapters, which has no blocks. */
+static bool store__tokens_good(const store *s, int64_t i, int32_t n_vocab) {
+    const int32_t *row = s->row + (size_t)i * store__row(s), *ids = row + store__at(s->kv->n_group);
+    bool           good = true;
+    if (!kv_is_mark(s->kv, ids)) {
+        for (int k = 0; good && k < s->kv->opts.block; k++) good = ids[k] >= 0 && ids[k] < n_vocab;
+        return good;
+    }
+    for (int g = 0; good && g < s->kv->n_group; g++) good = row[store__at(g) + STORE_DATA] == -1;
+    return good;
+}
+
 /* Whether every number of every row is in range. */
 static bool store__rows_good(const store *s, int32_t n_vocab) {
     for (int64_t i = 0; i < s->n; i++) {
-        const int32_t *row = s->row + (size_t)i * store__row(s), *ids = row + store__at(s->kv->n_group);
+        const int32_t *row = s->row + (size_t)i * store__row(s);
         if (row[STORE_PARENT] < -1 || row[STORE_PARENT] >= i || row[STORE_AGE] < 0) return false;
         for (int g = 0; g < s->kv->n_group; g++)
             if (row[store__at(g) + STORE_DATA] < -1 || row[store__at(g) + STORE_DATA] >= s->data[g].n) return false;
-        for (int k = 0; k < s->kv->opts.block; k++)
-            if (ids[k] < 0 || ids[k] >= n_vocab) return false;
+        if (!store__tokens_good(s, i, n_vocab)) return false;
     }
     return true;
 }

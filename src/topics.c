@@ -255,8 +255,8 @@ static const topic topics_all[] = {
         "-ctk q8_0 -ctv q8_0\thalf the memory of the cache, and faster attention over long contexts at the AVX2 level",
         "-md\ta draft model; --lookup is on by default",
         "Weights are packed into a faster layout (--repack auto) where a run is long enough to repay it: in one answer from "
-        "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512, --list cpu); other processors run plain C, which "
-        "is slow."}},
+        "160 tokens on. Fast kernels are written for x86-64 (AVX2, AVX-512) and ARM (sdot, smmla; --list cpu); other "
+        "processors run plain C, which is slow."}},
     {"limits", "What llmrun cannot do", {
         "There is no picture or sound as input, and no training.",
         "Architectures that --help models does not list are refused, not run wrongly. Adapters (LoRA) and control vectors "
@@ -264,6 +264,6 @@ static const topic topics_all[] = {
         "Among the samplers of llama.cpp adaptive-p and infill are missing.",
         "A text that is longer than the context of an encoder is an error (--truncate cuts it). A prompt that is longer than "
         "the context is one too; an answer ends where the context is full, unless --context-shift drops what is oldest.",
-        "On processors other than x86-64 no fast kernels exist. On GPUs other than NVIDIA's nothing runs."}},
+        "On processors other than x86-64 and aarch64 no fast kernels exist. On GPUs other than NVIDIA's nothing runs."}},
 };
 enum { TOPICS = sizeof topics_all / sizeof *topics_all };

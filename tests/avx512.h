@@ -1,4 +1,4 @@
-/* avx512.h - the AVX-512 and AVX-VNNI instructions of the kernels in plain C, for machines with AVX2 alone.
+/* avx512.h - the AVX-512, AVX-VNNI and AMX instructions of the kernels in plain C, for machines with AVX2 alone.
  *
  * tests/avx512.sed puts emu_mm512_add_ps in place of _mm512_add_ps, and so on, in a copy of ggml_kernels.h. An
  * instruction that is missing here is then an error of the compiler, which names it. Each function follows the
@@ -326,8 +326,18 @@ EMU_CALL __m128i emu_mm512_cvtepi32_epi8(__m512i a) {
     for (int i = 0; i < 16; i++) r[i] = (uint8_t)((emu_u32)a)[i];
     return _mm_loadu_si128((const __m128i *)r);
 }
+EMU_CALL __m256i emu_mm512_cvtepi16_epi8(__m512i a) {
+    uint8_t r[32];
+    for (int i = 0; i < 32; i++) r[i] = (uint8_t)((emu_u16)a)[i];
+    return _mm256_loadu_si256((const __m256i *)r);
+}
 EMU __m128i emu_mm256_cvtepi32_epi16(__m256i a) { return _mm256_castsi256_si128(emu_mm512_cvtepi32_epi16(emu_join(a, a))); }
 EMU int16_t emu_sat16(int32_t x) { return (int16_t)(x < -32768 ? -32768 : x > 32767 ? 32767 : x); }
+
+EMU_EACH(__m512i, emu_mm512_mullo_epi16, (__m512i a, __m512i b), emu_u16, 32,
+         (uint16_t)((uint32_t)((emu_u16)a)[i] * ((emu_u16)b)[i]))
+EMU_EACH(__m512i, emu_mm512_maddubs_epi16, (__m512i a, __m512i b), emu_i16, 32,
+         emu_sat16(((emu_u8)a)[2 * i] * ((emu_i8)b)[2 * i] + ((emu_u8)a)[2 * i + 1] * ((emu_i8)b)[2 * i + 1]))
 
 /* --- lanes elsewhere; most instructions work in each 128 bits alone: l is the first lane of these --- */
 
@@ -364,6 +374,8 @@ EMU __m512 emu_mm512_shuffle_ps(__m512 a, __m512 b, int at) { return (__m512)emu
 EMU __m512 emu_mm512_permute_ps(__m512 a, int at) { return emu_mm512_shuffle_ps(a, a, at); }
 EMU __m512 emu_mm512_movehdup_ps(__m512 a) { return (__m512)emu__movehdup_ps((__m512i)a); }
 
+#include "amx.h"
+
 /* --- the processor, with the features that this file emulates --- */
 
 static inline __attribute__((unused)) int emu_cpuid_count(unsigned leaf, unsigned part, unsigned *a, unsigned *b,
@@ -372,6 +384,7 @@ static inline __attribute__((unused)) int emu_cpuid_count(unsigned leaf, unsigne
     const int known = __get_cpuid_count(7, part, a, b, c, d);
     if (!known) return 0;
     if (part == 0) *b |= bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL, *c |= bit_AVX512VNNI;
+    if (part == 0) *d |= 1u << 24 | 1u << 25;            /* AMX-TILE, AMX-INT8 */
     if (part == 1) *a |= 1 << 4 | 1 << 5;                /* AVX-VNNI, AVX512_BF16 */
     return 1;
 }

@@ -144,7 +144,7 @@ def usage_errors():
         (["--mirostat-lr", "101"], "--mirostat-lr: 101 is out of range, expected 0 to 100"),
         (["--threads=-2"], "--threads: -2 is out of range, expected -1 to 1024"),
         (["--seed", "99999999999999999999999"], "out of range"),
-        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni, avx512 or avx512_bf16"),
+        (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni, avx512, avx512_bf16 or avx512_amx"),
         (["-ctk", "q2_K"], "-ctk: expected f32, f16"),
         (["--quiet=1"], "--quiet takes no value"),
         (["--list", "cats"], "--list: expected types, archs"),
@@ -932,18 +932,13 @@ def verbose_run():
 
 @case
 def read_ahead():
-    """--read-ahead changes no text, and keeps experts unpacked"""
+    """--read-ahead changes no text"""
     for name in ("qwen3moe_q8_0", "llama_moe_q4_0", "deepseek2_q8_0", "gemma4_moe_q8_0"):
         path = os.path.join(TINY, name + ".gguf")
         args = ("-m", path, "--raw", "-p", "the and a then", "-n", "12", "--temp", "0", "--ids", "--ignore-eos")
         want = good(*args, "--read-ahead", "off")
         for more in ([], ["--repack", "on"], ["--repack", "on", "-t", "2"]):
             same(good(*args, "--read-ahead", "on", *more), want, "%s with %s" % (name, more))
-        packed = {}
-        for how in ("on", "off"):
-            err = run(*args, "-v", "--repack", "on", "--cpu", "auto", "--read-ahead", how).err
-            packed[how] = float((re.search(rb"layout +([\d.]+) MiB of weights packed", err) or [0, b"0"])[1])
-        check(packed["on"] < packed["off"], "%s: packed %s" % (name, packed))
 
 
 @case
@@ -951,7 +946,7 @@ def foreign_types():
     """types of ik_llama.cpp and bitnet.cpp: dumped, made into others and inspected as others are"""
     for name, weight in (("t_ik", "blk.1.ffn_down.weight"), ("t_i2_s", "blk.0.attn_q.weight")):
         path, out = os.path.join(TINY, name + ".gguf"), tmp(name + "-f32.gguf")
-        good("--quantize", "F32", "-m", path, "-o", out)
+        good("--quantize", "F32", "--allow-requantize", "-m", path, "-o", out)
         for t in (weight, "blk.0.ffn_up.weight"):
             same(good("-m", path, "--dump-tensor", t), good("-m", out, "--dump-tensor", t), "%s of %s" % (t, name))
         types = {t["name"]: t["type"] for t in json.loads(good("--inspect", "-m", path, "--json"))["tensors"]}

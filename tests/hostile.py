@@ -639,7 +639,7 @@ def parallel_families():
     for t, v in ((U32, 1), (STR, "true"), (ARR, (BOOL, [1, 1]))):
         yield "68 gptneox: parallel residual of type %d" % t, BAD, family("gptneox", par, t, v).bytes()
     for m, k, values in (("cohere2moe", "leading_dense_block_count", (0, 2, 513)), ("cohere2moe", "expert_shared_count", (65, top)), ("cohere2moe_rms", "expert_shared_count", (0, 1)),
-                         ("cohere2moe", "expert_gating_func", (4,)), ("cohere2moe_rms", "nextn_predict_layers", (0, 2, 5, 6, top)),
+                         ("cohere2moe", "expert_gating_func", (4,)), ("command-r", "feed_forward_length", (0, top)), ("cohere2moe_rms", "nextn_predict_layers", (0, 2, 5, 6, top)),
                          ("arctic", "feed_forward_length", (0, 15, top)), ("arctic", "expert_count", (0, 5)), ("falcon", "attention.head_count_kv", (2, 3)),
                          ("phi2", "rope.dimension_count", (3, 10)), ("llama4", "interleave_moe_layer_step", (0, 2, 3, 513, top)),
                          ("llama4_maverick", "interleave_moe_layer_step", (1, 3, 4)), ("llama4", "attention.temperature_length", (0, top)),
@@ -696,7 +696,8 @@ def quirky():
     for m, k, v in (("deci", "attention.head_count", [4, 4, 0, 4, 0]), ("deci", "attention.head_count_kv", [2, 0, 1, 1, 0, 0]),
                     ("deci", "attention.head_count_kv", [2, 2, 0, 1, 0, 0]), ("deci", "attention.head_count", [4, 0, 0, 4, 0, 0]),
                     ("deci", "feed_forward_length", [32, 24, 0, 0, 0, 32]), ("openelm", "attention.head_count_kv", [1, 3]),
-                    ("laguna", "attention.head_count", [4, 2, 2, 4, 4]), ("exaone4_mtp", "attention.sliding_window_pattern", [1]),
+                    ("laguna", "attention.head_count", [4, 2, 2, 4, 4]), ("exaone4_mtp", "attention.head_count", [4, 4]), ("exaone4_mtp", "attention.head_count_kv", [2]),
+                    ("exaone4_mtp", "attention.sliding_window_pattern", [1]),
                     ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 2]), ("hunyuan_vl", "rope.dimension_sections", [1, 1, 1, 1, 0])):
         yield "68 %s: %s %s" % (m, k, v), BAD, family(m, k, ARR, (U32, v)).bytes()
     for m, t, dims in (("afmoe", "blk.1.attn_gate.weight", [16, 4]), ("laguna", "blk.1.attn_gate.weight", [16, 3]), ("laguna_each", "blk.1.attn_gate.weight", [16, 31]),
@@ -982,6 +983,34 @@ def rwkvs():
         yield "79 %s: %s missing" % (m, t), BAD, without_tensor(m, "blk.0.%s.weight" % t)
     yield "79 rwkv7: values of the first layer, which nothing reads", GOOD, without_tensor("rwkv7", "blk.0.time_mix_v1.weight")
     yield "79 rwkv7: values of a later layer missing", BAD, without_tensor("rwkv7", "blk.1.time_mix_v1.weight")
+
+
+def kimis():
+    """Kimi Linear: delta nets with a decay for each channel beside latent attention."""
+    top = 1 << 31
+    for m in ("kimi-linear", "kimi-linear_whole"): yield "79 good " + m, GOOD, family(m).bytes()
+    for m, k, values in (("kimi-linear", "kda.head_dim", (0, 5, 7, 1025, top)), ("kimi-linear", "ssm.conv_kernel", (0, 1, 3, 5, 17, top)),
+                         ("kimi-linear", "attention.head_count", (0, 3, 4096, top)), ("kimi-linear", "attention.head_count_kv", (0, 1)),
+                         ("kimi-linear", "attention.kv_lora_rank", (0, 19, 1025, top)), ("kimi-linear", "rope.dimension_count", (0, 3, 6, top)),
+                         ("kimi-linear", "expert_count", (0, 4, 1025)), ("kimi-linear", "leading_dense_block_count", (0, 2, top))):
+        for v in values: yield "79 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for v in ([0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 1], [0, 1, 0, 0], [0, top, 0]):
+        yield "79 kimi-linear: heads %s" % v, BAD, family("kimi-linear", "attention.head_count_kv", ARR, (U32, v)).bytes()
+    for k in ("kda.head_dim", "ssm.conv_kernel", "attention.kv_lora_rank", "attention.head_count"):
+        yield "79 kimi-linear: %s missing" % k, BAD, family("kimi-linear", k).bytes()
+    for t in ("attn_q.weight", "attn_k.weight", "attn_v.weight", "ssm_conv1d_q.weight", "ssm_conv1d_v.weight", "ssm_f_a.weight", "ssm_f_b.weight",
+              "ssm_beta.weight", "ssm_a", "ssm_dt.bias", "ssm_g_a.weight", "ssm_g_b.weight", "ssm_norm.weight", "attn_output.weight"):
+        yield "79 kimi-linear: %s missing" % t, BAD, without_tensor("kimi-linear", "blk.0." + t)
+    for t, dims in (("ssm_conv1d_k.weight", [4, 1, 23]), ("ssm_conv1d_k.weight", [3, 1, 24]), ("ssm_a", [4]), ("ssm_dt.bias", [4]), ("ssm_f_b.weight", [6, 23])):
+        yield "79 kimi-linear: %s is %s" % (t, dims), BAD, resized("kimi-linear", "blk.0." + t, dims)
+    for dims in ([4, 24], [4, 1, 24]):
+        yield "79 kimi-linear: a filter of %s" % dims, GOOD, resized("kimi-linear", "blk.0.ssm_conv1d_k.weight", dims)
+    for t, dims in (("blk.1.ssm_a", [1, 4]), ("blk.0.attn_kv_a_mqa.weight", [16, 24]), ("blk.0.ssm_conv1d.weight", [4, 72]), ("blk.0.ssm_out.weight", [24, 16])):
+        yield "79 kimi-linear: %s too" % t, BAD, with_tensor("kimi-linear", t, dims)
+    for word in (0x7fc00000, 0x7f800000, 0x3f800000): yield "79 kimi-linear: decay of bits %08x" % word, BAD, filled("kimi-linear", "blk.0.ssm_a", word)
+    yield "79 kimi-linear: a step that is not a number", BAD, filled("kimi-linear", "blk.0.ssm_dt.bias", 0x7fc00000)
+    for word in (0x7fc00000, 0x7f800000, 0xff7fffff):
+        yield "79 kimi-linear: a filter of bits %08x" % word, EITHER, filled("kimi-linear", "blk.0.ssm_conv1d_v.weight", word)
 
 
 def gemmas():
@@ -1475,7 +1504,7 @@ def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
     groups = (goods, container, tensors, models, families, more_families, quirky, latent, parallel_families, assistants, recurrent,
-              state_spaces, rwkvs, gemmas, splits, vocabularies, not_files, grammars,
+              state_spaces, rwkvs, kimis, gemmas, splits, vocabularies, not_files, grammars,
               expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue

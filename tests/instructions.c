@@ -11,15 +11,19 @@
 #include <string.h>
 #include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef struct {
     _Alignas(64) uint8_t a[64], b[64], c[64];            /* integers, or floats with denormals, infinities and a NaN */
     uint64_t k;                                          /* a mask */
 } operands;
 
+typedef enum { AVX512, BF16, TILES } feature;            /* AVX-512 F BW DQ VL VNNI; that and AVX512_BF16; that and AMX INT8 */
+
 typedef struct {
     const char *name;
-    bool        bf16;                                    /* of AVX512_BF16 */
+    feature     of;
     void (*run)(const operands *o, uint8_t *out);        /* writes 64 bytes or less */
 } instruction;
 
@@ -89,7 +93,8 @@ extern const instruction emulated[];
     X(reduce_max_epi32, _mm512_reduce_max_epi32(A)) X(reduce_add_epi32, _mm512_reduce_add_epi32(A))                          \
     X(add_epi8, _mm512_add_epi8(A, B)) X(add_epi16, _mm512_add_epi16(A, B)) X(add_epi32, _mm512_add_epi32(A, B))             \
     X(add_epi64, _mm512_add_epi64(A, B)) X(sub_epi16, _mm512_sub_epi16(A, B)) X(sub_epi32, _mm512_sub_epi32(A, B))           \
-    X(mullo_epi32, _mm512_mullo_epi32(A, B)) X(and_si512, _mm512_and_si512(A, B)) X(or_si512, _mm512_or_si512(A, B))         \
+    X(mullo_epi32, _mm512_mullo_epi32(A, B)) X(mullo_epi16, _mm512_mullo_epi16(A, B))                       \
+    X(maddubs_epi16, _mm512_maddubs_epi16(A, B)) X(and_si512, _mm512_and_si512(A, B)) X(or_si512, _mm512_or_si512(A, B))         \
     X(xor_si512, _mm512_xor_si512(A, B)) X(abs_epi8, _mm512_abs_epi8(A)) X(abs_epi32, _mm512_abs_epi32(A))                   \
     X(max_epi32, _mm512_max_epi32(A, B)) X(cmple_epi32_mask, _mm512_cmple_epi32_mask(SMALL(A, 3), SMALL(B, 3)))              \
     X(cmpgt_epi32_mask, _mm512_cmpgt_epi32_mask(SMALL(A, 3), SMALL(B, 3)))                                                   \
@@ -112,7 +117,7 @@ extern const instruction emulated[];
     X(cvtepi8_epi32, _mm512_cvtepi8_epi32(QA)) X(cvtepu8_epi32, _mm512_cvtepu8_epi32(QA))                                    \
     X(cvtepi16_epi32, _mm512_cvtepi16_epi32(HA)) X(cvtepu16_epi32, _mm512_cvtepu16_epi32(HA))                                \
     X(cvtepi32_epi16, _mm512_cvtepi32_epi16(A)) X(cvtepi32_epi8, _mm512_cvtepi32_epi8(A))                                    \
-    X(256_cvtepi32_epi16, _mm256_cvtepi32_epi16(HA))                                                                         \
+    X(256_cvtepi32_epi16, _mm256_cvtepi32_epi16(HA)) X(cvtepi16_epi8, _mm512_cvtepi16_epi8(A))                                                                         \
     X(packs_epi32, _mm512_packs_epi32(_mm512_srai_epi32(A, 15), B)) X(shuffle_epi8, _mm512_shuffle_epi8(A, B))               \
     X(unpacklo_epi32, _mm512_unpacklo_epi32(A, B)) X(unpackhi_epi32, _mm512_unpackhi_epi32(A, B))                            \
     X(unpacklo_epi64, _mm512_unpacklo_epi64(A, B)) X(unpackhi_epi64, _mm512_unpackhi_epi64(A, B))                            \
@@ -137,6 +142,41 @@ extern const instruction emulated[];
     X(cvtne2ps_pbh, _mm512_cvtne2ps_pbh(FA, FB))                                                                             \
     X(dpbf16_ps, _mm512_dpbf16_ps(FC, (__m512bh)_mm512_cvtne2ps_pbh(FA, FB), (__m512bh)_mm512_cvtne2ps_pbh(FB, FC)))
 
+/* The bits of tile 0 after x, on tiles of random shapes: 0 [m][n] sums, 1 [m][k] and 2 [k][n] operands, n and k in fours of
+ * bytes. Rows have gaps between them in memory. Before x tile 0 is loaded, after it stored. */
+#define TILE_CASES(X)                                                                                                        \
+    X(tile_loadd, (void)0) X(tile_stored, _tile_stored(1, t.of[2], 80); _tile_loadd(2, t.of[2], 80); _tile_dpbssd(0, 1, 2))  \
+    X(tile_zero, _tile_zero(0)) X(tile_dpbssd, _tile_dpbssd(0, 1, 2)) X(tile_dpbsud, _tile_dpbsud(0, 1, 2))                  \
+    X(tile_dpbusd, _tile_dpbusd(0, 1, 2)) X(tile_loadconfig, _tile_loadconfig(&t.config))                                    \
+    X(tile_release, _tile_release(); _tile_loadconfig(&t.config))
+
+typedef struct {
+    struct { uint8_t palette, none[15]; uint16_t bytes[16]; uint8_t rows[16]; } config;
+    uint8_t of[3][16][80];
+} tiles;
+
+static void tiles_of(const operands *o, tiles *t) {
+    const int      m = 1 + (int)(o->k & 15), n = 1 + (int)(o->k >> 8 & 15), k = 1 + (int)(o->k >> 16 & 15);
+    const int      rows[3] = {m, m, k}, words[3] = {n, k, n};
+    const uint8_t *from[3] = {o->c, o->a, o->b};
+    memset(t, 0, sizeof *t);
+    t->config.palette = 1;
+    for (int i = 0; i < 3; i++) {
+        t->config.rows[i] = (uint8_t)rows[i];
+        t->config.bytes[i] = (uint16_t)(4 * words[i]);
+        for (int r = 0; r < 16; r++)
+            for (int b = 0; b < 80; b++) t->of[i][r][b] = (uint8_t)(from[i][(b + 13 * r) % 64] ^ (r & 1 ? b << 7 : 0));
+    }
+    __asm__ volatile("" : : "r"(t) : "memory");
+}
+
+/* All 1,024 bytes as 64. */
+static void tiles_fold(uint8_t (*of)[80], uint8_t *out) {
+    memset(out, 0, 64);
+    for (int r = 0; r < 16; r++)
+        for (int b = 0; b < 80; b++) out[b % 64] = (uint8_t)(out[b % 64] * 31 + of[r][b]);
+}
+
 #define TARGET __attribute__((noinline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")))
 #define RETURNS(name, x)                                             \
     static TARGET void run_##name(const operands *o, uint8_t *out) { \
@@ -145,13 +185,30 @@ extern const instruction emulated[];
         (void)o;                                                     \
     }
 #define WRITES(name, x) static TARGET void run_##name(const operands *o, uint8_t *out) { x; }
+#define TILE_TARGET __attribute__((noinline, target("avx512f,avx512bw,avx2,fma,f16c" ",amx-tile,amx-int8")))
+#define ON_TILES(name, ...)                                               \
+    static TILE_TARGET void run_##name(const operands *o, uint8_t *out) { \
+        tiles t;                                                          \
+        tiles_of(o, &t);                                                  \
+        _tile_loadconfig(&t.config);                                      \
+        _tile_loadd(0, t.of[0], 80);                                      \
+        _tile_loadd(1, t.of[1], 80);                                      \
+        _tile_loadd(2, t.of[2], 80);                                      \
+        __VA_ARGS__;                                                      \
+        _tile_stored(0, t.of[0], 80);                                     \
+        _tile_release();                                                  \
+        __asm__ volatile("" : : : "memory");                              \
+        tiles_fold(t.of[0], out);                                         \
+    }
 CASES(RETURNS)
 STORES(WRITES)
 BF16_CASES(RETURNS)
+TILE_CASES(ON_TILES)
 
-#define ROW(name, x)      {#name, false, run_##name},
-#define BF16_ROW(name, x) {#name, true, run_##name},
-#define ROWS {CASES(ROW) STORES(ROW) BF16_CASES(BF16_ROW){NULL, false, NULL}}
+#define ROW(name, x)        {#name, AVX512, run_##name},
+#define BF16_ROW(name, x)   {#name, BF16, run_##name},
+#define TILE_ROW(name, ...) {#name, TILES, run_##name},
+#define ROWS {CASES(ROW) STORES(ROW) BF16_CASES(BF16_ROW) TILE_CASES(TILE_ROW){NULL, AVX512, NULL}}
 
 #ifdef EMU
 const instruction emulated[] = ROWS;
@@ -195,7 +252,7 @@ static void one_result(const instruction *in, const operands *o, bool flush, uin
     _mm_setcsr(flush ? 0x9fc0 : 0x1f80);
     in->run(o, out);
     _mm_setcsr(mode);
-    for (int i = 0; in->bf16 && i < 64; i += 4) {
+    for (int i = 0; in->of == BF16 && i < 64; i += 4) {
         uint32_t w;
         memcpy(&w, out + i, 4);
         if ((w & 0x7fffffff) > 0x7f800000) memset(out + i, 0xff, 4);
@@ -225,10 +282,19 @@ static bool same(const instruction *want, const instruction *got, const operands
     return true;
 }
 
+/* Linux gives a process the registers of tiles when it asks for them. */
+static bool has_tiles(void) {
+    unsigned a, b, c, d, lo, hi;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return (lo & 0x600e6) == 0x600e6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3 &&
+           syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
+
 static bool can_run(const instruction *in) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
-           (!in->bf16 || __builtin_cpu_supports("avx512bf16"));
+           (in->of != BF16 || __builtin_cpu_supports("avx512bf16")) && (in->of != TILES || has_tiles());
 }
 
 /* The hash of an instruction in the file; false: it has none. */

@@ -71,6 +71,7 @@ python_suite serve_raw tests/serve_raw.py "$bin"
 python_suite embed tests/embed.py "$bin"
 python_suite hub tests/hub.py "$bin"
 python_suite import tests/import.py "$bin"
+python_suite lora tests/lora.py "$bin"
 python_suite rule tests/rule.py "$build/judge" --tokens 150000
 suite corpus "$build/replay"
 END

@@ -675,7 +675,7 @@ static void t_cli_bench_lists(void) {
         {"-pg|512", 0, {0}, "-pg: expected two numbers such as 512,128, found '512'"},
         {"-pg|1,2,3", 0, {0}, "-pg: expected two numbers such as 512,128, found '1,2,3'"},
         {"-ctk|f16,q9", 0, {0}, "-ctk: expected f32, f16, bf16, q8_0 or q4_0, found 'q9'"},
-        {"--cpu|avx2,sse", 0, {0}, "--cpu: expected auto, scalar, avx2, avx_vnni, avx512 or avx512_bf16, found 'sse'"},
+        {"--cpu|avx2,sse", 0, {0}, "--cpu: expected auto, scalar, avx2, avx_vnni, avx512, avx512_bf16 or avx512_amx, found 'sse'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char   line[256];

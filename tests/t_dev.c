@@ -234,9 +234,9 @@ static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
 
 /* Every level, packed and not. */
 static void t_dev_reference(void) {
-    static const char *const levels[] = {"scalar", "avx2", "avx_vnni", "avx512", "avx512_bf16"};
+    static const char *const levels[] = {"scalar", "avx2", "avx_vnni", "avx512", "avx512_bf16", "avx512_amx", "neon", "i8mm"};
     static const uint32_t    types[] = {K_F32, K_F16, K_Q8_0, K_BF16, K_Q4_0};
-    for (int i = 0; i < 2 * 5; i++) {
+    for (int i = 0; i < 2 * 8; i++) {
         const t_how how = {levels[i / 2], 1, 512, 16, types[i % 5], i % 2};
         if (!k_init(how.level)) continue;
         td_each_model(&how, t_all() ? 1 : 2, i / 2, td_reference);       /* each way for half of the models */

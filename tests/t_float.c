@@ -2,7 +2,11 @@
  * precision), and have the same bits at every level, length, alignment, batch and block size. */
 #include "program.h"
 #include "check.h"
+#ifdef __x86_64__
+#include "tiles.h"
+#endif
 
+static bool tf_tiles;                                 /* avx512_amx is one more level, whose instructions a handler does */
 static const char *tf_level[K_LEVELS];                /* the levels this machine can run, scalar first */
 
 /* The processor is asked once: where the system runs in a virtual machine, that takes a thousand times longer than a kernel. */
@@ -12,13 +16,14 @@ static int tf_levels(void) {
     bool        can[K_LEVELS];
     for (int i = 0, n = m ? 0 : k_levels_list(name, can); i < n; i++)
         if (can[i]) tf_level[m++] = name[i];
-    return m;
+    if (tf_tiles) tf_level[m] = "avx512_amx";
+    return m + tf_tiles;
 }
 
 static void tf_use(int l) {
     static const k_level *row[K_LEVELS];
-    if (!row[l]) k_init(tf_level[l]), row[l] = g_k_level;
-    g_k_level = row[l];
+    if (!row[l] && k_init(tf_level[l])) row[l] = g_k_level;
+    g_k_level = row[l] ? row[l] : &k_levels[K_LEVELS - 1];
 }
 
 static uint64_t tf_at;                                /* every test restarts the sequence */
@@ -884,6 +889,22 @@ static void tf_attn_shapes(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
 }
 
+/* The machine code of the tiles, on a processor with AVX-512 that lacks their instructions. */
+static void tf_attn_tiles(void) {
+#ifdef __x86_64__
+    static const tf_attn_case cases[] = {
+        {.hd_k = 64, .hd_v = 64, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 4, .tokens = 3, .T = 70},
+        {.hd_k = 96, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 8, .tokens = 2, .T = 550, .window = 400},
+    };
+    if (!tiles_missing()) SKIP("the processor runs the instructions of tiles, or make levels does, or it has no AVX-512");
+    tiles_on();
+    tf_tiles = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
+    tf_tiles = false;
+    tiles_off();
+#endif
+}
+
 static void tf_attn_segments(void) {
     static const tf_attn_case cases[] = {
         /* hd_k hd_v types         g  tok  T                 window cap sinks slopes ahead */
@@ -1258,6 +1279,7 @@ static const t_case t_float_cases[] = {
     {"float mul odd",       "NaN and infinity stay in their columns of a product, at every level", tf_mul_odd},
     {"float attn types",    "attention equals the double one for all pairs of K and V types", tf_attn_types},
     {"float attn shapes",   "groups, windows, caps, sinks: same bits for any level, block size and chunking", tf_attn_shapes},
+    {"float attn tiles",    "the machine code of avx512_amx gives the same bits, its instructions done by a handler", tf_attn_tiles},
     {"float attn segments", "segments of 512 positions: the double sums, same bits in parts, windows, sinks", tf_attn_segments},
     {"float attn slopes",   "ALiBi, and rows that see positions after their own, alone and with all else", tf_attn_slopes},
     {"float attn private",  "a row is untouched by what it does not see", tf_attn_private},

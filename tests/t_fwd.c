@@ -188,6 +188,8 @@ static void t_fwd_same_bits_of(const char *list) {
         {"avx2", 2, 7, 32, K_F32, true},     {"avx2", 1, 1, 32, K_F32, true},      {"avx512", 2, 512, 32, K_F32, true},
         {"avx512", 3, 1, 32, K_F32, true},   {"avx512", 1, 5, 32, K_F32, true},    {"avx_vnni", 2, 512, 32, K_F32, false},
         {"avx_vnni", 3, 33, 32, K_F32, true}, {"avx512_bf16", 1, 512, 32, K_F32, false}, {"avx512_bf16", 3, 1, 5, K_F32, true},
+        {"avx512_amx", 1, 512, 32, K_F32, false}, {"avx512_amx", 3, 33, 32, K_F32, true},
+        {"neon", 2, 7, 32, K_F32, true},     {"i8mm", 1, 512, 32, K_F32, true},
     };
     FILE  *f = fopen(t_tiny_path(list), "r");
     t_tiny t;
@@ -219,6 +221,34 @@ static void t_fwd_same_bits_of(const char *list) {
     fclose(f);
 }
 static void t_fwd_same_bits(void) { t_fwd_same_bits_of("manifest.txt"); }
+
+/* Experts that are read ahead stay in the file, all else is packed; the bits are the same, also where little is read. */
+static void t_fwd_read_ahead(void) {
+    t_tiny t;
+    t_rig  r;
+    int    n;
+    if (!t_tiny_find("qwen3moe_q8_0", &t) || !t_rig_open(&r, t_tiny_path(t.file), &t_plain)) return;
+    int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
+    float   *want = t_rig_logits(&r, ids, n, 512);
+    t_rig_close(&r);
+    for (size_t most = 1; most; most = most < SIZE_MAX ? SIZE_MAX : 0) {
+        int at = 0, experts = 0;
+        if (!t_rig_open(&r, t_tiny_path(t.file), &t_plain)) break;
+        const model_bytes all = model_sizes(&r.m);
+        CHECK(model_read_ahead(&r.m, most));
+        const model_bytes rest = model_sizes(&r.m);
+        CHECK(rest.file == all.file && rest.packed < all.packed && rest.given < all.given);
+        CHECK(!model_pack(&r.m, r.p, SIZE_MAX));
+        EQ_INT(r.m.packs_used, rest.packed);
+        for (const dev_mat *w; (w = model__mat(&r.m, &at)); experts += w->ahead > 0) CHECK(!w->ahead || (!w->packed && w->n_mat > 1));
+        EQ_INT(experts, 3 * r.m.hp.n_layer);
+        float *got = t_rig_logits(&r, ids, n, 7);
+        EQ_MEM(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got);
+        mem_free(got);
+        t_rig_close(&r);
+    }
+    mem_free_all(want, ids);
+}
 
 /* Types of ik_llama.cpp and bitnet.cpp. */
 static void t_fwd_foreign(void) {
@@ -612,6 +642,26 @@ static void t_break_step(t_rig *r) { r->m.layer[0].vec[B_REC_STEP] = r->m.layer[
 static void t_break_gates(t_rig *r) { r->m.layer[0].mat[W_REC_BETA] = r->m.layer[0].mat[W_REC_ALPHA]; }
 static void t_break_taps(t_rig *r) { r->m.layer[0].vec[W_REC_TAPS] = r->m.layer[2].vec[W_REC_TAPS]; }
 static void t_break_out_norm(t_rig *r) { r->m.layer[0].vec[W_REC_NORM] = r->m.layer[1].vec[W_REC_NORM]; }
+/* A vector of layer 0 becomes that of the next layer which has one. */
+static void t_break_vec(t_rig *r, arch_slot_id id) {
+    int il = 1;
+    while (il < r->m.hp.n_layer - 1 && !r->m.layer[il].vec[id]) il++;
+    r->m.layer[0].vec[id] = r->m.layer[il].vec[id];
+}
+static void t_break_rec_decay(t_rig *r) { t_break_vec(r, W_REC_DECAY); }
+static void t_break_rec_step(t_rig *r) { t_break_vec(r, B_REC_STEP); }
+static void t_break_rec_taps(t_rig *r) { t_break_vec(r, W_REC_TAPS); }
+static void t_break_rec_norm(t_rig *r) { t_break_vec(r, W_REC_NORM); }
+static void t_break_skip_share(t_rig *r) { t_break_vec(r, W_SKIP); }
+static void t_break_conv_bias(t_rig *r) { r->m.layer[0].vec[B_CONV] = NULL; }
+static void t_break_step_norm(t_rig *r) { t_break_vec(r, W_STEP_NORM); }
+static void t_break_wkv_decay(t_rig *r) { t_break_vec(r, B_WKV_DECAY); }
+static void t_break_wkv_rate(t_rig *r) { t_break_vec(r, B_WKV_RATE); }
+static void t_break_wkv_key(t_rig *r) { t_break_vec(r, W_WKV_KEY); }
+static void t_break_wkv_key_rate(t_rig *r) { t_break_vec(r, W_WKV_KEY_RATE); }
+static void t_break_wkv_share(t_rig *r) { t_break_vec(r, W_WKV_SHARE); }
+static void t_break_wkv_first(t_rig *r) { t_break_vec(r, W_WKV_FIRST); }
+static void t_break_rec_gate(t_rig *r) { r->m.layer[0].mat[W_WKV_GATE_2] = r->m.layer[0].mat[W_WKV_DECAY_2]; }
 static void t_break_choice(t_rig *r) {
     for (int il = 0; il < r->m.hp.n_layer; il++) r->m.layer[il].vec[B_ROUTER_CHOICE] = NULL;
 }
@@ -718,6 +768,19 @@ static void t_fwd_faults(void) {
         {"grok", "no cap of the router", t_break_router_cap}, {"grok", "no dense feed-forward", t_break_both},
         {"nanbeige", "no norm between loops", t_break_loop},  {"nanbeige_bare", "a norm between loops", t_break_loop},
         {"grovemoe", "no shared experts", t_break_adjugate},  {"apertus", "another bend", t_break_bend},
+        {"mamba2", "another layer's decay", t_break_rec_decay}, {"mamba2", "another layer's steps", t_break_rec_step},
+        {"mamba2", "another layer's convolution", t_break_rec_taps}, {"mamba2", "no bias of the convolution", t_break_conv_bias},
+        {"mamba2", "another layer's share of values", t_break_skip_share}, {"mamba2", "another layer's norm", t_break_rec_norm},
+        {"mamba", "another layer's decay", t_break_rec_decay}, {"mamba", "another layer's share of values", t_break_skip_share},
+        {"plamo2", "another layer's decay", t_break_rec_decay}, {"jamba", "another layer's norm of steps", t_break_step_norm},
+        {"falcon-h1", "another layer's steps", t_break_rec_step}, {"nemotron_h", "another layer's decay", t_break_rec_decay},
+        {"rwkv7", "another layer's decay", t_break_wkv_decay}, {"rwkv7", "another layer's rates", t_break_wkv_rate},
+        {"rwkv7", "another layer's correction keys", t_break_wkv_key}, {"rwkv7", "keys fall otherwise", t_break_wkv_key_rate},
+        {"rwkv7", "another layer's share of values", t_break_wkv_share}, {"rwkv6", "another layer's decay", t_break_wkv_decay},
+        {"rwkv6", "another layer's share of the position", t_break_wkv_first},
+        {"kimi-linear", "another layer's decay", t_break_rec_decay}, {"kimi-linear", "another layer's steps", t_break_rec_step},
+        {"kimi-linear", "another layer's filters", t_break_rec_taps}, {"kimi-linear", "another layer's norm", t_break_rec_norm},
+        {"kimi-linear", "decays for gates", t_break_rec_gate},
         {"deci", "no product in place of attention", t_break_linear}, {"mpt_learned", "the slope of another head", t_break_slopes},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -833,7 +896,8 @@ static void t_fwd_draft_head(void) {
         {"exaone-moe", 1, NULL}, {"deepseek2_v3", 1, NULL}, {"bailingmoe2", 1, NULL}, {"cohere2moe_rms", 1, NULL},
         {"mimo2", 3, NULL}, {"step35", 3, NULL}, {"gemma4", 0, "gemma4-assistant"}, {"gemma4_far", 0, "gemma4-assistant_far"}};
     static const t_how hows[] = {{"scalar", 2, 7, 16, K_F32, false}, {"avx2", 3, 1, 2, K_F32, true},
-                                 {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true}};
+                                 {"avx512", 2, 33, 5, K_F32, false}, {"avx512_bf16", 1, 5, 32, K_F32, true},
+                                 {"i8mm", 2, 33, 5, K_F32, true}};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         t_tiny  t;
         t_rig   r;
@@ -872,6 +936,7 @@ static void t_fwd_draft_head(void) {
 
 static const t_case t_fwd_cases[] = {
     {"fwd golden", "logits of every tiny model against the framework's in float64", t_fwd_golden},
+    {"fwd read ahead", "experts larger than memory: read when chosen, not packed, in the same bits", t_fwd_read_ahead},
     {"fwd foreign", "the same of models with types of ik_llama.cpp and bitnet.cpp, in the same bits in every way", t_fwd_foreign},
     {"fwd same bits", "levels, threads, chunks, block sizes and packed rows give the same bits", t_fwd_same_bits},
     {"fwd cache types", "f32 f16 bf16 q8_0 q4_0 caches, at any level, chunk and block size", t_fwd_cache_types},
@@ -884,6 +949,6 @@ static const t_case t_fwd_cases[] = {
     {"fwd draft head", "a draft head guesses as a float64 reading does, with the same bits however the model runs",
      t_fwd_draft_head},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 86 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 121 faults is caught by the golden logits", t_fwd_faults},
 };
 static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

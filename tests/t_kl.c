@@ -119,11 +119,10 @@ static void tkl_widen(gguf_file *g, const char *arch, int how) {
 
 static double tkl_deviation(const gguf_tensor *t) {
     const uint64_t n = t->dim[0], rows = min_u64(t->dim[1] * t->dim[2], 64);
-    const size_t   row = k_row_bytes(t->type, (int64_t)n);
     float         *x = mem_new(n, sizeof *x);
     double         sum = 0;
     for (uint64_t r = 0; r < rows; r++) {
-        k_types[t->type].dequant(t->data + r * row, x, (int64_t)n);
+        gguf_floats(t, r, 0, x, n);
         for (uint64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     }
     mem_free(x);
@@ -328,7 +327,7 @@ static const char *const tkl_mixtures[] = {"Q8_0", "Q4_K_M"};
 
 /* One model in one mixture. */
 static void tkl_measure(tkl_model *t, const char *name, const char *mixture) {
-    static const char *const levels[] = {"avx2", "avx_vnni", "avx512", "avx512_bf16", "neon"};
+    static const char *const levels[] = {"avx2", "avx_vnni", "avx512", "avx512_bf16", "avx512_amx", "neon", "i8mm"};
     const int    V = t->m.hp.causal ? t->m.hp.n_vocab : t->m.hp.n_embd;
     float       *got = tkl_run(&t->m, "scalar");
     for (size_t i = 0; got && i < sizeof levels / sizeof *levels; i++) {

@@ -552,7 +552,7 @@ static void t_kv_demand(void) {
     int64_t       need[3] = {0};
     for (int i = 0; i < 200; i++) ids[i] = i;
     kv_share(kv);
-    kv_add_demand(kv, NULL, ids, 100, need);
+    kv_add_demand(kv, NULL, NULL, ids, 100, need);
     EQ_INT(need[0], 28);                              /* 25 for its tokens, one for the next, two that may be copies */
     EQ_INT(need[1], 1 + 9);
     EQ_INT(need[2], 1);
@@ -561,7 +561,7 @@ static void t_kv_demand(void) {
     CHECK(kv_reserve(s, 60));
     t_kv_step(s, of, 0, 60);
     memset(need, 0, sizeof need);
-    kv_add_demand(kv, s, ids, 100, need);
+    kv_add_demand(kv, s, NULL, ids, 100, need);
     EQ_INT(need[0], 28 - 15);
     EQ_INT(need[1], 1);                               /* it has more now than it will ever need */
     EQ_INT(need[2], 0);
@@ -1254,7 +1254,7 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
             const bool whole = x->s->n == x->s->n_known * block;
             const int  had = x->s->n, can = t_tree_most(x->s, x->ids, most);
             int64_t    cost[4], room[4];
-            const int  known = kv__count_prefix(kv, x->ids, most, cost);
+            const int  known = kv__count_prefix(kv, NULL, x->ids, most, cost);
             for (int g = 0; g < kv->n_group; g++) room[g] = kv__room(kv, g);
             const int  got = kv_match_prefix(x->s, x->ids, most, &wait);
             EQ_INT(got, x->s->n);

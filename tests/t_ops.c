@@ -35,6 +35,8 @@ typedef struct top_rig {
     dev_buf    in[3], out[2];
     int        first;                                 /* what is compared: buffers first..end of the plan */
     int        n_blocks;
+    const dev_adapters *const *adapters;              /* [n_seq] NULL: none */
+    const dev_low *low_of;                            /* [products, 3] */
 } top_rig;
 
 /* One operation with its parameters. What is given as an input or a vector shows that there is one: in[i] 1, vec top_vec. */
@@ -195,12 +197,45 @@ static void top_build_matmul(top_rig *r) {
     r->in[0] = top_buf(r, "in", 1, n);
     r->first = r->plan.n_buf;
     top_form(r, r->in[0], n, 0);
-    dev_plan_op(&r->plan, (dev_op){.kind = r->op.kind, .rows = r->op.rows});
+    dev_plan_op(&r->plan, (dev_op){.kind = OPS_MATMUL, .rows = r->op.rows});
     for (int i = 0; i < TOP_PRODUCTS; i++) {
         top_matrix(r, i, types[i], n, 24 + 16 * i, 1);
+        if (r->low_of && i + 1 < TOP_PRODUCTS) r->mat[i].low = r->low_of + 3 * i, r->mat[i].n_low = 3;
         r->out[i % 2] = dev_plan_buf(&r->plan, "out", false);
         dev_plan_product(&r->plan, &r->mat[i], r->op.rows, r->in[0], r->out[i % 2]);
     }
+}
+
+/* The same with adapters: of the first matrix of f32 and f16 and of a rank that is no multiple of a task's, of another one of one
+ * row, of a third none. Sequences have one, two or none of them. */
+static void top_build_low(top_rig *r) {
+    enum { N = 3 };
+    static dev_low       low[TOP_PRODUCTS][N];
+    static uint8_t       f16[1 << 16];
+    static dev_adapters *of[TOP_ROWS];
+    static const int     rank[TOP_PRODUCTS][N] = {{12, 3, 0}, {0, 0, 1}, {8, 40, 0}, {0, 0, 0}};
+    for (int i = 0; i < (int)sizeof f16 / 2; i++) {
+        const uint16_t h = k_f32_to_f16(top_vec[i]);
+        memcpy(f16 + 2 * i, &h, 2);
+    }
+    r->plan.low_kind = OPS_LOW;
+    for (int i = 0; i < r->b.n_seq; i++) {
+        const int n = i % 4, first = i % 3 ? 1 : 0;
+        mem_free(of[i]);
+        of[i] = mem_new(1, sizeof **of + 2 * sizeof *of[i]->use);
+        of[i]->n = min_int(n, 2);
+        for (int k = 0; k < of[i]->n; k++) of[i]->use[k] = (dev_use){first + k, 0.5f + (float)i};
+    }
+    r->adapters = (const dev_adapters *const *)of;
+    r->low_of = low[0];
+    for (int i = 0; i < TOP_PRODUCTS; i++)
+        for (int k = 0; k < N; k++) {
+            const bool half = (i + k) % 2;
+            low[i][k] = (dev_low){.rank = rank[i][k], .scale = 0.25f, .type_a = half ? K_F16 : K_F32, .type_b = half ? K_F32 : K_F16,
+                                  .a = half ? f16 + 2 * i : (const uint8_t *)(top_vec + 9 * i),
+                                  .b = half ? (const uint8_t *)(top_vec + 5 * k) : f16 + 4 * k};
+        }
+    top_build_matmul(r);
 }
 
 /* Products of a matrix for each head, of values that lie apart in a row. */
@@ -294,6 +329,7 @@ static const top_example top_examples[] = {
     {.name = "attend, latent",  .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_latent, .host = true},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
+    {.name = "low",             .op = {.kind = OPS_LOW}, .build = top_build_low, .host = true},
     {.name = "matmul, heads",   .op = {.kind = OPS_MATMUL}, .build = top_build_heads, .host = true},
     {.name = "watch",           .op = {.kind = OPS_WATCH}},
     {.name = "activate",        .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SILU}},
@@ -408,7 +444,7 @@ static void top_open(top_rig *r, const top_example *e, int n, int n_head, int ro
     r->plan.result = r->out[0];
     dev_plan_fill(&r->plan, TOP_THREADS, rows, rows, false);
     dev_gpu_fill(&r->plan);
-    r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->b};
+    r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->b, .adapters = r->adapters};
 }
 
 static void top_close(top_rig *r) {

@@ -3,6 +3,9 @@
 #include "program.h"
 #include "check.h"
 #include "t_quant.h"
+#ifdef __x86_64__
+#include "tiles.h"
+#endif
 
 enum { TP_GUARD = 128 };
 
@@ -93,6 +96,34 @@ static void tp_levels(void) {
 }
 static void t_pack_levels(void) { tq_tiles(false, tp_levels); }
 static void t_pack_levels_wide(void) { tq_tiles(true, tp_levels); }
+
+/* The machine code of the tiles, on a processor with AVX-512 that lacks their instructions. */
+static void t_pack_tiles(void) {
+#ifdef __x86_64__
+    static const int shape[][3] = {{512, 50, 9}, {256, 16, 33}, {288, 130, 20}, {96, 33, 65}};   /* n, rows, columns */
+    const k_level   *l = &k_levels[K_LEVELS - 1];
+    tp_case          c;
+    if (!tiles_missing()) SKIP("the processor runs the instructions of tiles, or make levels does, or it has no AVX-512");
+    EQ_STR(l->name, "avx512_amx");
+    tp_new(&c);
+    tiles_on();
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t i = 0; tp_is_packed(type) && i < sizeof shape / sizeof *shape; i++) {
+            const int n = shape[i][0], nr = shape[i][1], nt = shape[i][2];
+            if (n % k_types[type].block) continue;
+            tq_weights(&c.q, type, n, nr, -1);
+            tq_acts(&c.q, n, false);
+            tp_pack(&c, type, n, nr, nr);
+            tq_mul(&c.q, &k_levels[0], type, n, nr, nt, c.q.want, nr);
+            tp_mul(&c, l, type, n, nr, nt, c.q.got, nr);
+            CHECKF(tq_same(c.q.want, c.q.got, nr * nt), "%s packed: n %d, rows %d, columns %d", k_types[type].name, n, nr, nt);
+            tq_mul(&c.q, l, type, n, nr, nt, c.q.got, nr);
+            CHECKF(tq_same(c.q.want, c.q.got, nr * nt), "%s: n %d, rows %d, columns %d", k_types[type].name, n, nr, nt);
+        }
+    tiles_off();
+    tp_drop(&c);
+#endif
+}
 
 /* The largest codes and scales against activations of +-127 everywhere: whatever can saturate does it here. */
 static void tp_extremes(void) {
@@ -359,6 +390,7 @@ static void t_pack_sizes(void) {
 static const t_case t_pack_cases[] = {
     {"pack_levels", "packed rows give the bits of the file's rows: every format, level, shape, 1 to 17 columns", t_pack_levels},
     {"pack_levels_wide", "the same with tiles of eight columns", t_pack_levels_wide},
+    {"pack_tiles", "the machine code of avx512_amx gives the same bits, its instructions done by a handler", t_pack_tiles},
     {"pack_extremes", "nothing saturates at the largest codes and activations", t_pack_extremes},
     {"pack_extremes_wide", "the same with tiles of eight columns", t_pack_extremes_wide},
     {"pack_bounds", "dots at the ends of a word keep their bits", t_pack_bounds},

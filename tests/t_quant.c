@@ -101,7 +101,7 @@ static void tq_weights(tq_case *c, uint32_t type, int n, int rows, int fill) {
     for (size_t i = 0; i < (size_t)rows * c->row_bytes; i++) c->w[i] = fill < 0 ? (uint8_t)tq_rand() : (uint8_t)fill;
     for (int r = 0; r < rows; r++) {
         uint8_t *row = c->w + (size_t)r * c->row_bytes;
-        tq_put_front(type, row, tq_unit() * 0.01f);
+        if (k__row_front(type)) tq_put_front(type, row, tq_unit() * 0.01f);
         for (size_t at = 0; at < c->row_bytes && !k__row_front(type); at += k_types[type].bytes)
             tq_put_scales(type, row + at, 0.01f);
     }
@@ -671,7 +671,7 @@ static void t_quant_init(void) {
 static void t_quant_auto(void) {
 #if defined(__x86_64__)
     const unsigned avx2 = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, avx512 = avx2 | K_CPU_AVX512 | K_CPU_VNNI,
-                   all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16;
+                   all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16, tiles = all | K_CPU_AMX;
     const k__trial  none = {0, 0}, faster = {100, 60}, equal = {100, 100}, slower = {100, 190};
     const struct { unsigned have; k__trial trial; const char *want; } rows[] = {
         {0, none, "scalar"},
@@ -685,12 +685,21 @@ static void t_quant_auto(void) {
         {all, equal, "avx512"},
         {all, none, "avx512"},                            /* nothing was measured */
         {avx2 | K_CPU_BF16, faster, "avx2"},
+        {tiles, faster, "avx512_amx"},
+        {tiles, slower, "avx512_amx"},
+        {avx512 | K_CPU_AMX, none, "avx512_amx"},
+        {avx2 | K_CPU_AMX, none, "avx2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECKF(!strcmp(k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want), "row %zu: got %s, want %s", i,
                k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want);
 #else
     EQ_INT(k__pick(0, (k__trial){0, 0}), 0);
+#if defined(__aarch64__)
+    EQ_STR(k_levels[k__pick(K_CPU_I8MM, (k__trial){0, 0})].name, "scalar");
+    EQ_STR(k_levels[k__pick(K_CPU_DOTPROD, (k__trial){0, 0})].name, "neon");
+    EQ_STR(k_levels[k__pick(K_CPU_DOTPROD | K_CPU_I8MM, (k__trial){0, 0})].name, "i8mm");
+#endif
 #endif
 }
 

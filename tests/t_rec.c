@@ -8,7 +8,7 @@ enum { REC_TOKENS = 96, REC_ROWS = 64, REC_SEQS = 3, REC_SLOTS = 3 * REC_SEQS };
 typedef struct {
     int  taps, n_k, n_v, d_k, d_v;                    /* n_v 0: a convolution of d_v channels */
     bool grouped;
-    dev_rule rule;                                    /* other than RULE_DELTA: taps is 1 */
+    dev_rule rule;                                    /* other than RULE_DELTA and RULE_KDA: taps is 1 */
 } rec_shape;
 
 /* One layer with random weights; the inputs of a position are those of its token. */
@@ -18,7 +18,7 @@ typedef struct {
     dev_blocks mem;
     dev_state  st;
     dev_mat    raw, alpha, beta;
-    float     *taps, *decay, *step, *skip;
+    float     *taps, *decay, *step, *skip, *rate, *key[2], *share;
     pool      *p;
     dev_plan   plan;
     dev_run    run;
@@ -47,8 +47,11 @@ static const float *rec_input(const dev_mat *m, int token) {
     return (const float *)(const void *)(m->data + (size_t)token * m->row_bytes);
 }
 
+static bool rec_is_wkv(const rec_shape *s) { return s->rule == RULE_GLA || s->rule == RULE_WKV6 || s->rule == RULE_WKV7; }
+
 /* Values of the inputs of a position. */
 static int rec_width(const rec_shape *s) {
+    if (rec_is_wkv(s)) return s->rule == RULE_WKV7 ? 5 * s->n_v * s->d_k : 2 * (s->n_v + s->n_k) * s->d_k;
     return s->n_v ? 2 * s->n_k * s->d_k + s->n_v * s->d_v : s->d_v;
 }
 
@@ -57,6 +60,8 @@ static int rec_gate(const rec_shape *s, int i) {
     switch (s->rule) {
     case RULE_SSD: return i ? 0 : s->n_v;
     case RULE_SCAN: return i ? 0 : s->n_v * s->d_v;
+    case RULE_KDA: return i ? s->n_v : s->n_v * s->d_k;
+    case RULE_GLA: case RULE_WKV6: case RULE_WKV7: return 0;
     default: return s->n_v;
     }
 }
@@ -72,7 +77,8 @@ static void rec_write_plan(rec_rig *r) {
     dev_plan_begin(&r->plan, ops_kinds);
     dev_op op = {.rows = DEV_ALL, .vec = r->taps, .scale = 1e-6f,
                  .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .rule = r->s.rule, .decay = r->decay,
-                           .step = r->step, .skip = r->skip}};
+                           .step = r->step, .skip = r->skip, .rate = r->rate, .key = {r->key[0], r->key[1]},
+                           .share = r->share}};
     op.in[0] = rec_embed(r, "raw", &r->raw);
     if (r->alpha.n_in) op.in[1] = rec_embed(r, "alpha", &r->alpha);
     if (r->beta.n_in) op.in[2] = rec_embed(r, "beta", &r->beta);
@@ -80,9 +86,10 @@ static void rec_write_plan(rec_rig *r) {
     op.kind = r->s.n_v ? OPS_DELTA : OPS_CONV;
     op.n = r->s.d_v;
     op.n_head = r->s.n_v;
+    if (r->s.rule == RULE_WKV7) op.out[1] = dev_plan_buf(&r->plan, "share", false);
     dev_plan_op(&r->plan, op);
     op.kind = OPS_KEEP;
-    op.out[0] = 0;
+    op.out[0] = op.out[1] = 0;
     dev_plan_op(&r->plan, op);
     dev_plan_fill(&r->plan, r->p->n, REC_ROWS, REC_ROWS, false);
 }
@@ -104,8 +111,10 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
     r->beta = rec_matrix(rec_gate(&s, 1));
     r->taps = rec_random(r->st.width * s.taps, -1, 1);
     r->decay = rec_random(n_rate, -1, -0.01);
-    r->step = rec_random(rec_gate(&s, 0), -3, 1);
+    r->step = rec_random(rec_is_wkv(&s) ? s.n_v * s.d_k : rec_gate(&s, 0), -3, 1);
     r->skip = rec_random(s.n_v * s.d_v, -1, 1);
+    float **const more[] = {&r->rate, &r->key[0], &r->key[1], &r->share};
+    for (int i = 0; i < 4; i++) *more[i] = rec_random(rec_is_wkv(&s) ? s.n_v * s.d_k : 0, -1, 1);
     rec_write_plan(r);
     r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->batch};
     int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq};
@@ -116,8 +125,8 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
 
 static void rec_close(rec_rig *r) {
     void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data,
-                   r->taps, r->decay, r->step, r->skip, r->batch.token, r->batch.pos, r->batch.seq,
-                   r->batch.want, r->batch.turn};
+                   r->taps, r->decay, r->step, r->skip, r->rate, r->key[0], r->key[1], r->share, r->batch.token, r->batch.pos,
+                   r->batch.seq, r->batch.want, r->batch.turn};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     dev_plan_free(&r->plan);
     dev_run_free(&r->run);
@@ -144,26 +153,30 @@ static void rec_unit(const rec_rig *r, const int32_t *ids, int t, int c, double 
     for (int i = 0; i < r->s.d_k; i++) to[i] *= size / sqrt(sum + 1e-6);
 }
 
+/* Delta nets: a decay of each head, or of each channel. */
 static void rec_read_head(const rec_rig *r, const int32_t *ids, int n, int h, double *o) {
     const rec_shape *s = &r->s;
     const int        key = s->grouped ? h / (s->n_v / s->n_k) : h % s->n_k;
     double *S = mem_new((size_t)s->d_k * (size_t)s->d_v, sizeof *S), *q = mem_new((size_t)s->d_k, sizeof *q),
-            *k = mem_new((size_t)s->d_k, sizeof *k);
+            *k = mem_new((size_t)s->d_k, sizeof *k), *fall = mem_new((size_t)s->d_k, sizeof *fall);
     for (int t = 0; t < n; t++) {
-        const double a = (double)rec_input(&r->alpha, ids[t])[h] + (double)r->step[h],
-                     decay = exp((double)r->decay[h] * log1p(exp(a)));
+        for (int i = 0; i < s->d_k; i++) {
+            const int    g = s->rule == RULE_KDA ? h * s->d_k + i : h;
+            const double a = (double)rec_input(&r->alpha, ids[t])[g] + (double)r->step[g];
+            fall[i] = exp((double)r->decay[h] * log1p(exp(a)));
+        }
         const double beta = 1 / (1 + exp(-(double)rec_input(&r->beta, ids[t])[h]));
         rec_unit(r, ids, t, key * s->d_k, 1 / sqrt(s->d_k), q);
         rec_unit(r, ids, t, (s->n_k + key) * s->d_k, 1, k);
         for (int c = 0; c < s->d_v; c++) {
             double m = 0, out = 0;
-            for (int i = 0; i < s->d_k; i++) m += decay * S[i * s->d_v + c] * k[i];
+            for (int i = 0; i < s->d_k; i++) m += fall[i] * S[i * s->d_v + c] * k[i];
             const double x = beta * (rec_conv(r, ids, t, 2 * s->n_k * s->d_k + h * s->d_v + c) - m);
-            for (int i = 0; i < s->d_k; i++) out += (S[i * s->d_v + c] = decay * S[i * s->d_v + c] + k[i] * x) * q[i];
+            for (int i = 0; i < s->d_k; i++) out += (S[i * s->d_v + c] = fall[i] * S[i * s->d_v + c] + k[i] * x) * q[i];
             o[t * r->n_out + h * s->d_v + c] = out;
         }
     }
-    mem_free(S), mem_free(q), mem_free(k);
+    mem_free(S), mem_free(q), mem_free(k), mem_free(fall);
 }
 
 /* Mamba and Mamba-2, as the recurrence is written: rows have values, keys, queries. */
@@ -189,10 +202,66 @@ static void rec_read_ssm(const rec_rig *r, const int32_t *ids, int n, int h, dou
     mem_free(S);
 }
 
+/* What a position of RWKV has for a head, from its inputs: queries q, decays w, what is written (key), and in RWKV-7 the rates b and
+ * the unit keys of the correction. */
+typedef struct { double q[64], w[64], key[64], b[64], unit[64]; const float *v; } rec_wkv;
+
+static void rec_wkv7(const rec_rig *r, const float *x, int h, rec_wkv *p) {
+    const int d = r->s.d_k, all = r->s.n_v * d, off = h * d;
+    double    size = 1e-6;
+    p->v = x + 3 * all + off;
+    for (int i = 0; i < d; i++) {
+        p->unit[i] = (double)x[2 * all + off + i] * (double)r->key[0][off + i];
+        size += p->unit[i] * p->unit[i];
+    }
+    for (int i = 0; i < d; i++) {
+        p->unit[i] /= sqrt(size);
+        p->q[i] = (double)x[off + i];
+        p->w[i] = exp(-0.606531 / (1 + exp(-(double)x[all + off + i] - (double)r->step[off + i])));
+        p->b[i] = 1 / (1 + exp(-(double)x[4 * all + off + i] - (double)r->rate[off + i]));
+        p->key[i] = (double)x[2 * all + off + i] * (1 + (p->b[i] - 1) * (double)r->key[1][off + i]);
+    }
+}
+
+static void rec_wkv6(const rec_rig *r, const float *x, int h, rec_wkv *p) {
+    const int  d = r->s.d_k, all = r->s.n_v * d, off = h * d, key = h / (r->s.n_v / r->s.n_k) * d;
+    const bool gla = r->s.rule == RULE_GLA;
+    p->v = x + 2 * all + r->s.n_k * d + key;
+    for (int i = 0; i < d; i++) {
+        p->w[i] = exp(-exp((double)x[all + off + i] + (double)r->step[off + i]));
+        p->q[i] = (double)x[off + i] / (gla ? sqrt(d) : 1);
+        p->key[i] = (double)x[2 * all + key + i] * (gla ? 1 - p->w[i] : 1);
+        p->b[i] = p->unit[i] = 0;
+    }
+}
+
+/* RWKV-6 reads the state before the position, and of that itself a share; the others read the state after it. */
+static void rec_read_wkv(const rec_rig *r, const int32_t *ids, int n, int h, double *o) {
+    const int d = r->s.d_k;
+    double   *S = mem_new((size_t)d, sizeof *S);
+    rec_wkv   p;
+    for (int c = 0; c < d; c++) {
+        memset(S, 0, (size_t)d * sizeof *S);
+        for (int t = 0; t < n; t++) {
+            double u = 0, out = 0;
+            (r->s.rule == RULE_WKV7 ? rec_wkv7 : rec_wkv6)(r, rec_input(&r->raw, ids[t]), h, &p);
+            for (int i = 0; i < d; i++) u += S[i] * p.unit[i];
+            for (int i = 0; i < d; i++) {
+                const double was = S[i];
+                S[i] = p.w[i] * was - p.b[i] * p.unit[i] * u + p.key[i] * (double)p.v[c];
+                out += p.q[i] * (r->s.rule != RULE_WKV6 ? S[i] : was + (double)r->skip[h * d + i] * p.key[i] * (double)p.v[c]);
+            }
+            o[t * r->n_out + h * d + c] = out;
+        }
+    }
+    mem_free(S);
+}
+
 /* Outputs of n positions. */
 static double *rec_read(const rec_rig *r, const int32_t *ids, int n) {
     double *o = mem_new((size_t)n * (size_t)r->n_out, sizeof *o);
-    for (int h = 0; h < r->s.n_v; h++) (r->s.rule == RULE_DELTA ? rec_read_head : rec_read_ssm)(r, ids, n, h, o);
+    const bool delta = r->s.rule == RULE_DELTA || r->s.rule == RULE_KDA;
+    for (int h = 0; h < r->s.n_v; h++) (delta ? rec_read_head : rec_is_wkv(&r->s) ? rec_read_wkv : rec_read_ssm)(r, ids, n, h, o);
     for (int t = 0; t < n && !r->s.n_v; t++)
         for (int c = 0; c < r->n_out; c++) o[t * r->n_out + c] = rec_conv(r, ids, t, c);
     return o;
@@ -307,7 +376,10 @@ static void t_rec_steps(void) {
                                        {2, 3, 3, 8, 72, false, RULE_DELTA}, {3, 0, 0, 0, 33, false, RULE_DELTA},
                                        {5, 1, 2, 20, 7, true, RULE_DELTA},
                                        {1, 2, 4, 16, 40, true, RULE_SSD}, {1, 1, 3, 6, 72, true, RULE_SSD},
-                                       {1, 1, 2, 16, 64, true, RULE_SCAN}, {1, 1, 3, 6, 33, true, RULE_SCAN}};
+                                       {1, 1, 2, 16, 64, true, RULE_SCAN}, {1, 1, 3, 6, 33, true, RULE_SCAN},
+                                       {4, 3, 3, 20, 20, true, RULE_KDA}, {2, 2, 2, 40, 40, true, RULE_KDA},
+                                       {1, 2, 2, 40, 40, true, RULE_WKV7}, {1, 3, 3, 6, 6, true, RULE_WKV7},
+                                       {1, 2, 4, 33, 33, true, RULE_GLA}, {1, 3, 3, 40, 40, true, RULE_WKV6}};
     static const struct { const char *level; int threads; } hows[] = {{"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"avx2", 5}};
     rec_rig r;
     rec_seq seqs[REC_SEQS], begun[REC_SEQS];

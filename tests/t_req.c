@@ -80,6 +80,13 @@ static str tr__tell(req *q, bool ok, const err_t *e) {
     CHECK(!q->stop_ids.n || r->gen.stop_ids == &q->stop_ids);
     if (r->gen.special_out) str_put(&s, " special");
     if (q->priority) str_fmt(&s, " priority=%d", q->priority);
+    if (q->adapts) str_put(&s, " lora");
+    for (int i = 0; i < q->n_adapter; i++) {
+        const req_adapter *a = &q->adapter[i];
+        if (a->name.p) tr__text(&s, "", a->name);
+        else str_fmt(&s, " %d", a->id);
+        if (!isnan(a->scale)) str_fmt(&s, ":%g", (double)a->scale);
+    }
     if (o->temp != d->temp) str_fmt(&s, " temp=%g", (double)o->temp);
     if (o->top_p != d->top_p) str_fmt(&s, " top_p=%g", (double)o->top_p);
     if (o->top_k != d->top_k) str_fmt(&s, " top_k=%d", o->top_k);
@@ -183,6 +190,11 @@ static void t_req_keys(void) {
         {"{\"prompt\":\"\",\"ignore_eos\":false}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"min_tokens\":3,\"max_tokens\":3,\"stop_token_ids\":[0,999,7.0]}",
          "ok prompt=\"\" max=3 least=3 stop_ids=0,999,7"},
+        {"{\"prompt\":\"\",\"lora\":\"one\"}", "ok prompt=\"\" lora =\"one\""},
+        {"{\"prompt\":\"\",\"lora\":[]}", "ok prompt=\"\" lora"},
+        {"{\"prompt\":\"\",\"lora\":null}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"lora\":[\"one\",{\"id\":1,\"scale\":-0.5},{\"name\":\"two\",\"scale\":2},{\"id\":2}]}",
+         "ok prompt=\"\" lora =\"one\" 1:-0.5 =\"two\":2 2"},
         {"{\"prompt\":\"\",\"min_tokens\":3,\"stop_token_ids\":[],\"skip_special_tokens\":false}",
          "ok prompt=\"\" least=3 special"},
         {"{\"prompt\":\"\",\"skip_special_tokens\":true,\"verbosity\":\"low\",\"prompt_cache_key\":\"k\",\"prompt_cache_retention\":\"24h\",\"safety_identifier\":\"x\"}",
@@ -362,6 +374,14 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"min_tokens\":4,\"max_tokens\":3}",
          "invalid_request: min_tokens: 4 is above the limit of 3 tokens"},
         {"{\"prompt\":\"\",\"min_tokens\":-1}", "invalid_request: min_tokens: -1 is out of range, expected 0 to 2147483647"},
+        {"{\"prompt\":\"\",\"lora\":{\"id\":0}}",
+         "invalid_request: lora: found an object, expected a name, or a list of names and of objects with id and scale"},
+        {"{\"prompt\":\"\",\"lora\":[{\"scale\":1}]}",
+         "invalid_request: lora: found no name and no id, expected one of them"},
+        {"{\"prompt\":\"\",\"lora\":[{\"id\":-1}]}",
+         "invalid_request: lora.id: -1 is out of range, expected 0 to 2147483647"},
+        {"{\"prompt\":\"\",\"lora\":[{\"id\":0,\"scale\":1e9}]}",
+         "invalid_request: lora.scale: 1000000000 is out of range, expected -1000000 to 1000000"},
         {"{\"prompt\":\"\",\"stop_token_ids\":[1000]}",
          "invalid_request: stop_token_ids: 1000 is out of range, expected 0 to 999"},
         {"{\"prompt\":\"\",\"stop_token_ids\":[\"a\"]}",
@@ -608,7 +628,7 @@ static void t_req_kinds(void) {
         {"prompt", "ls"}, {"messages", ""}, {"input", ""}, {"encoding_format", ""}, {"dimensions", ""},
         {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
-        {"min_tokens", "w"}, {"stop_token_ids", ""}, {"skip_special_tokens", "tf"}, {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
+        {"min_tokens", "w"}, {"stop_token_ids", ""}, {"skip_special_tokens", "tf"}, {"priority", "w"}, {"lora", "ls"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
         {"json_schema", "ostf"}, {"guided_json", "ostf"}, {"guided_regex", "s"},
         {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"functions", ""},
         {"function_call", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""},

@@ -716,7 +716,9 @@ static void tt_hostile(void) {
     static const struct { const char *name; int tiny; tm_kv over[5]; const char *says; } rows[] = {
         {"no model", 0, {{"tokenizer.ggml.model", 0, ""}}, "no tokenizer.ggml.model"},
         {"model of a wrong type", 0, {{"tokenizer.ggml.model", 'U', "3"}}, "expected a string"},
-        {"plamo2 without bytes", 0, {{"tokenizer.ggml.model", 'S', "plamo2"}}, "no byte token <0x"},
+        {"plamo2 without scores", 0, {{"tokenizer.ggml.model", 'S', "plamo2"}, {TM_SCORES, 0, ""}}, "no tokenizer.ggml.scores"},
+        {"plamo2 without bytes", 0, {{"tokenizer.ggml.model", 'S', "plamo2"}, {TM_TOKENS, 'A', "a\tb\tc"}, {TM_TYPES, 0, ""},
+                                     {TM_SCORES, 'F', "0\t0\t0"}}, "no byte token <0x00>"},
         {"kimi-k2 with merges that are numbers", 2, {{"tokenizer.ggml.pre", 'S', "kimi-k2"}, {TM_MERGES, 'I', "1\t2"}},
          "expected array of string"},
         {"plamo3", 0, {{"tokenizer.ggml.model", 'S', "plamo3"}},

@@ -74,7 +74,7 @@ ARCHS = {
     "refact": dict(alibi=True), "jais": dict(alibi=True, square=True),
     "mellum": dict(plain=True, every=4),
     "deepseek2": dict(pairs=True, normed=False, alone=True), "mistral4": dict(pairs=True, normed=False), "minicpm3": dict(mup=True),
-    "plm": dict(pairs=True, act=relu2),
+    "plm": dict(pairs=True, act=relu2), "kimi-linear": dict(pairs=True),
     "bailingmoe2": dict(sigmoid=True, normed=False),
     "mimo2": dict(plain=True, sigmoid=True, chain=True), "step35": dict(plain=True, sigmoid=True, normed=False, half=True, chain=True),
 }

@@ -3,6 +3,7 @@ import numpy as np
 
 from tiny_read import softmax
 from tiny_read_decoders import Decoder
+from tiny_read_recurrent import in_turn, l2_norm, sigmoid, silu
 
 
 class Latent(Decoder):
@@ -86,4 +87,78 @@ class Latent(Decoder):
         return super().feed(b, x)
 
 
-READERS = dict.fromkeys(("deepseek2", "mistral4", "minicpm3", "plm"), Latent)
+class Kimi(Latent):
+    """kimi-linear: latent attention without RoPE, and delta nets with a decay for each channel, position after position."""
+    FAULTS = [f for f in Latent.FAULTS if f != "no rope"] + [
+        "keys with rope", "no convolution history", "convolution one position late", "taps reversed", "filters of keys for queries",
+        "state of another text", "state not taken back", "state of the wrong snapshot", "no decay", "one decay for each head",
+        "decay after the update", "no bias of the decay", "no softplus", "beta 1", "beta not squashed", "value not corrected",
+        "output before the update", "no silu after the convolution", "no l2 norm of k", "no l2 norm of q", "q not scaled", "silu for the output's gate",
+        "no gate of the output", "gate before the norm", "no norm of the output"]
+
+    def enter(self, il):
+        super().enter(il)
+        if self.fault != "keys with rope":
+            self.freq, self.gain = np.zeros(self.rot // 2), 1.0
+
+    def attend(self, b, x):
+        return super().attend(b, x) if self.key("attention.head_count_kv")[self.il] else self.delta(b, x)
+
+    def convolve(self, x, w):
+        """x [n, channels]; w [channels, taps], the last tap is that of the present."""
+        taps = w.shape[1]
+        w = w[:, ::-1] if self.fault == "taps reversed" else w
+        before = x[::-1][:taps - 1] if self.fault == "state of another text" else np.zeros((taps - 1, x.shape[1]))
+        past = np.concatenate([before[:self.fault == "convolution one position late"], before, x])
+        first = taps - 1 if self.fault == "no convolution history" else 0
+        y = sum(w[:, j] * past[j:j + len(x)] for j in range(first, taps))
+        return y if self.fault == "no silu after the convolution" else silu(y)
+
+    def heads_in(self, b, x):
+        """-> q, k, v [n, heads, d]"""
+        n, parts = len(x), []
+        for name in "qkv":
+            taps = "k" if self.fault == "filters of keys for queries" and name == "q" else name
+            w = self.w[b + "ssm_conv1d_%s.weight" % taps].reshape(-1, self.key("ssm.conv_kernel"))
+            parts.append(self.convolve(self.mul(b + "attn_" + name, x), w).reshape(n, self.heads, -1))
+        q, k, v = parts
+        q, k = (p if self.fault == "no l2 norm of " + name else l2_norm(p) for p, name in ((q, "q"), (k, "k")))
+        return q / (1 if self.fault == "q not scaled" else np.sqrt(q.shape[2])), k, v
+
+    def rates(self, b, x):
+        """-> beta [n, heads], decay [n, heads, d]"""
+        step = self.mul(b + "ssm_f_b", self.mul(b + "ssm_f_a", x))
+        if self.fault != "no bias of the decay":
+            step = step + self.w[b + "ssm_dt.bias"]
+        step = (np.exp(step) if self.fault == "no softplus" else np.logaddexp(0, step)).reshape(len(x), self.heads, -1)
+        if self.fault == "one decay for each head":
+            step = 0 * step + step[:, :, :1]
+        beta = self.mul(b + "ssm_beta", x)
+        beta = np.ones_like(beta) if self.fault == "beta 1" else beta if self.fault == "beta not squashed" else sigmoid(beta)
+        return beta, np.exp((0 if self.fault == "no decay" else 1) * self.w[b + "ssm_a"].reshape(-1, 1) * step)
+
+    def delta(self, b, x):
+        (q, k, v), (beta, decay) = self.heads_in(b, x), self.rates(b, x)
+        n, S, out, states = len(x), np.zeros((self.heads, q.shape[2], v.shape[2])), np.empty_like(v), {}
+        for t in in_turn(self.fault, n):
+            if self.fault == "state of the wrong snapshot" and t == n - 16:
+                S = states[n - 32]
+            if self.fault == "output before the update":
+                out[t] = np.einsum("hkv,hk->hv", S, q[t])
+            late = self.fault == "decay after the update"
+            S = S if late else S * decay[t][:, :, None]
+            held = 0 if self.fault == "value not corrected" else np.einsum("hkv,hk->hv", S, k[t])
+            S = S + k[t][:, :, None] * (beta[t][:, None] * (v[t] - held))[:, None, :]
+            S = S * decay[t][:, :, None] if late else S
+            if self.fault != "output before the update":
+                out[t] = np.einsum("hkv,hk->hv", S, q[t])
+            states[t + 1] = S
+        gate = self.mul(b + "ssm_g_b", self.mul(b + "ssm_g_a", x)).reshape(out.shape)
+        gate = {"silu for the output's gate": silu, "no gate of the output": np.ones_like}.get(self.fault, sigmoid)(gate)
+        if self.fault == "gate before the norm":
+            out, gate = out * gate, 1
+        out = out if self.fault == "no norm of the output" else self.norm(b + "ssm_norm", out)
+        return self.mul(b + "attn_output", (out * gate).reshape(n, -1))
+
+
+READERS = dict(dict.fromkeys(("deepseek2", "mistral4", "minicpm3", "plm"), Latent), **{"kimi-linear": Kimi})

@@ -94,14 +94,17 @@ K_PUBLIC bool k_init(const char *level);
 K_PUBLIC const char *k_level_name(void);
 /* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
-/* The processor that this program is compiled for. */
+/* The processor that this program is compiled for, and the names of its levels. */
 typedef enum { K_OTHER_MACHINE, K_X86_64, K_AARCH64 } k_machine;
 #if K__X86
 #define K_MACHINE K_X86_64
+#define K_LEVEL_NAMES "scalar|avx2|avx_vnni|avx512|avx512_bf16|avx512_amx"
 #elif defined(__aarch64__)
 #define K_MACHINE K_AARCH64
+#define K_LEVEL_NAMES "scalar|neon|i8mm"
 #else
 #define K_MACHINE K_OTHER_MACHINE
+#define K_LEVEL_NAMES "scalar"
 #endif
 /* Every thread calls it before it computes: it makes the CPU treat denormals as zero. */
 K_PUBLIC void k_thread_start(void);
@@ -110,6 +113,8 @@ K_PUBLIC void k_thread_start(void);
 static inline __attribute__((unused)) void k_pause(void) {
 #if K__X86
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");                             /* some tens of cycles; yield does nothing on most cores */
 #endif
 }
 
@@ -535,6 +540,10 @@ K_PUBLIC float k_dot(const float *a, const float *b, int n);
 K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
 K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
 K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
+/* Rows of a matrix with few columns (the second of a low-rank update) lie in tiles: [row / K_LOW_TILE][column][K_LOW_TILE] */
+enum { K_LOW_TILE = 32 };
+/* y[i] += row first + i of b times u[rank], for i < n, one column after the other. b: tiles of f32 or f16. */
+K_PUBLIC void k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y);
 K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
 
 typedef enum {

@@ -874,6 +874,12 @@ K__V256 __m256 k__attn8_scales_avx2(const uint8_t *const *row, int g) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)d));
 }
 
+/* The scales of V: k__attn8_scale(). */
+K__V256 __m256 k__attn8_finite_avx2(const uint8_t *const *row, int g) {
+    const __m256 d = k__attn8_scales_avx2(row, g), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), d);
+    return _mm256_blendv_ps(_mm256_set1_ps(0x1p127f), d, _mm256_cmp_ps(size, _mm256_set1_ps(INFINITY), _CMP_LT_OQ));
+}
+
 static K_VEC_AVX2 void k__attn8_pack_k_avx2(const k__attn8 *c, const uint8_t *const *row, int place) {
     int16_t *to = c->k + (size_t)place * (size_t)c->ld_k;
     for (int g = 0; g < c->ld_k / 32; g++)
@@ -893,13 +899,8 @@ static K_VEC_AVX2 void k__attn8_pack_k_avx2(const k__attn8 *c, const uint8_t *co
 }
 
 static K_VEC_AVX2 void k__attn8_pack_v_avx2(const k__attn8 *c, const uint8_t *const *row, int place) {
-    const __m256 most = _mm256_set1_ps(INFINITY), sign = _mm256_set1_ps(-0.0f), over = _mm256_set1_ps(0x1p127f);
     for (int g = 0; g < c->ld_v / 32; g++) {
-        for (int h = 0; h < 16; h += 8) {
-            const __m256 d = k__attn8_scales_avx2(row + h, g);
-            const __m256 there = _mm256_cmp_ps(_mm256_andnot_ps(sign, d), most, _CMP_LT_OQ);
-            _mm256_storeu_ps(c->dv + g * K_SEGMENT + place + h, _mm256_blendv_ps(over, d, there));
-        }
+        for (int h = 0; h < 16; h += 8) _mm256_storeu_ps(c->dv + g * K_SEGMENT + place + h, k__attn8_finite_avx2(row + h, g));
         for (int h = 0; h < 2; h++) {
             int16_t *to = c->v + ((size_t)(2 * g + h) * (K_SEGMENT / 2) + (size_t)place / 2) * 32;
             for (int i = 0; i < 16; i += 2, to += 32) {
@@ -1493,5 +1494,184 @@ static k__attn_level k_attn_bf16(const k_attn_args *a) {
     if (k__kv_rounds(a->type_v)) lv.values = &values;
     return lv;
 }
+
+/* --- avx512_amx level: both caches q8_0, by tiles ([amx]); the other caches are those of the levels before it ---
+ * Codes of queries and weights are 256 * high + low: two planes of bytes, whose sums are joined before the conversion. K lies as
+ * tiles of 32 dimensions and 16 positions [8][16][4], V as tiles of 64 positions and 16 dimensions [16][16][4]. */
+
+#define K__LIST_TILES "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c" ",amx-tile,amx-int8"
+#define K_VEC_AMX __attribute__((target(K__LIST_TILES)))
+#define K__VAMX static inline __attribute__((always_inline)) K_VEC_AMX
+
+/* The compiler does not know what memory the instructions of tiles read and write. */
+#define K__TILES_SEEN() __asm__ volatile("" : : : "memory")
+
+/* Intel SDM, vol. 1, 18.3: palette 1. */
+typedef struct {
+    uint8_t  palette, start_row, none[14];
+    uint16_t bytes[16];                         /* of a row */
+    uint8_t  rows[16];
+} k__tile_config;
+
+/* Tiles 0 .. 3: m rows of 16 sums; 4 and 5: m rows of k bytes; 6 and 7: k/4 rows of 16 times 4 bytes. To be released. */
+K__VAMX void k__tiles_start(int m, int k) {
+    k__tile_config c = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        c.rows[i] = (uint8_t)(i < 6 ? m : k / 4);
+        c.bytes[i] = (uint16_t)(i == 4 || i == 5 ? k : 64);
+    }
+    __asm__ volatile("" : : "r"(&c) : "memory");
+    _tile_loadconfig(&c);
+}
+
+static K_VEC_AVX2 void k__attn8_pack_k_amx(const k__attn8 *c, const uint8_t *const *row, int place) {
+    float *to = (float *)(void *)c->k + (size_t)place * (size_t)c->ld_k / 4;
+    for (int g = 0; g < c->ld_k / 32; g++)
+        for (int h = 0; h < 16; h += 8) {
+            __m256 r[8];
+            for (int j = 0; j < 8; j++)
+                r[j] = _mm256_loadu_ps((const float *)(const void *)(row[h + j] + (size_t)g * sizeof(block_q8_0) + 2));
+            k__flip_avx2(r);                                        /* four dimensions of eight positions */
+            for (int j = 0; j < 8; j++) _mm256_store_ps(to + (8 * g + j) * 16 + h, r[j]);
+            _mm256_storeu_ps(c->dk + g * K_SEGMENT + place + h, k__attn8_scales_avx2(row + h, g));
+        }
+}
+
+static K_VEC_AVX2 void k__attn8_pack_v_amx(const k__attn8 *c, const uint8_t *const *row, int place) {
+    for (int g = 0; g < c->ld_v / 32; g++) {
+        for (int h = 0; h < 16; h += 8) _mm256_storeu_ps(c->dv + g * K_SEGMENT + place + h, k__attn8_finite_avx2(row + h, g));
+        for (int h = 0; h < 2; h++) {
+            __m128i *to = (__m128i *)(void *)c->v + (size_t)(2 * g + h) * K_SEGMENT + (size_t)place;
+            for (int i = 0; i < 16; i += 4, to += 4) {
+                __m128i r[4], t[4];
+                for (int j = 0; j < 4; j++)
+                    r[j] = _mm_loadu_si128((const __m128i *)(row[i + j] + (size_t)g * sizeof(block_q8_0) + 2 + 16 * (size_t)h));
+                t[0] = _mm_unpacklo_epi8(r[0], r[1]), t[1] = _mm_unpackhi_epi8(r[0], r[1]);
+                t[2] = _mm_unpacklo_epi8(r[2], r[3]), t[3] = _mm_unpackhi_epi8(r[2], r[3]);
+                for (int j = 0; j < 2; j++) {
+                    _mm_store_si128(to + 2 * j, _mm_unpacklo_epi16(t[j], t[j + 2]));
+                    _mm_store_si128(to + 2 * j + 1, _mm_unpackhi_epi16(t[j], t[j + 2]));
+                }
+            }
+        }
+    }
+}
+
+/* 32 words to the planes of low and high bytes. */
+K__VAMX void k__attn8_planes(__m512i v, uint8_t *low, int8_t *high) {
+    _mm256_storeu_si256((__m256i *)(void *)low, _mm512_cvtepi16_epi8(v));
+    _mm256_storeu_si256((__m256i *)(void *)high, _mm512_cvtepi16_epi8(_mm512_srli_epi16(v, 8)));
+}
+
+/* Sums of the planes. */
+K__VAMX __m512 k__attn8_joined(const int32_t *low, const int32_t *high) {
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_load_si512(low), _mm512_slli_epi32(_mm512_load_si512(high), 8)));
+}
+
+/* The scores of 32 dimensions, 32 positions at a time, as the tiles of these are multiplied. */
+static K_VEC_AMX void k__attn8_scores_amx(const k__attn8 *c, const k__attn8_rows *g) {
+    const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+    _Alignas(64) int32_t sum[4][K_ATTN8_ROWS][16];
+    uint8_t low[K_ATTN8_ROWS][32];
+    int8_t  high[K_ATTN8_ROWS][32];
+    k__tiles_start(g->n, 32);
+    for (int b = 0; b < c->ld_k / 32; b++) {
+        const int8_t *k = (const int8_t *)c->k + 512 * (size_t)b;
+        for (int r = 0; r < g->n; r++)                              /* dimensions in the order of K: k__attn8_at() */
+            k__attn8_planes(_mm512_shuffle_epi8(_mm512_loadu_si512(c->q + (size_t)g->row[r] * (size_t)c->ld_k + 32 * b), order),
+                            low[r], high[r]);
+        __asm__ volatile("" : : "r"(low), "r"(high), "r"(sum) : "memory");
+        _tile_loadd(4, low, 32);
+        _tile_loadd(5, high, 32);
+        for (int p = g->first; p < g->last; p += 32) {
+            _tile_loadd(6, k + (size_t)p * (size_t)c->ld_k, 64);
+            _tile_loadd(7, k + (size_t)(p + 16) * (size_t)c->ld_k, 64);
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+            _tile_dpbusd(0, 4, 6);
+            _tile_dpbssd(1, 5, 6);
+            _tile_dpbusd(2, 4, 7);
+            _tile_dpbssd(3, 5, 7);
+            _tile_stored(0, sum[0], 64);
+            _tile_stored(1, sum[1], 64);
+            _tile_stored(2, sum[2], 64);
+            _tile_stored(3, sum[3], 64);
+            K__TILES_SEEN();
+            for (int h = 0; h < 2; h++) {
+                const __m512 d = _mm512_loadu_ps(c->dk + b * K_SEGMENT + p + 16 * h);
+                for (int r = 0; r < g->n; r++) {
+                    float       *to = c->s + r * K_SEGMENT + p + 16 * h;
+                    const __m512 v = k__attn8_joined(sum[2 * h][r], sum[2 * h + 1][r]);
+                    _mm512_storeu_ps(to, b ? _mm512_fmadd_ps(v, d, _mm512_loadu_ps(to)) : _mm512_mul_ps(v, d));
+                }
+            }
+        }
+    }
+    _tile_release();
+}
+
+/* The planes of the weights of rows for 32 dimensions, in whole tiles of 64 positions; those outside the segment's part are 0. */
+K__VAMX void k__attn8_weights_amx(const k__attn8 *c, const k__attn8_rows *g, int b, uint8_t (*low)[K_SEGMENT],
+                                  int8_t (*high)[K_SEGMENT]) {
+    for (int r = 0; r < g->n; r++)
+        for (int p = g->first & ~63; p < ((g->last + 63) & ~63); p += 32) {
+            const int16_t *w = c->w + (b * K_ATTN8_ROWS + r) * K_SEGMENT + p;
+            const bool     in = p >= g->first && p < g->last;
+            k__attn8_planes(in ? _mm512_loadu_si512(w) : _mm512_setzero_si512(), low[r] + p, high[r] + p);
+        }
+}
+
+static K_VEC_AMX void k__attn8_gather_amx(const k__attn8 *c, const k__attn8_rows *g, float *o) {
+    _Alignas(64) int32_t sum[4][K_ATTN8_ROWS][16];
+    uint8_t low[K_ATTN8_ROWS][K_SEGMENT];
+    int8_t  high[K_ATTN8_ROWS][K_SEGMENT];
+    k__tiles_start(g->n, 64);
+    for (int b = 0; b < c->ld_v / 32; b++) {
+        const int8_t *v = (const int8_t *)c->v + 32 * (size_t)K_SEGMENT * (size_t)b;
+        k__attn8_weights_amx(c, g, b, low, high);
+        __asm__ volatile("" : : "r"(low), "r"(high), "r"(sum) : "memory");
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        for (int p = g->first & ~63; p < g->last; p += 64) {
+            _tile_loadd(4, low[0] + p, K_SEGMENT);
+            _tile_loadd(5, high[0] + p, K_SEGMENT);
+            _tile_loadd(6, v + 16 * (size_t)p, 64);
+            _tile_loadd(7, v + 16 * (size_t)(K_SEGMENT + p), 64);
+            _tile_dpbusd(0, 4, 6);
+            _tile_dpbssd(1, 5, 6);
+            _tile_dpbusd(2, 4, 7);
+            _tile_dpbssd(3, 5, 7);
+        }
+        _tile_stored(0, sum[0], 64);
+        _tile_stored(1, sum[1], 64);
+        _tile_stored(2, sum[2], 64);
+        _tile_stored(3, sum[3], 64);
+        K__TILES_SEEN();
+        for (int r = 0; r < g->n; r++) {
+            const __m512 step = _mm512_set1_ps(c->step[b * K_ATTN8_ROWS + r]);
+            float       *to = o + (size_t)g->row[r] * (size_t)c->ld_v + 32 * b;
+            _mm512_storeu_ps(to, _mm512_mul_ps(k__attn8_joined(sum[0][r], sum[1][r]), step));
+            _mm512_storeu_ps(to + 16, _mm512_mul_ps(k__attn8_joined(sum[2][r], sum[3][r]), step));
+        }
+    }
+    _tile_release();
+}
+
+static const k__attn8_level k__attn8_level_amx = {
+    .pack_k = k__attn8_pack_k_amx, .pack_v = k__attn8_pack_v_amx, .scores = k__attn8_scores_amx,
+    .weigh = k__attn8_weigh_avx2, .gather = k__attn8_gather_amx};
+
+/* With few rows tiles are mostly empty. */
+static k__attn_level k__attn_tiles(const k_attn_args *a, k__attn_level lv) {
+    if (lv.codes && a->n_rows >= 4) lv.codes = &k__attn8_level_amx;
+    return lv;
+}
+
+static k__attn_level k_attn_amx(const k_attn_args *a) { return k__attn_tiles(a, k_attn_avx512(a)); }
+static k__attn_level k__attn_amx_bf16(const k_attn_args *a) { return k__attn_tiles(a, k_attn_bf16(a)); }
 #endif
 #endif /* __CUDACC__ */

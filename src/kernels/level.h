@@ -22,6 +22,7 @@ typedef struct {
     void  (*add)(float *, const float *, const float *, int);
     void  (*mul)(float *, const float *, const float *, int);
     void  (*axpy)(float *, const float *, float, int);
+    void  (*add_low)(uint32_t, const void *, int, const float *, int, int, float *);
     void  (*scale)(float *, float, int);
     void  (*activate)(k_act_fn, float *, const float *, int);
     void  (*swiglu_clip)(float *, const float *, float, float, int);
@@ -39,16 +40,17 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
-/* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
-#define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
-#define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
+/* A level whose functions have one suffix. Quantised products, products of floats, attention and the probe may have others. */
+#define K__LEVEL(l) K__LEVEL_OF(l, l, l, l, l)
+#define K__LEVEL_OF(l, tiles, floats, attention, probes)                                                               \
     .quant_act = k_quant_act_##l, .far_act = k_far_act_##l, .far_columns = k_far_columns_##l,                          \
     .far_values = k_far_values_##l, .far_add = k_far_add_##l,                                                          \
     .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                                              \
-    .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
+    .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##attention,                  \
     .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
     .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
     .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .softmax = k_softmax_##l, .max = k_max_##l,          \
+    .add_low = k_add_low_##l,                                                                                          \
     .conv = k_conv_##l, .delta = k_delta_##l, .outer = k_outer_##l, .scan = k_scan_##l, .rope = k_rope_##l,            \
     .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .probe = &k_probe_##probes
 
@@ -63,7 +65,7 @@ typedef struct {
  *               own, that of a slower level serves: K__LEVEL_OF, or a designator after it
  *  4  [level]    a row below; k__pick() where it is not always faster than the row before it (*); k__tune_processor() (*)
  * Outside of the kernels:
- *  5  src/cli.c  CLI_LEVELS, whose text is in tests/cli.py and tests/t_cli.c
+ *  5  [api] K_LEVEL_NAMES, whose text is in tests/cli.py and tests/t_cli.c
  *  6  tests/avx512.h, avx512.sed, instructions.c  its instructions, emulated for make levels
  *     tests/t_quant.c t_quant_auto, tests/t_dev.c t_dev_reference, tests/t_fwd.c t_fwd_same_bits (*)  name levels
  *     tests/README.md (*)  what make levels emulates */
@@ -71,18 +73,29 @@ static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__LEVEL(ref)},
 #if K__X86
     {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__LEVEL(avx2)},
-    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__LEVEL_OF(avx2, vnni, avx2, vnni)},
+    {.name = "avx_vnni",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI,
+     K__LEVEL_OF(avx2, vnni, avx2, avx2, vnni)},
     {.name = "avx512",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
      K__LEVEL(avx512)},
     {.name = "avx512_bf16",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_BF16,
-     K__LEVEL_OF(avx512, avx512, bf16, bf16)},
+     K__LEVEL_OF(avx512, avx512, bf16, bf16, bf16)},
+    {.name = "avx512_amx",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_AMX,
+     K__LEVEL_OF(avx512, amx, avx512, amx, amx)},
+#elif K__NEON
+    {.name = "neon", .needs = K_CPU_DOTPROD, K__LEVEL(neon)},
+    {.name = "i8mm", .needs = K_CPU_DOTPROD | K_CPU_I8MM, K__LEVEL_OF(neon, i8mm, neon, neon, i8mm)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
 
 static const k_level *g_k_level = &k_levels[0];
+#if K__X86
+static k_level g_k_tiles;                             /* avx512_amx with the floats of avx512_bf16 */
+#endif
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
@@ -145,10 +158,27 @@ static int k__level_by_name(const char *name) {
     return -1;
 }
 
+/* Floats of avx512_amx are those of the level that the processor would have without tiles. */
+static void k__take_floats(void) {
+#if K__X86
+    const unsigned have = k__cpu_probe() & ~(unsigned)K_CPU_AMX;
+    if (!(g_k_level->needs & K_CPU_AMX) || !(have & K_CPU_BF16)) return;
+    const k_level *floats = &k_levels[k__pick(have, k__trial_dots())];
+    if (!(floats->needs & K_CPU_BF16)) return;
+    g_k_tiles = *g_k_level;
+    g_k_tiles.mul_float = floats->mul_float;
+    g_k_tiles.f16_round = floats->f16_round;
+    g_k_tiles.attn = k__attn_amx_bf16;
+    g_k_tiles.probe = &k_probe_amx_bf16;
+    g_k_level = &g_k_tiles;
+#endif
+}
+
 K_PUBLIC bool k_init(const char *level) {
     const int i = !level || !strcmp(level, "auto") ? k__level_auto() : k__level_by_name(level);
     if (i < 0) return false;
     g_k_level = &k_levels[i];
+    k__take_floats();
     k__tune_processor();
     return true;
 }
@@ -194,6 +224,12 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 #if !K__X86
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
+#if !K__X86
+#define K__AMX_BYTES 0
+#endif
+#if !K__NEON
+#define K__MUL_BYTES 0                                 /* what products need besides, whatever the length of rows */
+#endif
 
 /* What k__mul_far has in front of a product's scratch, with 64 bytes for its alignment. */
 static size_t k__far_bytes(int n) { return 64 + sizeof(k__far_mem) + ((size_t)n + 63) / 64 * sizeof(uint64_t) + (size_t)n; }
@@ -201,8 +237,8 @@ static size_t k__far_bytes(int n) { return 64 + sizeof(k__far_mem) + ((size_t)n 
 /* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
-    const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
-    return k__far_bytes(n_max) + (panels > rounded ? panels : rounded);
+    const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max, most = panels > rounded ? panels : rounded;
+    return k__far_bytes(n_max) + (most > K__AMX_BYTES ? most : K__AMX_BYTES) + K__MUL_BYTES;
 }
 
 /* Whole strips, several of them, so that a strip is prefetched while the one
@@ -412,6 +448,9 @@ K_PUBLIC float k_dot(const float *a, const float *b, int n) { return g_k_level->
 K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }
 K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_level->mul(y, a, b, n); }
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
+K_PUBLIC void  k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
+    g_k_level->add_low(type, b, rank, u, first, n, y);
+}
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }

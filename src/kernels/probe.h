@@ -3,7 +3,11 @@
  * registers or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
 
 /* The compiler must assume that x has changed, and computes from it again. */
+#if K__NEON
+#define K__LATER(x) __asm__ volatile("" : "+w"(x))
+#else
 #define K__LATER(x) __asm__ volatile("" : "+x"(x))
+#endif
 
 static uint64_t k__probe_read_ref(const void *p, size_t n) {
     const uint64_t *q = p;
@@ -147,8 +151,94 @@ static K_VEC_BF16 uint64_t k__probe_dots(const void *x, int n) {
     return _mm512_reduce_add_ps(s[0]) > 0;
 }
 
+/* Four tiles of sums, as the products have them. */
+K__AMX uint64_t k__probe_i8_amx(const void *x, int n) {
+    const uint8_t *b = (const uint8_t *)x + K_PROBE_BYTES / 2;
+    _Alignas(64) int32_t sums[16][16];
+    uint64_t any = 0;
+    k__tiles_start(16, 64);
+    __asm__ volatile("" : : "r"(sums) : "memory");
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, x, 64);
+    _tile_loadd(5, (const uint8_t *)x + 1024, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + 1024, 64);
+    for (int i = 0; i < n; i++) {
+        _tile_dpbsud(0, 4, 6);
+        _tile_dpbsud(1, 5, 6);
+        _tile_dpbsud(2, 4, 7);
+        _tile_dpbsud(3, 5, 7);
+    }
+    _tile_stored(0, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_stored(1, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_stored(2, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_stored(3, sums, 64);
+    K__TILES_SEEN();
+    any ^= k__any512(_mm512_load_si512(sums));
+    _tile_release();
+    return any;
+}
+
 static const k_probe k_probe_avx512 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
+static const k_probe k_probe_amx = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_amx}, {16 * 16, 16 * 16, 4 * 16 * 16 * 64}};
+static const k_probe k_probe_amx_bf16 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_amx}, {16 * 16, 16 * 32, 4 * 16 * 16 * 64}};
 static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
 #endif /* K__X86 */
+
+#if K__NEON
+static uint64_t k__probe_read_neon(const void *p, size_t n) {
+    const uint8_t *q = p;
+    uint64x2_t     s[4] = {vdupq_n_u64(0), vdupq_n_u64(0), vdupq_n_u64(0), vdupq_n_u64(0)};
+    for (size_t i = 0; i + 64 <= n; i += 64)
+        K__UNROLL for (int j = 0; j < 4; j++) s[j] = vaddq_u64(s[j], vreinterpretq_u64_u8(vld1q_u8(q + i + 16 * (size_t)j)));
+    return vaddvq_u64(vaddq_u64(vaddq_u64(s[0], s[1]), vaddq_u64(s[2], s[3])));
+}
+
+static uint64_t k__probe_f32_neon(const void *x, int n) {
+    float32x4_t a = vld1q_f32(x), b = vld1q_f32((const float *)x + K_PROBE_BYTES / 8), s[16];
+    for (int c = 0; c < 16; c++) s[c] = vdupq_n_f32(0);
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) {
+            K__LATER(a);
+            s[c] = vfmaq_f32(s[c], a, b);
+        }
+    for (int c = 1; c < 16; c++) s[0] = vaddq_f32(s[0], s[c]);
+    return vaddvq_f32(s[0]) > 0;
+}
+
+/* mm: by smmla, which multiplies twice as many, else by sdot. */
+K__NEON_IN uint64_t k__probe_dots_neon(const bool mm, const void *x, int n) {
+    int8x16_t a = vld1q_s8(x), b = vld1q_s8((const int8_t *)x + K_PROBE_BYTES / 2);
+    int32x4_t s[16];
+    for (int c = 0; c < 16; c++) s[c] = vdupq_n_s32(0);
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) {
+            K__LATER(a);
+            if (mm) K__SMMLA(s[c], a, b);
+            else K__SDOT(s[c], a, b, 0);
+            K__LATER(s[c]);
+        }
+    for (int c = 1; c < 16; c++) s[0] = vaddq_s32(s[0], s[c]);
+    return (uint64_t)(int64_t)vaddvq_s32(s[0]);
+}
+K__NEON_DOTS uint64_t k__probe_i8_neon(const void *x, int n) { return k__probe_dots_neon(false, x, n); }
+K__NEON_DOTS uint64_t k__probe_i8_i8mm(const void *x, int n) { return k__probe_dots_neon(true, x, n); }
+
+static const k_probe k_probe_neon = {
+    k__probe_read_neon, {k__probe_f32_neon, k__probe_f32_neon, k__probe_i8_neon}, {16 * 4, 16 * 4, 16 * 16}};
+static const k_probe k_probe_i8mm = {
+    k__probe_read_neon, {k__probe_f32_neon, k__probe_f32_neon, k__probe_i8_i8mm}, {16 * 4, 16 * 4, 16 * 32}};
+#endif

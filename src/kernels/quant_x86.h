@@ -92,12 +92,16 @@ typedef struct {
 
 #define K__LIST_AVX2   "avx2,fma,f16c"
 #define K__LIST512     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
+#define K__LIST_AMX    K__LIST512 ",amx-tile,amx-int8"
 #define K__IN_AVX2     static inline __attribute__((always_inline, target(K__LIST_AVX2)))
 #define K__IN_512      static inline __attribute__((always_inline, target(K__LIST512)))
+#define K__IN_AMX      static inline __attribute__((always_inline, target(K__LIST_AMX)))
 #define K__AVX2        static __attribute__((noinline, target(K__LIST_AVX2)))
 #define K__512         static __attribute__((noinline, target(K__LIST512)))
+#define K__AMX         static __attribute__((noinline, target(K__LIST_AMX)))
 #define K__SHARED_AVX2 K__SHARED __attribute__((noinline, target(K__LIST_AVX2)))
 #define K__SHARED_512  K__SHARED __attribute__((noinline, target(K__LIST512)))
+#define K__SHARED_AMX  K__SHARED __attribute__((noinline, target(K__LIST_AMX)))
 
 /* What the sections of products give to [level]. */
 #define K__PRODUCTS(target, l)                                                                                        \
@@ -108,6 +112,7 @@ typedef struct {
 K__PRODUCTS(K__SHARED_AVX2, avx2)
 K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
+K__PRODUCTS(K__SHARED_AMX, amx)
 K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d);
 K__SHARED_512 int  k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d);
 K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, bool fine, uint8_t at[K_SUPER]);
@@ -538,3 +543,4 @@ K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, co
 }
 
 #define K__PANEL_BYTES sizeof(k__panel)           /* large enough for the stored sums of a dot of eight rows and columns */
+enum { K__AMX_BYTES = 152 * 1024 };                   /* scratch of a product by tiles */

@@ -156,6 +156,36 @@ static void k_layer_norm_ref(const float *x, const float *w, const float *b, flo
 
 K__LOOPS_LEVEL(ref, )
 
+static void k_add_low_ref(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
+    const size_t size = k__float_size(type);
+    for (int i = 0; i < n; i++) {
+        const size_t   r = (size_t)(first + i), tile = r / K_LOW_TILE * (size_t)rank;
+        const uint8_t *at = (const uint8_t *)b + (tile * K_LOW_TILE + r % K_LOW_TILE) * size;
+        for (int k = 0; k < rank; k++, at += K_LOW_TILE * size) {
+            float v;
+            k_types[type].dequant(at, &v, 1);
+            y[i] = fmaf(u[k], v, y[i]);
+        }
+    }
+}
+
+/* Defines k_add_low of a level from its function for T whole tiles: rows before and after these go one by one. */
+#define K__LOW_LEVEL(l, vec)                                                                                                \
+    static vec void k__low_of_##l(const uint32_t type, const uint8_t *b, int rank, const float *u, int tiles, float *y) {   \
+        const size_t bytes = K_LOW_TILE * (size_t)rank * k__float_size(type);                                               \
+        for (; tiles >= 2; tiles -= 2, b += 2 * bytes, y += 2 * K_LOW_TILE) k__low_tiles_##l(type, 2, b, rank, u, y);       \
+        if (tiles) k__low_tiles_##l(type, 1, b, rank, u, y);                                                                \
+    }                                                                                                                       \
+    static vec void k_add_low_##l(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {     \
+        const int      over = first % K_LOW_TILE, lead = over ? K_LOW_TILE - over : 0, head = lead < n ? lead : n;          \
+        const int      tiles = (n - head) / K_LOW_TILE, done = head + tiles * K_LOW_TILE;                                   \
+        const uint8_t *at = (const uint8_t *)b + (size_t)(first + head) * (size_t)rank * k__float_size(type);               \
+        if (head) k_add_low_ref(type, b, rank, u, first, head, y);                                                          \
+        if (type == K_F32) k__low_of_##l(K_F32, at, rank, u, tiles, y + head);                                              \
+        else k__low_of_##l(K_F16, at, rank, u, tiles, y + head);                                                            \
+        if (done < n) k_add_low_ref(type, b, rank, u, first + done, n - done, y + done);                                    \
+    }
+
 /* --- Hadamard transform ---
  * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size). It is a rotation and its own inverse: the dot
  * product of two transformed rows is that of the rows. One large value becomes `size` values of one magnitude, which
@@ -330,7 +360,8 @@ static void k_softmax_ref(float *x, int n) {
     k__scale_each(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
-#if K__X86
+/* --- what the vector levels share --- */
+
 #if defined(__clang__)
 #define K__UNROLL    _Pragma("clang loop unroll(full)")
 #define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
@@ -339,6 +370,18 @@ static void k_softmax_ref(float *x, int n) {
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
+/* Calls f(fn, ...) with fn as a constant. */
+#define K__BY_ACT(f, fn, ...)                              \
+    switch (fn) {                                          \
+    case K_SILU: f(K_SILU, __VA_ARGS__); break;            \
+    case K_GELU: f(K_GELU, __VA_ARGS__); break;            \
+    case K_GELU_ERF: f(K_GELU_ERF, __VA_ARGS__); break;    \
+    case K_SIGMOID: f(K_SIGMOID, __VA_ARGS__); break;      \
+    case K_RELU: f(K_RELU, __VA_ARGS__); break;            \
+    case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
+    }
+
+#if K__X86
 /* Prefetches the bytes K__AHEAD after p, for a sequential reader: the hardware alone leaves a third of the bandwidth
  * unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144, K__AHEAD_ONE = 8192 };
@@ -675,6 +718,21 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
 
 K__LOOPS_LEVEL(avx2, K_VEC_AVX2)
 
+/* y [T * K_LOW_TILE] += T tiles times u. */
+K__V256 void k__low_tiles_avx2(const uint32_t type, const int T, const uint8_t *b, int rank, const float *u, float *y) {
+    enum { V = K_LOW_TILE / 8 };
+    const size_t size = k__float_size(type), tile = K_LOW_TILE * size * (size_t)rank;
+    __m256       s[2 * V];
+    for (int i = 0; i < T * V; i++) s[i] = _mm256_loadu_ps(y + 8 * i);
+    for (int k = 0; k < rank; k++, b += K_LOW_TILE * size) {
+        const __m256 by = _mm256_set1_ps(u[k]);
+        for (int i = 0; i < T * V; i++)
+            s[i] = _mm256_fmadd_ps(by, k__load_avx2(type, b + (size_t)(i / V) * tile + 8 * (size_t)(i % V) * size), s[i]);
+    }
+    for (int i = 0; i < T * V; i++) _mm256_storeu_ps(y + 8 * i, s[i]);
+}
+K__LOW_LEVEL(avx2, K_VEC_AVX2)
+
 static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m256 s[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d[2] = {s[0], s[0]};
     for (int i = 0; i < n; i += 16)
@@ -763,17 +821,6 @@ K__V256 void k__apply_avx2(const k_act_fn fn, float *x, const float *up, int n) 
         k__put_avx2(x + i, m, n - i, up ? _mm256_mul_ps(v, _mm256_maskload_ps(up + i, m)) : v);
     }
 }
-
-/* Calls f(fn, ...) with fn as a constant. */
-#define K__BY_ACT(f, fn, ...)                              \
-    switch (fn) {                                          \
-    case K_SILU: f(K_SILU, __VA_ARGS__); break;            \
-    case K_GELU: f(K_GELU, __VA_ARGS__); break;            \
-    case K_GELU_ERF: f(K_GELU_ERF, __VA_ARGS__); break;    \
-    case K_SIGMOID: f(K_SIGMOID, __VA_ARGS__); break;      \
-    case K_RELU: f(K_RELU, __VA_ARGS__); break;            \
-    case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
-    }
 
 static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__apply_avx2, fn, x, up, n) }
 
@@ -1265,6 +1312,22 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
 
 K__LOOPS_LEVEL(avx512, K_VEC_AVX512)
 
+/* y [T * K_LOW_TILE] += T tiles times u. */
+K__V512 void k__low_tiles_avx512(const uint32_t type, const int T, const uint8_t *b, int rank, const float *u, float *y) {
+    enum { V = K_LOW_TILE / 16 };
+    const size_t size = k__float_size(type), tile = K_LOW_TILE * size * (size_t)rank;
+    __m512       s[2 * V];
+    for (int i = 0; i < T * V; i++) s[i] = _mm512_loadu_ps(y + 16 * i);
+    for (int k = 0; k < rank; k++, b += K_LOW_TILE * size) {
+        const __m512 by = _mm512_set1_ps(u[k]);
+        for (int i = 0; i < T * V; i++)
+            s[i] = _mm512_fmadd_ps(by, k__load_avx512(type, b + (size_t)(i / V) * tile + 16 * (size_t)(i % V) * size, true, 0),
+                                   s[i]);
+    }
+    for (int i = 0; i < T * V; i++) _mm512_storeu_ps(y + 16 * i, s[i]);
+}
+K__LOW_LEVEL(avx512, K_VEC_AVX512)
+
 static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m512 s = _mm512_setzero_ps(), d = s;
     for (int i = 0; i < n; i += 16) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(k__mask_avx512(n - i), x + i));
@@ -1486,10 +1549,61 @@ K__V512 void k__outer_pass_avx512(const bool change, const bool second, float *s
         w[h] = _mm512_add_ps(_mm512_add_ps(sum[0][h], sum[2][h]), _mm512_add_ps(sum[1][h], sum[3][h]));
 }
 
+/* Two positions of 32 columns without a correction: x does not depend on the state, which is read and written once for both. */
+K__V512 void k__outer_pair_avx512(float *s, size_t ld, int d_k, const k__outer_at *at, const __m512 (*x)[2], __m512 (*w)[2]) {
+    __m512 sum[2][4][2];
+    K__UNROLL for (int i = 0; i < 4; i++)
+        K__UNROLL for (int h = 0; h < 2; h++) sum[0][i][h] = sum[1][i][h] = _mm512_setzero_ps();
+    for (int j = 0; j < d_k; j += 4)
+        K__UNROLL for (int i = 0; i < 4; i++) {
+            if (j + i >= d_k) break;
+            float *row = s + (size_t)(j + i) * ld;
+            K__UNROLL for (int h = 0; h < 2; h++) {
+                __m512 y = _mm512_loadu_ps(row + 16 * h);
+                K__UNROLL for (int p = 0; p < 2; p++) {
+                    sum[p][i][h] = _mm512_fmadd_ps(y, _mm512_set1_ps(at[p].q[j + i]), sum[p][i][h]);
+                    y = _mm512_mul_ps(_mm512_set1_ps(at[p].w[j + i]), y);
+                    y = _mm512_fmadd_ps(_mm512_set1_ps(at[p].k[j + i]), x[p][h], y);
+                }
+                _mm512_storeu_ps(row + 16 * h, y);
+            }
+        }
+    K__UNROLL for (int p = 0; p < 2; p++)
+        K__UNROLL for (int h = 0; h < 2; h++)
+            w[p][h] = _mm512_add_ps(_mm512_add_ps(sum[p][0][h], sum[p][2][h]), _mm512_add_ps(sum[p][1][h], sum[p][3][h]));
+}
+
+/* What position i gives of 32 columns, from the state's products with q, w. */
+K__V512 void k__outer_give_avx512(const k_outer_args *a, int c, int i, const k__outer_at *at, const __m512 *x, const __m512 *v,
+                                  const __m512 *w) {
+    if (!at->out) return;
+    K__UNROLL for (int h = 0; h < 2; h++) {
+        const __m512 o = _mm512_fmadd_ps(_mm512_set1_ps(at->kq), x[h], w[h]);
+        _mm512_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 16 * h, _mm512_fmadd_ps(_mm512_set1_ps(at->rq), v[h], o));
+    }
+}
+
+/* 32 columns go through positions without a correction, two at a time. Returns how many they went through. */
+K__V512 int k__outer_pairs_avx512(const k_outer_args *a, int c) {
+    int i = 0;
+    for (; i + 2 <= a->n_pos - a->peek; i += 2) {
+        const k__outer_at at[2] = {k__outer_position(a, i), k__outer_position(a, i + 1)};
+        __m512            x[2][2], v[2][2], w[2][2];
+        K__UNROLL for (int p = 0; p < 2; p++)
+            K__UNROLL for (int h = 0; h < 2; h++) {
+                v[p][h] = _mm512_loadu_ps(at[p].v + c + 16 * h);
+                x[p][h] = _mm512_mul_ps(_mm512_set1_ps(at[p].beta), v[p][h]);
+            }
+        k__outer_pair_avx512(a->s + c, a->ld_s, a->d_k, at, x, w);
+        K__UNROLL for (int p = 0; p < 2; p++) k__outer_give_avx512(a, c, i + p, &at[p], x[p], v[p], w[p]);
+    }
+    return i;
+}
+
 /* 32 columns go through all positions. */
 K__V512 void k__outer_strip_avx512(const bool fix, const bool second, const k_outer_args *a, int c) {
     float *s = a->s + c;
-    for (int i = 0; i < a->n_pos; i++) {
+    for (int i = fix ? 0 : k__outer_pairs_avx512(a, c); i < a->n_pos; i++) {
         k__outer_at at = k__outer_position(a, i);
         __m512      x[2], v[2], u[2], w[2];
         K__UNROLL for (int h = 0; h < 2; h++) x[h] = v[h] = u[h] = _mm512_setzero_ps();
@@ -1503,12 +1617,7 @@ K__V512 void k__outer_strip_avx512(const bool fix, const bool second, const k_ou
         }
         if (a->peek && i == a->n_pos - 1) k__outer_pass_avx512(false, false, s, a->ld_s, a->d_k, &at, x, v, w);
         else k__outer_pass_avx512(true, second, s, a->ld_s, a->d_k, &at, x, v, w);
-        if (!at.out) continue;
-        K__UNROLL for (int h = 0; h < 2; h++) {
-            const __m512 o = _mm512_fmadd_ps(_mm512_set1_ps(at.kq), x[h], w[h]);
-            _mm512_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 16 * h,
-                             _mm512_fmadd_ps(_mm512_set1_ps(at.rq), v[h], o));
-        }
+        k__outer_give_avx512(a, c, i, &at, x, v, w);
     }
 }
 

@@ -23,13 +23,16 @@ D, HEADS, KV, HD, E, USED, FF, VOCAB = 2048, 32, 4, 128, 128, 8, 768, 4096
 Q4_K, F32 = 12, 0
 
 
+def text(s):
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
 def kv(key, kind, value):
-    packed = {4: lambda v: struct.pack("<I", v), 6: lambda v: struct.pack("<f", v), 8: lambda v: struct.pack("<Q", len(v)) + v.encode()}
-    return struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", kind) + packed[kind](value)
+    return text(key) + struct.pack("<I", kind) + (text(value) if kind == 8 else struct.pack("<f" if kind == 6 else "<I", value))
 
 
 def texts(key, values):
-    return struct.pack("<Q", len(key)) + key.encode() + struct.pack("<IIQ", 9, 8, len(values)) + b"".join(struct.pack("<Q", len(v)) + v.encode() for v in values)
+    return text(key) + struct.pack("<IIQ", 9, 8, len(values)) + b"".join(map(text, values))
 
 
 def tensors(layers):
@@ -52,8 +55,7 @@ def size(dims, kind):
     return n // 256 * 144 if kind == Q4_K else 4 * n
 
 
-def write(path, layers):
-    rng = np.random.default_rng(1)
+def write_head(f, layers):
     a = "qwen3moe."
     chars = [chr(c) for c in range(33, 33 + VOCAB * 3) if chr(c).isprintable() and not 0xd800 <= c < 0xe000][:VOCAB - 258]
     tokens = ["<unk>", "<s>"] + ["<0x%02X>" % i for i in range(256)] + chars
@@ -67,8 +69,13 @@ def write(path, layers):
     for name, dims, kind in tensors(layers):
         head += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I%dQIQ" % len(dims), len(dims), *dims, kind, at)
         at += (size(dims, kind) + 31) // 32 * 32
+    f.write(head + bytes(-len(head) % 32))
+
+
+def write(path, layers):
+    rng = np.random.default_rng(1)
     with open(path, "wb") as f:
-        f.write(head + bytes(-len(head) % 32))
+        write_head(f, layers)
         for name, dims, kind in tensors(layers):
             if kind == F32:
                 w = rng.standard_normal(dims[::-1]).astype(np.float32)
@@ -97,6 +104,8 @@ class Group:
             path = os.path.join(root, name)
             try:
                 os.mkdir(path)
+                if not os.path.exists(os.path.join(path, limit)):       # no cgroup, a plain folder
+                    raise OSError
                 with open(os.path.join(path, limit), "w") as f:
                     f.write(str(mib << 20))
                 self.path = path

@@ -22,7 +22,8 @@ import tiny_quirks
 
 IDS = dict(i2_s=36, q6_0=133, iq2_k=137, iq3_k=138, iq4_k=139, iq5_k=140, iq6_k=141, iq4_ks=144, iq2_ks=145, iq4_kss=146, iq5_ks=152, iq2_kt=153,
            iq3_kt=154, iq4_kt=155, iq3_ks=156, iq2_kl=157, iq1_kt=158)
-ORDER = [t for t in IDS if t != "i2_s"]
+# of the embeddings, of q k v output gate up down of two layers, of the output
+ORDER = ("iq2_k iq4_k q6_0 iq6_k iq3_k iq2_ks iq4_ks iq3_ks iq4_kss iq5_k iq5_ks iq2_kl iq1_kt iq2_kt iq3_kt iq4_kt").split()
 
 
 def put(rows, name, scale):
@@ -139,11 +140,12 @@ def main(ik):
     draw = tiny_quirks.base.draw_attention                  # tiny_quirks names layers, as in "blk.0."
     tiny_quirks.base.draw_attention = lambda w, s, a, i: draw(w, s, a, int(i.split(".")[1]) if isinstance(i, str) else i)
     tiny_quirks.base.ARCHS["bitnet-b1.58"] = dict(tiny_quirks.ARCHS["bitnet"], cls=None)
-    turn = iter(ORDER * 2)
+    turn = iter(ORDER)
+    assert sorted(ORDER) == sorted(t for t in IDS if t != "i2_s")
     with tempfile.TemporaryDirectory() as folder:
         lib = golden_ik.build(ik, folder)
-        rows = [build(lib, tiny_llama, "t_ik", dict(tiny_llama.Q256, vocab="spm", mtp=False, tied=True), lambda name: next(turn)),
-                build(lib, tiny_quirks, "t_i2_s", dict(tiny_quirks.MODELS["bitnet"], arch="bitnet-b1.58", embd=128, heads=4, kv=2, hd=32, ff=256, keys={}),
+        rows = [build(lib, tiny_llama, "t_ik", dict(tiny_llama.Q256, vocab="spm", mtp=False, tied=False, layers=2, heads=4, kv=1, hd=64, ff=256), lambda name: next(turn)),
+                build(lib, tiny_quirks, "t_i2_s", dict(tiny_quirks.MODELS["bitnet"], arch="bitnet-b1.58", embd=128, heads=4, kv=2, hd=32, ff=256, keys={}, gate=None, out=1.2),
                       lambda name: None if "embd" in name else "i2_s")]
     with open(os.path.join(tiny_models.OUT, "foreign.txt"), "w") as f:
         f.writelines(rows)

@@ -1,13 +1,17 @@
-"""The family of tests/gen/tiny_models.py with latent attention (MLA): deepseek2, mistral4, minicpm3 and plm.
+"""The family of tests/gen/tiny_models.py with latent attention (MLA): deepseek2, mistral4, minicpm3, plm, and kimi-linear, whose other
+layers are delta nets with a decay for each channel.
 
 A head's query, its part of the latent values, its output and the two ranks all have sizes of their own, none of them a multiple of 32 where
 weights are floats, so that nothing stands for something else. Layers of experts lie behind a dense one.
 """
+import sys
+
 import numpy as np
 from gguf import ExpertGatingFuncType
 
 from tiny_base import N_VOCAB, f32
 from tiny_decoders import CALM, add_scaling_keys, draw_ahead, draw_experts, rounded
+from tiny_recurrent import float_types
 
 # cls, module: of the framework; cls None: it has no such class. whole: files hold keys' and values' matrices of all heads as one (attn_kv_b),
 # without keys of their own for the sizes of heads; ffn: gated, or plain (without a gate); joined: gate and up of experts are one tensor
@@ -16,6 +20,7 @@ ARCHS = {
     "mistral4": dict(cls="Mistral4ForCausalLM", module="mistral4", whole=False, ffn="gated", joined=True),
     "minicpm3": dict(cls="MiniCPM3ForCausalLM", module="minicpm3", whole=True, ffn="gated", joined=False),
     "plm": dict(cls=None, whole=True, ffn="plain", joined=False),
+    "kimi-linear": dict(cls="KimiLinearForCausalLM", module="kimi_linear", whole=False, ffn="gated", joined=False),
 }
 OTHER_MODULES = ["deepseek_v2", "glm4_moe_lite"]               # of classes that a model names itself
 MODULES = ["models.%s.modeling_%s" % (m, m) for m in [a["module"] for a in ARCHS.values() if "module" in a] + OTHER_MODULES]
@@ -25,6 +30,11 @@ MODULES = ["models.%s.modeling_%s" % (m, m) for m in [a["module"] for a in ARCHS
 # (0: one matrix); v: values of a head's output; dense, ahead, config, keys, act, down: as in tiny_decoders
 LATENT = dict(config={}, keys={}, act=1.5, down=2.0, embd=16, heads=4, kv=1, hd=12, ff=32, layers=2, dense=1, eps=1e-6,
               nope=12, rot=4, rank=20, q_rank=10, v=6)
+# kinds: a letter for each layer, L latent attention, K delta net; dk, taps: values of its heads, taps of its convolutions. eps: as in tiny_recurrent
+KIMI = dict(LATENT, arch="kimi-linear", type=float_types, metric="nmse", q_rank=0, tied=False, dk=6, taps=4, eps=2e-3,
+            moe=dict(experts=5, used=2, ff=8, shared=8, choice=0.3),
+            config=dict(n_group=1, topk_group=1, routed_scaling_factor=1.7, norm_topk_prob=True),
+            keys=dict(expert_gating_func=ExpertGatingFuncType.SIGMOID, expert_weights_scale=1.7, expert_shared_count=1))
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64, rope_theta=10000.0)
 SIGMOID = dict(expert_gating_func=ExpertGatingFuncType.SIGMOID)
 LONG = [1.0, 1.7, 3.0], [1.0, 1.2, 1.5]
@@ -59,6 +69,8 @@ MODELS = {
     "minicpm3": dict(LATENT, arch="minicpm3", out=0.2, rot=6, v=4, moe=None,
                      rope=dict(rope_type="longrope", long_factor=LONG[0], short_factor=LONG[1], original_max_position_embeddings=256, attention_factor=1.0)),
     "plm": dict(LATENT, arch="plm", q_rank=0, moe=None),
+    "kimi-linear": dict(KIMI, kinds="KLK", layers=3, greedy=True),
+    "kimi-linear_whole": dict(KIMI, kinds="LK", whole=True, dense=0, dk=9, taps=3, heads=3),
 }
 
 
@@ -86,10 +98,34 @@ def gain(w, name, n, mean=1.0):
     w.vector(name + ".weight", n, mean, 0.2 * mean)
 
 
+def is_delta(s, b):
+    return s.get("kinds", "")[int(b.split(".")[1]):][:1] == "K"
+
+
+def draw_delta(w, s, b):
+    D, H, d = s["embd"], s["heads"], s["dk"]
+    for name in "qkv":
+        w.matrix(b + "attn_" + name, H * d, D, gain=1.3)
+        w.vector(b + "ssm_conv1d_%s.weight" % name, (1, H * d, 1, s["taps"]), 0.0, 1.5 / np.sqrt(s["taps"]))
+    for name in "fg":
+        w.matrix(b + "ssm_%s_a" % name, d, D, gain=1.5)
+        w.matrix(b + "ssm_%s_b" % name, H * d, d, gain=1.5)
+    w.matrix(b + "ssm_beta", H, D)
+    w.vector(b + "ssm_dt.bias", H * d, -0.5, 1.0)
+    w.fixed(b + "ssm_a", -np.exp(w.rng.uniform(np.log(0.02), np.log(2.0), (H, 1))).astype(np.float32))
+    gain(w, b + "ssm_norm", d)
+    w.matrix(b + "attn_output", D, H * d, gain=1.5)
+
+
 def draw_layer(w, s, b, experts):
+    gain(w, b + "attn_norm", s["embd"])
+    gain(w, b + "ffn_norm", s["embd"])
+    (draw_delta if is_delta(s, b) else draw_attention)(w, s, b)
+    draw_feed(w, s, b, experts)
+
+
+def draw_attention(w, s, b):
     D, H, a = s["embd"], s["heads"], arch_of(s)
-    gain(w, b + "attn_norm", D)
-    gain(w, b + "ffn_norm", D)
     if s["q_rank"]:
         w.matrix(b + "attn_q_a", s["q_rank"], D)
         gain(w, b + "attn_q_a_norm", s["q_rank"], s["sharp"])
@@ -102,6 +138,10 @@ def draw_layer(w, s, b, experts):
         w.matrix(b + "attn_k_b", H, s["rank"], s["nope"], gain=np.sqrt(s["nope"] / s["rank"]))
         w.matrix(b + "attn_v_b", H, s["v"], s["rank"])
     w.matrix(b + "attn_output", D, H * s["v"], gain=1.5)
+
+
+def draw_feed(w, s, b, experts):
+    D, a = s["embd"], arch_of(s)
     if experts:
         draw_experts(w, s, b)
         if a["joined"]:
@@ -130,16 +170,26 @@ NAMES = {"attn_q": "self_attn.q_proj", "attn_q_a": "self_attn.q_a_proj", "attn_q
          "ffn_up_shexp": "mlp.shared_experts.up_proj", "ffn_down_shexp": "mlp.shared_experts.down_proj"}
 
 
+DELTA_NAMES = {"attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "ssm_f_a": "self_attn.forget_gate.f_a_proj",
+               "ssm_f_b": "self_attn.forget_gate.f_b_proj", "ssm_g_a": "self_attn.g_a_proj", "ssm_g_b": "self_attn.g_b_proj",
+               "ssm_beta": "self_attn.b_proj", "ssm_norm": "self_attn.o_norm"}
+
+
 def hf_state(s, value):
     state = {"model.embed_tokens.weight": value["token_embd.weight"], "model.norm.weight": value["output_norm.weight"]}
     if not s["tied"]:
         state["lm_head.weight"] = value["output.weight"]
     for name, x in value.items():
         part = name.split(".")
-        if part[0] == "blk" and int(part[1]) < s["layers"] and part[2] in NAMES:
-            state["model.layers.%s.%s.weight" % (part[1], NAMES[part[2]])] = x
+        if part[0] == "blk" and int(part[1]) < s["layers"] and part[2] in NAMES | (DELTA_NAMES if is_delta(s, name) else {}):
+            state["model.layers.%s.%s.weight" % (part[1], (NAMES | DELTA_NAMES)[part[2]])] = x
     for i in range(s["layers"]):
         b, to = "blk.%d." % i, "model.layers.%d." % i
+        if is_delta(s, b):
+            taps = np.concatenate([value[b + "ssm_conv1d_%s.weight" % n][0] for n in "qkv"])
+            state[to + "self_attn.conv1d.weight"] = taps
+            state[to + "self_attn.forget_gate.dt_bias"] = value[b + "ssm_dt.bias"]
+            state[to + "self_attn.forget_gate.A_log"] = np.log(-np.asarray(value[b + "ssm_a"], np.float64)).reshape(1, 1, -1, 1)
         if b + "attn_k_b.weight" in value:
             whole = np.concatenate([value[b + "attn_k_b.weight"].swapaxes(1, 2), value[b + "attn_v_b.weight"]], axis=1)
             state[to + "self_attn.kv_b_proj.weight"] = whole.reshape(-1, s["rank"])
@@ -189,7 +239,27 @@ def hf_config(s):
     if m:
         c.update(n_routed_experts=m["experts"], num_experts_per_tok=m["used"], moe_intermediate_size=m["ff"],
                  n_shared_experts=m["shared"] // m["ff"], first_k_dense_replace=s["dense"])
+    if "kinds" in s:
+        for name, old in (("num_experts", "n_routed_experts"), ("num_shared_experts", "n_shared_experts")):
+            c[name] = c.pop(old)
+        del c["rope_parameters"], c["first_k_dense_replace"]
+        c.update(layer_types=["linear_attention" if k == "K" else "full_attention" for k in s["kinds"]], linear_head_dim=s["dk"],
+                 mlp_layer_types=["dense" if i < s["dense"] else "sparse" for i in range(s["layers"])], linear_num_heads=s["heads"],
+                 linear_conv_kernel_dim=s["taps"])
     return rounded(dict(c, **s["config"]))
+
+
+def check(s, value, oracle):
+    """kimi-linear: the norm of latent values has the epsilon of the others, as in llama.cpp; the chunked form of the delta rule, which the framework
+    runs, gives what the rule itself gives: the golden values are those of the rule."""
+    if "kinds" not in s:
+        return
+    for name, block in oracle.model.named_modules():
+        if name.endswith("kv_a_layernorm"):
+            block.variance_epsilon = s["eps"]
+    mod, ids = sys.modules[type(oracle.model).__module__], list(range(150))
+    chunked, mod.chunk_kimi_delta_attention = oracle.logits(ids), mod.recurrent_kimi_delta_attention
+    assert np.allclose(chunked, oracle.logits(ids), rtol=0, atol=1e-11)
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
@@ -201,17 +271,22 @@ def write_keys(g, s):
     g.add_embedding_length(s["embd"])
     g.add_feed_forward_length(s["ff"])
     g.add_head_count(s["heads"])
-    g.add_head_count_kv(s["heads"] if whole else 1)
+    kv = s["heads"] if whole else 1
+    g.add_head_count_kv([kv * (k == "L") for k in s["kinds"]] if "kinds" in s else kv)
+    if "kinds" in s:
+        g.add_ssm_conv_kernel(s["taps"])
+        g.add_kda_head_dim(s["dk"])
     g.add_rope_freq_base(s["theta"])
     g.add_vocab_size(N_VOCAB)
     g.add_layer_norm_rms_eps(s["eps"])
     if s["q_rank"]:
         g.add_q_lora_rank(s["q_rank"])
     g.add_kv_lora_rank(s["rank"])
-    g.add_key_length(key if whole else s["rank"] + s["rot"])
+    apart = not whole or "kinds" in s
+    g.add_key_length(s["rank"] + s["rot"] if apart else key)
     if s["arch"] != "minicpm3":                                 # its heads' outputs are together as wide as the model
-        g.add_value_length(s["v"] if whole else s["rank"])
-    if not whole:
+        g.add_value_length(s["rank"] if apart else s["v"])
+    if apart:
         g.add_key_length_mla(key)
         g.add_value_length_mla(s["v"])
     g.add_rope_dimension_count(s["rot"])
@@ -226,6 +301,6 @@ def write_keys(g, s):
 
 
 def hub_config(s):
-    if not hf_class(s) or "whole" in s or s.get("ahead") or s["arch"] == "mistral4":        # its checkpoints are of a model that sees images
+    if not hf_class(s) or "whole" in s or "kinds" in s or s.get("ahead") or s["arch"] == "mistral4":        # its checkpoints are of a model that sees images
         return None
     return {}

@@ -3,7 +3,8 @@
     python3 tests/gen/tok_peer.py LLAMA_CPP_BIN     (needs the package gguf)
 writes tests/data/tok/plamo2.gguf, tests/data/tok/kimi-k2.gguf and tests/data/tok_peer.txt, whose form is that of tok_oracle.txt.
 
-plamo2: every byte, and pieces of texts with random scores, some of them equal, some worse than any. kimi-k2: ranks without merges. llama.cpp
+plamo2: every byte, and pieces of texts with random scores, some of them equal, some worse than any; none is -1000, which llama.cpp
+takes for the end of its list. kimi-k2: ranks without merges. llama.cpp
 does not merge at all there; its ids are those of the ranks, merged here as tiktoken does (the pair whose token has the lowest id first), and words
 cut by the pattern of the model's tiktoken file; so this kind has no peer, and the ids are of this script."""
 import os
@@ -47,7 +48,7 @@ def pieces(rng, texts, n, longest):
 def plamo2(path, rng, texts):
     special = ["<|plamo:unk|>", "<|plamo:bos|>", "<|plamo:eos|>", "<|plamo:pad|>", "<|plamo:op|>"]
     parts = pieces(rng, texts, 500, 7)
-    scores = [rng.choice([-1.0, -2.0, -3.5, -rng.random() * 9, -1e3, -1e3 * rng.random(), -2500.0]) for _ in parts]
+    scores = [rng.choice([-1.0, -2.0, -3.5, -rng.random() * 9, -999.0, -1e3 * rng.random(), -2500.0]) for _ in parts]
     tokens = special + ["<0x%02X>" % b for b in range(256)] + parts
     write(path, "plamo2", "default", tokens, [2] + [3] * 4 + [6] * 256 + [1] * len(parts), [0.0] * 261 + scores)
 

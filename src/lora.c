@@ -1,0 +1,433 @@
+/* ===== [lora] adapters: low-rank updates of a model's matrices =====
+ * An adapter (LoRA: Hu et al. 2021) changes products: y = W x + s (alpha / rank) B (A x). The weights of the model stay as they
+ * are, in the mapping and packed; a step computes what adapters add beside its products (OPS_LOW), for each sequence with the
+ * adapters that it uses. A file is GGUF as llama.cpp writes it (general.type adapter, adapter.type lora), with NAME.lora_a
+ * [rank, in] and NAME.lora_b [out, rank] for a tensor NAME of the model; for token_embd.weight A is [tokens, rank]. Experts have
+ * one of both each.
+ *   The adapter's numbers are copied, in f16 where that holds each of a matrix exactly, else in f32; B in tiles (k_add_low). The
+ * file is closed again. It is refused where it belongs to another model, has a tensor that the step would not use, or a number
+ * that is none.
+ *   The sequences of a run use all adapters, with the scales that the options give, unless they say otherwise (lora_use).
+ * Public: lora_is_adapter, lora_split, lora_open, lora_close, lora_find, lora_use, lora_bytes.
+ * Opens: lora, lora_adapter, lora_opts. */
+
+/* Adapters of a run. */
+typedef struct {
+    const char *const *file;                          /* [n] */
+    const float       *scale;                         /* [n] */
+    int                n;
+} lora_opts;
+
+enum { LORA_MOST = 256, LORA_RANK_MOST = 8192 };      /* adapters of a run; the largest rank */
+#define LORA_SCALE_MOST 1e6f                          /* magnitude of alpha, and of the scale of an adapter */
+
+typedef struct {
+    char    *name;                                    /* of the file without .gguf, or of the folder */
+    const char *path;
+    float    scale;                                   /* that the options give */
+    float    alpha;                                   /* 0: the scale alone counts */
+    int      n_mat;                                   /* tensors of the model that it changes */
+    int      rank;                                    /* the largest */
+    uint64_t hash;                                    /* of all that it adds */
+} lora_adapter;
+
+typedef struct lora {
+    lora_adapter *of;                                 /* [n] */
+    int           n;
+    dev_low     **low;                                /* [n_low] those of each matrix, [n] each */
+    int           n_low;
+    uint8_t     **own;                                /* [n_own] their numbers */
+    int           n_own;
+    uint64_t      n_bytes;                            /* of these */
+    dev_adapters *all;                                /* what a sequence uses that says nothing */
+} lora;
+
+/* --- options --- */
+
+static char *lora__text(bytes b) {
+    char *to = mem_new(b.n + 1, 1);
+    if (b.n) memcpy(to, b.p, b.n);
+    return to;
+}
+
+/* The file and the scale of FILE=SCALE, or as llama.cpp has it FILE:SCALE; of the name of a file, and without a scale, it is 1.
+ * The caller frees *path. False: e is set. */
+static bool lora_split(const char *spec, char **path, float *scale, err_t *e) {
+    const char *eq = strrchr(spec, '='), *colon = strrchr(spec, ':'), *at = eq > colon ? eq : colon;
+    struct stat st;
+    size_t      n = strlen(spec);
+    char       *end;
+    *scale = 1;
+    if (at && stat(spec, &st) != 0) {
+        const double x = strtod(at + 1, &end);
+        if ((end == at + 1 || *end) && at == eq)
+            return err_set(e, EXIT_INPUT, "--lora %s: the scale is \"%s\", expected a number", spec, at + 1);
+        if (end != at + 1 && !*end) {
+            if (!(fabs(x) <= (double)LORA_SCALE_MOST))
+                return err_set(e, EXIT_INPUT, "--lora %s: the scale is %g, expected -1e6 to 1e6", spec, x);
+            *scale = (float)x, n = (size_t)(at - spec);
+        }
+    }
+    if (!n) return err_set(e, EXIT_INPUT, "--lora %s: found no name of a file, expected FILE or FILE=SCALE", spec);
+    *path = lora__text((bytes){(const uint8_t *)spec, n});
+    return true;
+}
+
+/* The name by which requests know it: that of the file without .gguf, or of the folder. */
+static char *lora__name(const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    size_t from = n;
+    while (from && path[from - 1] != '/') from--;
+    const bytes whole = {(const uint8_t *)path + from, n - from}, tail = bytes_of(".gguf");
+    return lora__text(bytes_ends(whole, tail) && whole.n > tail.n ? bytes_slice(whole, 0, whole.n - tail.n) : whole);
+}
+
+/* --- reading a file --- */
+
+typedef struct {
+    lora            *l;
+    lora_adapter    *a;
+    int              number;                          /* of the adapter */
+    const gguf_file *g;                               /* its file */
+    model           *m;
+    err_t           *e;
+} lora_job;
+
+/* An error at a tensor of the adapter; false. */
+__attribute__((format(printf, 3, 4)))
+static bool lora__bad(const lora_job *j, const gguf_tensor *t, const char *fmt, ...) {
+    char    what[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return gguf_bad(j->g, t->part, t->at, j->e, "tensor %.*s %s", GGUF_SHOW(t->name), what);
+}
+
+/* Whether the keys are those of an adapter for this model. */
+static bool lora__check_keys(lora_job *j) {
+    const gguf_file *g = j->g;
+    bytes            type = {0}, kind = {0}, arch = {0}, own = {0};
+    if (gguf_get_str(g, "general.type", &type, j->e) < 0 || gguf_get_str(g, "adapter.type", &kind, j->e) < 0) return false;
+    if (gguf_get_str(g, "general.architecture", &arch, j->e) < 0) return false;
+    if (gguf_get_str(j->m->g, "general.architecture", &own, j->e) < 0) return false;
+    if (!bytes_is(type, "adapter"))
+        return err_set(j->e, EXIT_INPUT, "%s: general.type is \"%.*s\", expected an adapter", g->path, GGUF_SHOW(type));
+    if (!bytes_is(kind, "lora"))
+        return err_set(j->e, EXIT_INPUT, "%s: adapter.type is \"%.*s\", expected lora", g->path, GGUF_SHOW(kind));
+    if (gguf_find(g, "adapter.alora.invocation_tokens"))
+        return err_set(j->e, EXIT_INPUT, "%s: an activated LoRA (adapter.alora.invocation_tokens), expected one for all tokens",
+                       g->path);
+    if (!bytes_eq(arch, own))
+        return err_set(j->e, EXIT_INPUT, "%s: an adapter for architecture \"%.*s\", expected \"%.*s\", that of %s", g->path,
+                       GGUF_SHOW(arch), GGUF_SHOW(own), j->m->g->path);
+    return gguf_get_f32(g, "adapter.lora.alpha", -LORA_SCALE_MOST, LORA_SCALE_MOST, &j->a->alpha, j->e) >= 0;
+}
+
+/* Memory of the adapters. */
+static uint8_t *lora__take(lora *l, size_t n) {
+    uint8_t *p = mem_aligned(n, 1);
+    l->n_bytes += n;
+    return MEM_PUSH(l->own, l->n_own, p), p;
+}
+
+/* Whether all of n values for a tensor of the model are numbers. */
+static bool lora__are_numbers(const lora_job *j, const char *name, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(x[i]) <= FLT_MAX))
+            return err_set(j->e, EXIT_INPUT, "%s: value %zu of a matrix for %s is %g, expected a number", j->a->path, i, name,
+                           (double)x[i]);
+    return true;
+}
+
+/* The numbers of a tensor as floats [rows, cols] in memory of the caller; NULL: one of them is none, e is set. */
+static float *lora__floats(const lora_job *j, const gguf_tensor *t) {
+    const int64_t cols = (int64_t)t->dim[0], rows = (int64_t)(t->dim[1] * t->dim[2]);
+    const size_t  row_bytes = k_row_bytes(t->type, cols);
+    float        *x = mem_new(mem_size((size_t)rows, (size_t)cols), sizeof *x);
+    for (int64_t r = 0; r < rows; r++) {
+        float *row = x + r * cols;
+        k_types[t->type].dequant(t->data + (size_t)r * row_bytes, row, cols);
+        for (int64_t i = 0; i < cols; i++) {
+            if (fabsf(row[i]) <= FLT_MAX) continue;
+            lora__bad(j, t, "has %g in row %lld, column %lld, expected a number", (double)row[i], (long long)r,
+                      (long long)i);
+            mem_free(x);
+            return NULL;
+        }
+    }
+    return x;
+}
+
+/* The type that holds n numbers exactly. */
+static uint32_t lora__type(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (k_f16_to_f32(k_f32_to_f16(x[i])) != x[i]) return K_F32;
+    return K_F16;
+}
+
+static void lora__put(uint32_t type, const float *x, uint8_t *to, size_t n) {
+    if (type == K_F32) memcpy(to, x, n * sizeof *x);
+    else
+        for (size_t i = 0; i < n; i++) {
+            const uint16_t h = k_f32_to_f16(x[i]);
+            memcpy(to + 2 * i, &h, sizeof h);
+        }
+}
+
+/* Where row r of a matrix is in the file, whose heads are pairs, where the step reads them as halves (ARCH.rope.halves). */
+static int64_t lora__pair_row(const model *m, const model_target *to, int il, int64_t r) {
+    const arch_layer_hp *l = &m->hp.layer[max_int(il, 0)];
+    const int64_t        hd = l->hd_k, in = r % hd, half = hd / 2;
+    const bool           heads = to->id == W_Q || to->id == W_K;
+    if (!m->hp.halves || m->hp.desc->rope != ROPE_PAIRS || !heads) return r;
+    return r - in + (in < half ? 2 * in : 2 * (in - half) + 1);
+}
+
+/* B [mats, rows, rank], of which the matrix has n_out rows from to->row on, in tiles. */
+static void lora__tiles(const lora_job *j, const model_target *to, int il, const float *b, int64_t rows, dev_low *low) {
+    const size_t size = low->type_b == K_F32 ? 4 : 2, n_out = (size_t)to->mat->n_out, rank = (size_t)low->rank;
+    const size_t tiles = (n_out + K_LOW_TILE - 1) / K_LOW_TILE;
+    low->bytes_b = tiles * rank * K_LOW_TILE * size;
+    uint8_t *out = lora__take(j->l, mem_size(low->bytes_b, (size_t)to->mat->n_mat));
+    memset(out, 0, low->bytes_b * (size_t)to->mat->n_mat);
+    low->b = out;
+    for (size_t e = 0; e < (size_t)to->mat->n_mat; e++, out += low->bytes_b)
+        for (size_t r = 0; r < n_out; r++) {
+            const size_t from = e * (size_t)rows + (size_t)(to->row + lora__pair_row(j->m, to, il, (int64_t)r));
+            for (size_t k = 0; k < rank; k++)
+                lora__put(low->type_b, b + from * rank + k,
+                          out + ((r / K_LOW_TILE * rank + k) * K_LOW_TILE + r % K_LOW_TILE) * size, 1);
+        }
+}
+
+/* The updates of a matrix by all adapters, of which those read so far are there. */
+static dev_low *lora__of(lora *l, dev_mat *w) {
+    if (w->low) return (dev_low *)w->low;
+    dev_low *low = mem_new((size_t)l->n, sizeof *low);
+    MEM_PUSH(l->low, l->n_low, low);
+    w->low = low;
+    w->n_low = l->n;
+    return low;
+}
+
+static uint64_t lora__hash_floats(uint64_t h, const float *x, size_t n) {
+    return bytes_hash(h, (bytes){(const uint8_t *)x, mem_size(n, sizeof *x)});
+}
+
+/* What an adapter adds to a tensor of the model. */
+typedef struct {
+    const char *name;                                 /* of that tensor */
+    uint64_t    n_mat, rank, in, out;                 /* sizes of A and B; of embeddings `in` is their number */
+    const float *a;                                   /* [n_mat, rank, in], of embeddings [tokens, rank] */
+    const float *b;                                   /* [n_mat, out, rank] */
+    float       scale;                                /* a factor on B (A x) */
+} lora_pair;
+
+/* Puts A and B where the step finds them. */
+static void lora__bind(lora_job *j, const lora_pair *p, const model_target *to, int n_to, int il) {
+    const size_t   n_a = (size_t)(p->n_mat * p->rank * p->in), n_b = (size_t)(p->n_mat * p->rank * p->out);
+    const uint32_t type_a = lora__type(p->a, n_a), type_b = lora__type(p->b, n_b);
+    const size_t   all_a = n_a * (type_a == K_F32 ? 4 : 2);
+    uint8_t       *own_a = lora__take(j->l, all_a);
+    lora__put(type_a, p->a, own_a, n_a);
+    for (int i = 0; i < n_to; i++) {
+        dev_low *low = &lora__of(j->l, to[i].mat)[j->number];
+        *low = (dev_low){.rank = (int)p->rank, .scale = p->scale, .type_a = type_a, .type_b = type_b, .a = own_a,
+                         .bytes_a = all_a / (size_t)p->n_mat};
+        lora__tiles(j, &to[i], il, p->b, (int64_t)p->out, low);
+    }
+    j->a->n_mat++;
+    j->a->rank = max_int(j->a->rank, (int)p->rank);
+    j->a->hash = bytes_hash(j->a->hash, bytes_of(p->name));
+    j->a->hash = bytes_hash(j->a->hash, (bytes){(const uint8_t *)&p->scale, sizeof p->scale});
+    j->a->hash = lora__hash_floats(lora__hash_floats(j->a->hash, p->a, n_a), p->b, n_b);
+}
+
+/* The tensor of the model that p changes; output.weight may be token_embd.weight. NULL: e is set. */
+static const gguf_tensor *lora__base(const lora_job *j, const lora_pair *p, model_target *to, int *n_to) {
+    int64_t            rows = 0;
+    dev_mat           *output = &j->m->glob.mat[W_OUTPUT];
+    const gguf_tensor *base = gguf_tensor_find(j->m->g, p->name);
+    if (!base && !strcmp(p->name, "output.weight") && output->data) {
+        to[0] = (model_target){output, W_OUTPUT, 0};
+        *n_to = 1;
+        if ((base = gguf_tensor_find(j->m->g, "token_embd.weight"))) return base;
+    }
+    if (!base) {
+        err_set(j->e, EXIT_INPUT, "%s: changes %s, which %s has not: an adapter of another model?", j->a->path, p->name,
+                j->m->g->path);
+        return NULL;
+    }
+    *n_to = model_targets(j->m, base, to, &rows);
+    if (*n_to > 0 && (rows == (int64_t)base->dim[1] || *n_to == 1)) return base;
+    err_set(j->e, EXIT_INPUT, "%s: changes %s, which no adapter can: the step does not multiply with it as it is", j->a->path,
+            p->name);
+    return NULL;
+}
+
+/* Adds what the adapter has for one tensor of the model, if it fits. */
+static bool lora__add(lora_job *j, const lora_pair *p) {
+    model_target       to[MODEL_TARGETS];
+    int                n_to = 0;
+    const gguf_tensor *base = lora__base(j, p, to, &n_to);
+    if (!base) return false;
+    const bool     embeds = to[0].id == W_TOK_EMBD;
+    const uint64_t in = base->dim[embeds], out = base->dim[!embeds], mats = base->dim[2];
+    if (p->in != in || p->out != out || p->n_mat != mats)
+        return err_set(j->e, EXIT_INPUT, "%s: changes %s of %llu x %llu x %llu, which is %llu x %llu x %llu in %s: an adapter of "
+                       "another model?", j->a->path, p->name, GGUF_U(p->in), GGUF_U(p->out), GGUF_U(p->n_mat), GGUF_U(in),
+                       GGUF_U(out), GGUF_U(mats), j->m->g->path);
+    if (p->rank < 1 || p->rank > LORA_RANK_MOST)
+        return err_set(j->e, EXIT_INPUT, "%s: changes %s with rank %llu, expected 1 to %d", j->a->path, p->name, GGUF_U(p->rank),
+                       LORA_RANK_MOST);
+    lora__bind(j, p, to, n_to, model_layer_of(base));
+    return true;
+}
+
+/* --- GGUF files --- */
+
+/* Both tensors of a pair, A of embeddings with a row for each token. */
+static bool lora__pair(lora_job *j, const gguf_tensor *ta, const gguf_tensor *tb, const char *name) {
+    const bool embeds = !strcmp(name, "token_embd.weight");
+    lora_pair  p = {.name = name, .n_mat = ta->dim[2], .rank = ta->dim[!embeds], .in = ta->dim[embeds], .out = tb->dim[1],
+                    .scale = j->a->alpha != 0 ? j->a->alpha / (float)ta->dim[!embeds] : 1};
+    if (tb->dim[0] != p.rank || tb->dim[2] != p.n_mat || ta->dim[3] != 1 || tb->dim[3] != 1)
+        return lora__bad(j, tb, "is %llu x %llu x %llu, expected %llu x %llu x %llu", GGUF_U(tb->dim[0]), GGUF_U(tb->dim[1]),
+                         GGUF_U(tb->dim[2]), GGUF_U(p.rank), GGUF_U(p.out), GGUF_U(p.n_mat));
+    float *a = lora__floats(j, ta), *b = a ? lora__floats(j, tb) : NULL;
+    p.a = a, p.b = b;
+    const bool ok = b && lora__add(j, &p);
+    mem_free_all(a, b);
+    return ok;
+}
+
+static bool lora__tensors(lora_job *j) {
+    static const char end_a[] = ".lora_a", end_b[] = ".lora_b";
+    const size_t      tail = sizeof end_a - 1;
+    for (uint64_t i = 0; i < j->g->n_tensor; i++) {
+        const gguf_tensor *t = &j->g->tensor[i];
+        const bool         is_a = bytes_ends(t->name, bytes_of(end_a)), is_b = bytes_ends(t->name, bytes_of(end_b));
+        const size_t       stem = t->name.n - tail;
+        char               other[GGUF_NAME_MAX + 1];
+        if (!is_a && !is_b) return lora__bad(j, t, "is neither NAME.lora_a nor NAME.lora_b");
+        if (!k_type_weight(t->type)) return lora__bad(j, t, "has type %s, expected a type of weights", k_types[t->type].name);
+        snprintf(other, sizeof other, "%.*s%s", (int)stem, (const char *)t->name.p, is_a ? end_b : end_a);
+        const gguf_tensor *pair = gguf_tensor_find(j->g, other);
+        if (!pair) return lora__bad(j, t, "has no %s beside it", other);
+        other[stem] = 0;
+        if (is_a && !lora__pair(j, t, pair, other)) return false;
+    }
+    return j->a->n_mat || err_set(j->e, EXIT_INPUT, "%s: holds no matrix, expected NAME.lora_a and NAME.lora_b", j->g->path);
+}
+
+/* A file as llama.cpp's converter writes it. */
+static bool lora__read_file(lora_job *j) {
+    gguf_file g;
+    if (!gguf_open(&g, j->a->path, j->e)) return false;
+    j->g = &g;
+    const bool ok = lora__check_keys(j) && lora__tensors(j) && gguf_alive(&g, j->e);
+    gguf_close(&g);
+    return ok;
+}
+
+/* A folder of PEFT. */
+static bool lora__read_folder(lora_job *j) {
+    const arch_hparams *hp = &j->m->hp;
+    import_base         of = {.arch = hp->desc->name, .n_layer = hp->n_layer, .n_head = hp->layer[0].n_head,
+                              .n_kv = hp->layer[0].n_head_kv, .head_dim = hp->layer[0].hd_k};
+    import_adapter      from;
+    for (int il = 0; il < hp->n_layer; il++) of.n_expert = max_int(of.n_expert, hp->layer[il].n_expert);
+    bool ok = import_adapter_open(&from, j->a->path, &of, j->e);
+    for (size_t i = 0; ok && i < from.n; i++) {
+        const import_low *low = &from.low[i];
+        const size_t      n_a = (size_t)(low->n_mat * low->rank * low->in), n_b = (size_t)(low->n_mat * low->rank * low->out);
+        ok = lora__are_numbers(j, low->name, low->a, n_a) && lora__are_numbers(j, low->name, low->b, n_b) &&
+             lora__add(j, &(lora_pair){low->name, low->n_mat, low->rank, low->in, low->out, low->a, low->b, low->scale});
+    }
+    import_adapter_drop(&from);
+    return ok;
+}
+
+/* Reads adapter `number`. */
+static bool lora__read(lora *l, int number, model *m, err_t *e) {
+    lora_job   j = {.l = l, .a = &l->of[number], .number = number, .m = m, .e = e};
+    const bool folder = import_is_folder(j.a->path);
+    if (!(folder ? lora__read_folder : lora__read_file)(&j)) return false;
+    log_info("adapter     %s: rank %d, scale %g, %d matrices%s", j.a->path, j.a->rank, (double)j.a->scale, j.a->n_mat,
+             folder ? ", a folder of PEFT" : "");
+    return true;
+}
+
+/* --- public --- */
+
+/* Whether a file holds an adapter in place of a model. */
+static bool lora_is_adapter(const gguf_file *g) {
+    bytes type = {0};
+    return gguf_get_str(g, "general.type", &type, &(err_t){0}) == 1 && bytes_is(type, "adapter");
+}
+
+/* The adapters of a sequence with these scales [n], 0: not used. The caller frees it. */
+static dev_adapters *lora_use(const lora *l, const float *scale) {
+    dev_adapters *a = mem_new(1, sizeof *a + (size_t)l->n * sizeof *a->use);
+    for (int i = 0; i < l->n; i++) {
+        if (scale[i] == 0) continue;
+        a->use[a->n++] = (dev_use){i, scale[i]};
+        a->mark = bytes_hash(a->mark ^ l->of[i].hash, (bytes){(const uint8_t *)&scale[i], sizeof scale[i]});
+    }
+    return a;
+}
+
+/* Frees the adapters, after the steps that use them; NULL is fine. */
+static void lora_close(lora *l) {
+    if (!l) return;
+    for (int i = 0; i < l->n; i++) mem_free(l->of[i].name);
+    for (int i = 0; i < l->n_low; i++) mem_free(l->low[i]);
+    for (int i = 0; i < l->n_own; i++) mem_free(l->own[i]);
+    mem_free_all(l->of, l->low, l->own, l->all, l);
+}
+
+/* The number of the adapter of this name; -1: there is none. */
+static int lora_find(const lora *l, bytes name) {
+    int i = l->n - 1;
+    while (i >= 0 && !bytes_is(name, l->of[i].name)) i--;
+    return i;
+}
+
+/* Bytes of their numbers. */
+static uint64_t lora_bytes(const lora *l) { return l ? l->n_bytes : 0; }
+
+/* Names must be unique, since requests use them. */
+static bool lora__unique(const lora *l, err_t *e) {
+    for (int i = 0; i < l->n; i++)
+        if (lora_find(l, bytes_of(l->of[i].name)) != i)
+            return err_set(e, EXIT_INPUT, "--lora: two adapters are named %s, expected names that differ", l->of[i].name);
+    return true;
+}
+
+static bool lora__open_all(lora *l, const lora_opts *o, model *m, err_t *e) {
+    float scale[LORA_MOST];
+    for (int i = 0; i < l->n; i++) {
+        l->of[i] = (lora_adapter){.path = o->file[i], .name = lora__name(o->file[i]), .scale = o->scale[i]};
+        scale[i] = o->scale[i];
+    }
+    if (!lora__unique(l, e)) return false;
+    for (int i = 0; i < l->n; i++)
+        if (!lora__read(l, i, m, e)) return false;
+    l->all = lora_use(l, scale);
+    return true;
+}
+
+/* Reads the adapters of the options and makes them part of m, before lists of operations are written for it; m is closed before
+ * lora_close(). NULL: there are none, or e is set. */
+static lora *lora_open(const lora_opts *o, model *m, err_t *e) {
+    if (!o->n) return NULL;
+    if (o->n > LORA_MOST) return err_set(e, EXIT_INPUT, "--lora: %d adapters, expected at most %d", o->n, LORA_MOST), NULL;
+    lora *l = mem_new(1, sizeof *l);
+    l->n = o->n;
+    l->of = mem_new((size_t)l->n, sizeof *l->of);
+    if (lora__open_all(l, o, m, e)) return l;
+    lora_close(l);
+    return NULL;
+}
