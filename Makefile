@@ -183,7 +183,7 @@ bench-shared: llmrun                  ## MODEL: decoding with guesses (of DRAFT,
 bench-omp: llmrun build/omp/static build/omp/dynamic ## MODEL: the team of threads beside OpenMP's, quiet and beside a spinning process; OMP="--rounds 5 --loops"
 	@$(PYTHON) tests/bench/omp.py --llmrun ./llmrun --model $(MODEL) $(OMP)
 
-bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2, 4, 8 and 16 threads, as many as there are CPUs, as Markdown; THREADS="--only decode"
+bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2, 4, 8, 16 and all threads, as many as there are CPUs, as Markdown; THREADS="--only decode"
 	@$(PYTHON) tests/bench/threads.py --llmrun ./llmrun $(MODEL:%=--model %) $(THREADS)
 
 bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV

@@ -8,7 +8,7 @@
  *   [base]      (die log err min max mem bytes str out clock rng digest hmap utf8 chars progress jw) exit codes, log,
  *               memory, text, JSON, output
  *   [sandbox]   what a run gives up: files, programs, the network; shared libraries <- k base
- *   [host]      limits of this machine: CPUs, memory, cgroups
+ *   [host]      limits of this machine: CPUs, memory and its nodes, cgroups        <- base
  *   [pool]      worker threads and barriers                                        <- k base host
  *   [http]      requests of HTTP/1.1, as bytes                                     <- base
  *   [net]       sockets, and the thread that serves connections                    <- base http
@@ -36,13 +36,13 @@
  *   [schema]    JSON Schema: documents and their normal form                       <- base val lang num
  *   [json]      JSON values as rules of an automaton                               <- base gram lang num schema
  *   [gpu]       NVIDIA GPUs through the driver                                     <- k base sandbox
- *   [dev]       the device: memory, batches, plans and the threads that run them   <- k base pool gpu
+ *   [dev]       the device: memory, batches, plans and the threads that run them   <- k base host pool gpu
  *   [dev_gpu]   the part of a plan that GPUs run                                   <- k base gpu dev
- *   [ops]       the operations of a step: a row for each kind                      <- k base sandbox pool gpu dev dev_gpu
+ *   [ops]       the operations of a step: a row for each kind                      <- k base sandbox host pool gpu dev dev_gpu
  *   [arch]      architectures and their tensors as data                            <- base gguf dev
- *   [model]     weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
+ *   [model]     weights of a model in the mapping; packed weights (repack)         <- k base host pool gguf dev arch
  *   [lora]      adapters: low-rank updates of a model's matrices                  <- k base gguf import dev arch model
- *   [kv]        paged key/value cache in groups of layers, recurrent states        <- k base dev arch
+ *   [kv]        paged key/value cache in groups of layers, recurrent states        <- k base pool dev arch
  *   [store]     prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
  *   [fwd]       one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv
  *   [samp]      sampling: logits to a token                                        <- base
@@ -103,10 +103,10 @@
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists
- *               <- k base sandbox fetch tok import ops arch model constrain calls req spec term talk metrics serve quant cli
- *               topics
+ *               <- k base sandbox host pool fetch tok import ops arch model constrain calls req spec term talk metrics serve
+ *               quant cli topics
  *   [act]       actions of the command                                             <- all
- *   [main]      from the command line to the exit code                             <- k base host ops cli act
+ *   [main]      from the command line to the exit code                             <- k base host pool ops cli act
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
  *         E experts, K experts used per row. Written [B, D]; the last one is contiguous. */
@@ -178,6 +178,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/mempolicy.h>
 #include <linux/seccomp.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -72,7 +72,7 @@ typedef struct {
     cli_list    files;                                /* of -f, in order; "-" is standard input */
     int         action;                               /* cli_act */
     const char *what;                                 /* value of the action: a tensor, a file, a list */
-    const char *output, *format, *cpu, *pre;          /* NULL: not given */
+    const char *output, *format, *cpu, *numa, *pre;   /* NULL: not given */
     const char *plot;                                 /* file for the picture of --bench, NULL: none */
     bool        echo;                                 /* the prompt is written before the answer */
     char        own_shard[48];                        /* I/N of --shard auto */
@@ -122,8 +122,8 @@ typedef struct {
 
 /* A config in which nothing is given. */
 static config cli_defaults(void) {
-    return (config){.cpu = "auto", .bos = -1, .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults,
-                    .fwd = engine_defaults,
+    return (config){.cpu = "auto", .numa = "auto", .bos = -1, .special = -1, .log_level = LOG_NORMAL, .seed = -1,
+                    .kv = kv_defaults, .fwd = engine_defaults,
                     .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults,
                     .samp = samp_defaults, .spec = spec_defaults, .eval = eval_defaults, .chunks = -1,
                     .batch = batch_defaults, .embed = embed_defaults, .serve = serve_defaults,
@@ -233,6 +233,7 @@ typedef struct {
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
 #define CLI_LEVELS      "auto|" K_LEVEL_NAMES
 #define CLI_REPACKS     "auto|on|off"
+#define CLI_NUMAS       "auto|off|interleave|distribute"
 #define SAMPLING(names, arg, field, needs) \
     {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, .beside = needs}
 
@@ -431,6 +432,9 @@ static const cli_opt cli_opts[] = {
     {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),      0, 0, GROUP_RUN, ON_STEPS,
      .help = "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work "
              "is long enough"},
+    {"--numa",                          CLI_NUMAS,    OPT_WORD, AT(numa),            0, 0, GROUP_RUN, ON_ALL,
+     .help = "machines with several memory nodes: distribute binds threads to nodes and puts weights and cache on the node that "
+             "reads them, interleave puts them on all nodes in turn; auto: distribute where there are several nodes"},
     {"--read-ahead",                    CLI_REPACKS,  OPT_WORD, AT(fwd.read_ahead),  0, 0, GROUP_RUN, ON_STEPS,
      .help = "read experts from the file as soon as a router has chosen them, and pack none; auto: where the weights "
              "exceed memory"},
@@ -810,7 +814,6 @@ static const cli_foreign cli_foreigners[] = {
     {"-mmp --mmap --no-mmap", "[0|1]", CLI_IDLE, NULL},
     {"--mlock -dio --direct-io -ndio --no-direct-io", "[0|1]", CLI_IDLE, NULL},
     {"-lm --load-mode", "MODE", CLI_IDLE, NULL},
-    {"--numa", "TYPE", CLI_IDLE, NULL},
     {"-tb --threads-batch -td --threads-draft --spec-draft-threads -tbd --threads-batch-draft --spec-draft-threads-batch", "N",
      CLI_IDLE, NULL},
     {"-C --cpu-mask -Cb --cpu-mask-batch -Cd --cpu-mask-draft --spec-draft-cpu-mask -Cbd --cpu-mask-batch-draft "

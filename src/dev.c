@@ -23,15 +23,16 @@
  * order. GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows
  * these. Their results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent
  * states of a layer lie in the memory of its GPU.
- * Public: dev_begin, dev_wait, dev_rows; dev_acts_at, dev_input, dev_ints, dev_mat_drop, dev_mat_read_ahead; dev_gpus_count,
- * dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about, dev_gpus_of,
- * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
- * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table, dev_n_rows;
+ * Public: dev_begin, dev_wait, dev_deal, dev_rows; dev_part_row; dev_acts_at, dev_input, dev_ints, dev_mat_drop,
+ * dev_mat_read_ahead; dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close,
+ * dev_gpus_memory, dev_gpus_about, dev_gpus_of, dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_place,
+ * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear,
+ * dev_block, dev_tail_at; dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_heads, dev_plan_fill, dev_plan_free,
  * dev_plan_cost, dev_plan_gpu, dev_stride; dev_adapters_of, dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_adapters, dev_before, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_low, dev_low_rows,
- * dev_mat, dev_needs, dev_op, dev_phase, dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_thread, dev_times,
- * dev_use. */
+ * dev_mat, dev_needs, dev_op, dev_parts, dev_phase, dev_plan, dev_product, dev_row_list, dev_run, dev_spot, dev_stages,
+ * dev_tail, dev_tap, dev_thread, dev_times, dev_use. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
@@ -56,6 +57,7 @@ typedef struct {
     int    open;                                      /* 1 + the part of the operation that others may be at; 0: none */
     const struct dev_run   *run;                      /* the list it goes through, NULL: none */
     const struct dev_phase *phase;                    /* where it is */
+    const struct dev_stages *stages;                  /* sees stages in place of the threads; NULL: none */
     _Atomic bool *stop;                               /* set by an interrupt, NULL: an interrupt changes nothing */
 } dev;
 
@@ -76,6 +78,23 @@ static void dev__inside(void *ctx) {
     if (t) t->single = clock_now() - t0;
 }
 
+/* Tasks [0, n) of a stage, as they are dealt. */
+typedef struct {
+    int        n;
+    const int *at;                                    /* [nodes + 1] the first of each memory node; NULL: any node takes any */
+    bool       seats;                                 /* each thread begins with a range of its own (pool_take) */
+    void     (*fn)(const dev *dv, const void *ctx, int task);
+    const void *ctx;
+} dev_stage;
+
+/* Who sees the stages of a step in place of the threads: tests, which count what many threads would do. `close`: a barrier,
+ * inside which one thread does something, or nothing. */
+typedef struct dev_stages {
+    void (*deal)(void *ctx, const dev *dv, const dev_stage *st);
+    void (*close)(void *ctx, const dev *dv, bool task);
+    void  *ctx;
+} dev_stages;
+
 /* Waits for the operation before; fn, if any, is then called by the last thread to arrive. The leading thread counts time. */
 static void dev__close(dev *dv, void (*fn)(void *ctx), void *ctx) {
     dev_times   *t = dv->ith ? NULL : dv->times;
@@ -83,6 +102,10 @@ static void dev__close(dev *dv, void (*fn)(void *ctx), void *ctx) {
     const double t0 = t ? clock_now() : 0;
     if (was < 0) return;
     dv->open = 0;
+    if (dv->stages) {
+        dv->stages->close(dv->stages->ctx, dv, fn != NULL);
+        return;
+    }
     if (t) t->single = 0;
     pool_barrier_then(dv->p, dev__inside, &(dev_inside){dv, fn, ctx});
     if (!t) return;
@@ -100,6 +123,31 @@ static void dev_wait(dev *dv) { dev__close(dv, NULL, NULL); }
 static void dev_begin(dev *dv) {
     dev__close(dv, NULL, NULL);
     dv->open = dv->part + 1;
+}
+
+/* Every thread calls it after dev_begin(): does the tasks of a stage that it gets. */
+static void dev_deal(dev *dv, dev_stage st) {
+    if (dv->stages) {
+        dv->stages->deal(dv->stages->ctx, dv, &st);
+        return;
+    }
+    for (int task; (task = (st.seats ? pool_take : pool_deal)(dv->p, st.n, st.at)) != POOL_NONE;) st.fn(dv, st.ctx, task);
+}
+
+/* A packed matrix whose rows lie on several memory nodes: rows [from[k], from[k + 1]) on the node whose threads multiply them. */
+typedef struct dev_parts {
+    int      n;                                       /* nodes */
+    int      from[HOST_NODES + 1];                    /* [n + 1] rows */
+    uint8_t *at[HOST_NODES];                          /* [n] the rows of the first matrix of a stack */
+    size_t   bytes[HOST_NODES];                       /* [n] of one matrix there */
+} dev_parts;
+
+enum { DEV_PART_ROWS = 64 };                          /* rows of a node begin at multiples of it: tiles of all types do */
+
+/* The first of the rows of an n-row matrix that belong to node k; k may be the number of nodes. */
+static int dev_part_row(const pool *p, int n, int k) {
+    if (k == pool_nodes(p)) return n;
+    return (int)((int64_t)n * pool_node_of(p, k)->from / p->n) / DEV_PART_ROWS * DEV_PART_ROWS;
 }
 
 /* What an adapter adds to the product of a matrix: y += scale B (A x) (LoRA: Hu et al. 2021); of a stack, one for each matrix. */
@@ -135,7 +183,8 @@ typedef struct {
     size_t   row_bytes, mat_bytes;
     const float *scale;                               /* [n_mat] factor on each matrix's product, or NULL */
     uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
-    size_t   packed_bytes;                            /* of one matrix of them */
+    size_t   packed_bytes;                            /* of one matrix of them, on all nodes */
+    const dev_parts *parts;                           /* where they lie on several nodes; NULL: all from `packed` on */
     uint8_t *on_gpu;                                  /* the rows on a GPU, packed but for floats; NULL: not there */
     gpu     *gpu;                                     /* that GPU */
     size_t   ahead;                                   /* experts: bytes of a layer to read from the file before their products; 0:
@@ -302,6 +351,13 @@ typedef struct {
     gpu_span all;                                     /* of all blocks, one after the other */
 } dev_tail;
 
+/* Bytes of a block that one memory node has. */
+typedef struct dev_spot {
+    size_t at;                                        /* bytes from the block's start */
+    size_t bytes;
+    int    memory;                                    /* the kernel's number of the node */
+} dev_spot;
+
 /* The first bytes of a block lie in the host's memory; the rest, that of layers which GPUs run, in theirs, in the same order. */
 typedef struct k_blocks {
     size_t    block_bytes;                            /* of a block */
@@ -310,6 +366,8 @@ typedef struct k_blocks {
     int       slab_blocks;                            /* blocks of a slab */
     uint8_t **slab;                                   /* [n_slab] mapped on demand, so that memory follows the blocks in use */
     int       n_slab;
+    struct dev_spot *spot;                            /* [n_spot] where bytes of a block have their memory */
+    int       n_spot;                                 /* 0: where the kernel puts it */
     dev_tail  tail[DEV_GPUS];                         /* [n_tail] */
     int       n_tail;                                 /* 0: all of it is the host's */
 } dev_blocks;
@@ -340,6 +398,24 @@ static int dev__slab_blocks(const dev_blocks *m, int s) {
 /* Blocks that are mapped: their numbers are below it. */
 static int dev_blocks_mapped(const dev_blocks *m) { return min_int(m->n_slab * m->slab_blocks, m->max_blocks); }
 
+/* These bytes of blocks, in memory that is mapped from here on, lie on that memory node, page by page. */
+static void dev_blocks_place(dev_blocks *m, dev_spot spot) {
+    if (spot.at < m->host_bytes && spot.bytes) MEM_PUSH(m->spot, m->n_spot, spot);
+}
+
+/* Gives the pages of a new slab their memory. */
+static void dev__touch(const dev_blocks *m, uint8_t *slab, int n) {
+    host_memory_of was;
+    host_choose(&was);
+    for (int i = 0; i < m->n_spot; i++) {
+        const dev_spot *s = &m->spot[i];
+        const size_t    left = m->host_bytes - s->at;
+        host_prefer(s->memory);
+        for (int b = 0; b < n; b++) host_touch(slab + (size_t)b * m->host_bytes + s->at, s->bytes < left ? s->bytes : left);
+    }
+    host_restore(&was);
+}
+
 /* Maps another slab of zeros. False: the bound or the system's memory is reached. */
 static bool dev_blocks_more(dev_blocks *m) {
     const int more = dev__slab_blocks(m, m->n_slab);
@@ -351,6 +427,9 @@ static bool dev_blocks_more(dev_blocks *m) {
     if (m->host_bytes)
         p = mmap(NULL, (size_t)more * m->host_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
+    /* Heads of several nodes would share a large page. */
+    if (m->n_spot) madvise(p, (size_t)more * m->host_bytes, MADV_NOHUGEPAGE);
+    if (m->n_spot) dev__touch(m, p, more);
     m->slab = mem_grow(m->slab, (size_t)m->n_slab + 1, sizeof *m->slab);
     m->slab[m->n_slab++] = p;
     return true;
@@ -359,7 +438,7 @@ static bool dev_blocks_more(dev_blocks *m) {
 /* Gives all memory back. */
 static void dev_blocks_free(dev_blocks *m) {
     for (int s = 0; m->host_bytes && s < m->n_slab; s++) munmap(m->slab[s], (size_t)dev__slab_blocks(m, s) * m->host_bytes);
-    mem_free(m->slab);
+    mem_free_all(m->slab, m->spot);
     for (int i = 0; i < m->n_tail; i++) gpu_span_free(m->tail[i].g, &m->tail[i].all);
 }
 
@@ -692,6 +771,7 @@ typedef struct dev_run {
     void            *on_layer_ctx;
     const uint8_t ***views;                           /* [threads][2 * n_views] blocks of one sequence, for attention */
     int              n_views;
+    const dev_stages *stages;                         /* that of its threads; NULL: none */
     const int32_t   *ids;                             /* [n_out] DEV_ID of each row, -1: a logit is not finite; NULL: logits */
     _Atomic bool     stop;                            /* an interrupt came */
 } dev_run;
@@ -1046,6 +1126,8 @@ static void dev__task(const dev *dv, const dev_phase *ph, int task) {
 
 static void dev__only_task(void *ctx) { dev__task(ctx, ((const dev *)ctx)->phase, 0); }
 
+static void dev__row_task(const dev *dv, const void *phase, int task) { dev__task(dv, phase, task); }
+
 /* Deals the tasks of a phase. The only task of one is done inside the barrier that it would wait at. */
 static void dev_rows(dev *dv, const dev_phase *ph) {
     const int n = dev__phase_tasks(dv->run, ph);
@@ -1055,7 +1137,7 @@ static void dev_rows(dev *dv, const dev_phase *ph) {
         return;
     }
     dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < n;) dev__task(dv, ph, task);
+    dev_deal(dv, (dev_stage){.n = n, .fn = dev__row_task, .ctx = ph});
 }
 
 /* Every thread goes through the list. Which phases there are is fixed for the step but for `stop`, which changes inside a
@@ -1065,7 +1147,7 @@ static void dev__main(void *ctx, int ith) {
     const dev_plan *p = run->plan;
     const int       n = min_int(p->n_phase, p->gpu_phase);
     dev dv = {.p = run->p, .ith = ith, .scratch = p->thread[ith].scratch, .tap = run->tap, .times = run->times, .run = run,
-              .stop = &run->stop};
+              .stop = &run->stop, .stages = run->stages};
     for (int i = 0, il = -1; i < n && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
         const dev_op *op = &p->op[p->phase[i].first];
         if (!p->rows[op->rows].n) continue;

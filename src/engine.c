@@ -108,8 +108,9 @@ static bool engine_save(engine *eng, const kv_opts *ko, err_t *e) {
 
 /* Packs all matrices. */
 static void engine__pack_all(engine *eng) {
+    const uint64_t all = model_sizes(&eng->m).packed + 1;
     for (bool more = true; more && !g_interrupt; more = model_pack(&eng->m, eng->p, ENGINE_PACK_PIECE))
-        progress_show("packing the weights: %.0f %%", 100.0 * (double)eng->m.packs_used / (double)(eng->m.packs_bytes + 1));
+        progress_show("packing the weights: %.0f %%", 100.0 * (double)eng->m.packs_used / (double)all);
     progress_clear();
 }
 
@@ -131,7 +132,11 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks,
                  (double)mem->block_bytes / 1048576);
     }
-    log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
+    str nodes = {0};
+    pool_says(eng->p, &nodes);
+    log_info("threads     %d%s%s%s, %s kernels, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "", nodes.n ? nodes.p : "",
+             nodes.n ? ")" : "", k_level_name(), eng->n_batch);
+    str_drop(&nodes);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
         log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_about(on, i)->number, on->from[i] + 1,
@@ -626,6 +631,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     eng->max_out = min_int(plan.n_out, eng->n_batch);
     eng->chunk = min_int(fo->n_batch, eng->n_batch);
     engine__open_threads(eng, fo, plan.host);
+    kv_place(eng->kv, eng->p);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
     eng->n_head = fwd_n_heads(&eng->m);

@@ -391,7 +391,7 @@ typedef struct {
 static void eval__rows(void *ctx, int ith) {
     eval_run *r = ctx;
     const int V = r->eng->m.hp.n_vocab;
-    for (int i; (i = pool_next(r->eng->p)) < r->n_out;) {
+    for (int i; (i = pool_deal(r->eng->p, r->n_out, NULL)) != POOL_NONE;) {
         const float *x = r->logits + (size_t)i * (size_t)V;
         const double lse = eval__lse(x, V);
         r->score[i].nll = lse - (double)x[r->next[i]];

@@ -21,6 +21,25 @@ static void help__list_types(str *out, bool md) {
     }
 }
 
+/* Memory nodes, their CPUs that this process may use, and the threads that a run has by default on each. */
+static void help__list_nodes(str *out) {
+    host_nodes on;
+    err_t      e = {0};
+    const int  threads = pool_default_threads();
+    if (!host_nodes_here(&on, &e)) {
+        str_fmt(out, "%d thread%s; memory nodes are not known: %s\n", threads, threads == 1 ? "" : "s", e.text);
+        return;
+    }
+    int cpus = 0, seen = 0, from = 0;
+    for (int k = 0; k < on.n; k++) cpus += on.node[k].n_cpus;
+    for (int k = 0; k < on.n; k++) {
+        const int end = (int)((int64_t)threads * (seen += on.node[k].n_cpus) / cpus);
+        str_fmt(out, "node %-3d %d CPU%s, %d thread%s%s\n", k, on.node[k].n_cpus, on.node[k].n_cpus == 1 ? "" : "s", end - from,
+                end - from == 1 ? "" : "s", on.node[k].memory < 0 ? ", no memory" : "");
+        from = end;
+    }
+}
+
 static void help__list_cpu(str *out) {
     const char *name[16];
     bool        can[16];
@@ -28,6 +47,7 @@ static void help__list_cpu(str *out) {
     for (int i = 0; i < n; i++)
         str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine",
                 strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
+    help__list_nodes(out);
 }
 
 /* Appends a list of the sections below. False: it is none of theirs. */

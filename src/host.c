@@ -2,7 +2,13 @@
  * What this process may use of the machine: CPUs and memory, as the kernel, the affinity mask and the cgroups (versions 1 and
  * 2) limit them. A limit of a cgroup holds for every cgroup below it, so all directories up to the root are read.
  * A file that is missing or unreadable sets no limit. Values are read anew by every call.
- * Public: host_cpus, host_memory, host_cpu_wait, host_read_bytes. */
+ *   Memory nodes (NUMA): which CPUs are near to which memory, and on which node memory is placed. The system calls are made
+ * directly: libnuma would be one more library to find on each machine, for four calls whose numbers and arguments are part of
+ * the kernel's interface. A kernel or a container that refuses them leaves memory where it is: a page then lies on the node of
+ * the thread that wrote it first.
+ * Public: host_cpus, host_memory, host_cpu_wait, host_read_bytes, host_nodes_here, host_place,
+ * host_choose, host_prefer, host_restore, host_touch, host_interleave.
+ * Opens: host_node, host_nodes. */
 
 /* Reads one or two numbers from a small file; "max" reads as -1. Returns how many. */
 static int host__read_pair(const char *path, long long v[2]) {
@@ -157,4 +163,197 @@ static uint64_t host_memory(void) {
     const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
     return left < most ? left : most;
+}
+
+/* --- memory nodes --- */
+
+enum {
+    HOST_NODES = 32,                                  /* most nodes with CPUs */
+    HOST_NODE_NUMBERS = 1024,                         /* numbers of nodes that the kernel may use */
+    HOST_PAGE = 4096,                                 /* bytes; larger pages hold several of them */
+};
+
+/* What is done about memory nodes: as HOST_NUMA_DISTRIBUTE where there are several; nothing; threads on their nodes and memory
+ * over all nodes in turn; threads on their nodes and memory where it is read. */
+typedef enum { HOST_NUMA_AUTO, HOST_NUMA_OFF, HOST_NUMA_INTERLEAVE, HOST_NUMA_DISTRIBUTE } host_numa;
+
+typedef struct {
+    int       memory;                                 /* the kernel's number; -1: memory of this node cannot be used */
+    int       n_cpus;                                 /* CPUs of it that this process may use, at least 1 */
+    cpu_set_t cpus;                                   /* their numbers */
+} host_node;
+
+typedef struct {
+    host_node node[HOST_NODES];                       /* [n] those with CPUs */
+    int       n;
+    bool      made_up;                                /* by LLMRUN_TOPOLOGY: no thread can be bound to their CPUs */
+} host_nodes;
+
+/* False, and e, NULL: none, says why. */
+static bool host__no(err_t *e, const char *format, const char *what) {
+    char text[4608];
+    snprintf(text, sizeof text, format, what);
+    return e ? err_set(e, EXIT_INPUT, "%s", text) : false;
+}
+
+/* Numbers as the kernel lists them, "0-3,8". False: the text is no such list. Numbers from CPU_SETSIZE on are passed over. */
+static bool host__numbers(const char *at, cpu_set_t *to) {
+    CPU_ZERO(to);
+    while (*at && *at != '\n') {
+        char *end;
+        if (!isdigit((unsigned char)*at)) return false;
+        const unsigned long from = strtoul(at, &end, 10);
+        unsigned long       last = from;
+        if (*end == '-' && isdigit((unsigned char)end[1])) last = strtoul(end + 1, &end, 10);
+        if (last < from || (*end && *end != ',' && *end != '\n')) return false;
+        for (unsigned long i = from; i <= last && i < CPU_SETSIZE; i++) CPU_SET(i, to);
+        at = end + (*end == ',');
+    }
+    return true;
+}
+
+/* A list in a file below root. False: it cannot be read or is no list; e, NULL: none, says so. */
+static bool host__list(const char *root, const char *path, cpu_set_t *to, err_t *e) {
+    char  name[4352], line[8192];
+    bool  have = false;
+    snprintf(name, sizeof name, "%s%s", root, path);
+    FILE *f = fopen(name, "re");
+    if (!f) return host__no(e, "%s cannot be read", name);
+    have = fgets(line, sizeof line, f) && host__numbers(line, to);
+    fclose(f);
+    return have || host__no(e, "%s: expected numbers such as 0-3,8", name);
+}
+
+/* Nodes whose memory this process may use; all, where the kernel says nothing. */
+static void host__memory_nodes(const char *root, cpu_set_t *to) {
+    static const char word[] = "Mems_allowed_list:";
+    char              name[4352], line[8192];
+    cpu_set_t         may;
+    if (!host__list(root, "/sys/devices/system/node/has_memory", to, NULL)) memset(to, 0xff, sizeof *to);
+    snprintf(name, sizeof name, "%s/proc/self/status", root);
+    FILE *f = fopen(name, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, word, sizeof word - 1) != 0) continue;
+        const char *list = line + sizeof word - 1;
+        if (host__numbers(list + strspn(list, " \t"), &may)) CPU_AND(to, to, &may);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+/* Nodes that a text such as 2x8 makes up, two of 8 CPUs. Their memory is that of nodes of this machine, in turn. */
+static bool host__made_up(const char *root, const char *text, host_nodes *to, err_t *e) {
+    int       n = 0, each = 0, used = 0, at = 0;
+    cpu_set_t memory;
+    if (sscanf(text, "%dx%d%n", &n, &each, &used) != 2 || text[used] || n < 1 || n > HOST_NODES || each < 1 ||
+        (int64_t)n * each > CPU_SETSIZE)
+        return host__no(e, "LLMRUN_TOPOLOGY: '%s', expected nodes and CPUs of each, such as 2x8", text);
+    host__memory_nodes(root, &memory);
+    if (!CPU_COUNT(&memory) || CPU_COUNT(&memory) == CPU_SETSIZE) {
+        CPU_ZERO(&memory);
+        CPU_SET(0, &memory);
+    }
+    for (int k = 0; k < n; k++, at++) {
+        while (!CPU_ISSET(at % CPU_SETSIZE, &memory)) at++;
+        to->node[k] = (host_node){.memory = at % CPU_SETSIZE, .n_cpus = each};
+        CPU_ZERO(&to->node[k].cpus);
+        for (int i = 0; i < each; i++) CPU_SET(k * each + i, &to->node[k].cpus);
+    }
+    to->n = n;
+    return to->made_up = true;
+}
+
+/* Adds node number k with those of its CPUs that are in `may`. A node without any is left out: its memory is far from all
+ * threads. */
+static bool host__add_node(const char *root, int k, const cpu_set_t *may, bool has_memory, host_nodes *to, err_t *e) {
+    char      path[64];
+    host_node one = {.memory = has_memory ? k : -1};
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", k);
+    if (!host__list(root, path, &one.cpus, e)) return false;
+    CPU_AND(&one.cpus, &one.cpus, may);
+    one.n_cpus = CPU_COUNT(&one.cpus);
+    if (!one.n_cpus) return true;
+    if (to->n == HOST_NODES) return host__no(e, "%s: more memory nodes with CPUs than this program knows", path);
+    to->node[to->n++] = one;
+    return true;
+}
+
+/* The memory nodes of a machine whose files are below root, "": this one; with their CPUs that are on-line and in `may`, those
+ * that this process may use. text: nodes that are made up in their place, NULL: none. False: there is no telling; e, NULL: none,
+ * says why. */
+static bool host__nodes_find(const char *root, const char *text, const cpu_set_t *may, host_nodes *to, err_t *e) {
+    cpu_set_t nodes, memory, online, cpus = *may;
+    *to = (host_nodes){.n = 0};
+    if (text && *text) return host__made_up(root, text, to, e);
+    if (!host__list(root, "/sys/devices/system/node/online", &nodes, e)) return false;
+    if (host__list(root, "/sys/devices/system/cpu/online", &online, NULL)) CPU_AND(&cpus, &cpus, &online);
+    host__memory_nodes(root, &memory);
+    for (int k = 0; k < HOST_NODE_NUMBERS; k++)
+        if (CPU_ISSET(k, &nodes) && !host__add_node(root, k, &cpus, CPU_ISSET(k, &memory), to, e)) return false;
+    return to->n > 0 || host__no(e, "%s/sys/devices/system/node: no node has a CPU of this process", root);
+}
+
+/* The same of this machine, or as LLMRUN_TOPOLOGY makes it up. */
+static bool host_nodes_here(host_nodes *to, err_t *e) {
+    cpu_set_t may;
+    if (sched_getaffinity(0, sizeof may, &may)) memset(&may, 0xff, sizeof may);
+    return host__nodes_find("", getenv("LLMRUN_TOPOLOGY"), &may, to, e);
+}
+
+/* A set of nodes as the kernel takes it. */
+typedef struct { unsigned long bit[HOST_NODE_NUMBERS / 8 / sizeof(unsigned long)]; } host__mask;
+
+static void host__mask_add(host__mask *m, int node) {
+    const int bits = 8 * (int)sizeof *m->bit;
+    m->bit[node / bits] |= 1ul << (node % bits);
+}
+
+/* Pages of [p, p + n) that have no memory yet get that of a node, as long as it has any. p: the beginning of a page. False: the
+ * kernel does not do that. */
+static bool host_place(void *p, size_t n, int memory) {
+    host__mask m = {{0}};
+    if (memory < 0 || !n) return false;
+    host__mask_add(&m, memory);
+    return syscall(SYS_mbind, p, n, MPOL_PREFERRED, m.bit, (unsigned long)HOST_NODE_NUMBERS, 0u) == 0;
+}
+
+/* From which nodes a thread gets memory that it writes first. */
+typedef struct {
+    int        mode;                                  /* the kernel's; -1: it does not tell */
+    host__mask nodes;
+} host_memory_of;
+
+/* Notes what this thread has chosen, before host_prefer(). */
+static void host_choose(host_memory_of *was) {
+    *was = (host_memory_of){.mode = -1};
+    if (syscall(SYS_get_mempolicy, &was->mode, was->nodes.bit, (unsigned long)HOST_NODE_NUMBERS, NULL, 0ul)) was->mode = -1;
+}
+
+/* Memory that this thread writes first comes from that node, -1: from that of its CPU, as long as it has any. */
+static void host_prefer(int memory) {
+    host__mask m = {{0}};
+    if (memory >= 0) host__mask_add(&m, memory);
+    if (memory < 0) syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0ul);
+    else syscall(SYS_set_mempolicy, MPOL_PREFERRED, m.bit, (unsigned long)HOST_NODE_NUMBERS);
+}
+
+/* As it was at host_choose(). */
+static void host_restore(const host_memory_of *was) {
+    if (was->mode == MPOL_DEFAULT || was->mode < 0) host_prefer(-1);
+    else syscall(SYS_set_mempolicy, was->mode, was->nodes.bit, (unsigned long)HOST_NODE_NUMBERS);
+}
+
+/* Pages whose first byte is in [p, p + n) and that nobody has written to get their memory. They are read as zeros as before. */
+static void host_touch(uint8_t *p, size_t n) {
+    const uintptr_t begin = ((uintptr_t)p + HOST_PAGE - 1) & ~(uintptr_t)(HOST_PAGE - 1);
+    for (volatile uint8_t *at = (uint8_t *)begin; at < p + n; at += HOST_PAGE) *at = 0;
+}
+
+/* Memory that this thread, and those that it starts, write first or read from files comes from all nodes in turn. False: the
+ * kernel does not do that. */
+static bool host_interleave(const host_nodes *on) {
+    host__mask m = {{0}};
+    for (int k = 0; k < on->n; k++)
+        if (on->node[k].memory >= 0) host__mask_add(&m, on->node[k].memory);
+    return syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, m.bit, (unsigned long)HOST_NODE_NUMBERS) == 0;
 }

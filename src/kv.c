@@ -40,7 +40,7 @@
  * kv_is_mark, kv_add_stored; kv_flush, kv_held, kv_seq_of, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full,
  * kv_truncate;
  * kv_has_states, kv_is_weak, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot;
- * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_prefault,
+ * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_place, kv_prefault,
  * kv_bytes_peak, kv_bytes_most.
  * Opens: kv_cache.adapters, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group,
  *   kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part,
@@ -370,6 +370,23 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     if (kv__bound_blocks(kv, e) && kv__bound_states(kv, e)) return kv;
     kv_free(kv);
     return NULL;
+}
+
+/* Blocks that are mapped from here on: keys and values of a head lie on the memory node of the threads that [ops] deals its
+ * attention to. Layers that GPUs run and recurrent states are left out. */
+static void kv_place(kv_cache *kv, const pool *p) {
+    for (int il = 0; il < kv->n_layer && pool_nodes(p) > 1; il++) {
+        const dev_kv *l = &kv->layer[il];
+        if (l->group < 0) continue;
+        for (int k = 0; k < pool_nodes(p); k++) {
+            const pool_node *o = pool_node_of(p, k);
+            const size_t     from = (size_t)(l->n_head * o->from / p->n), end = (size_t)(l->n_head * (o->from + o->n) / p->n),
+                             k_head = (size_t)l->block * l->k_stride, v_head = (size_t)l->block * l->v_stride;
+            dev_blocks      *mem = &kv->group[l->group].mem;
+            dev_blocks_place(mem, (dev_spot){l->k_at + from * k_head, (end - from) * k_head, o->memory});
+            if (!l->shared) dev_blocks_place(mem, (dev_spot){l->v_at + from * v_head, (end - from) * v_head, o->memory});
+        }
+    }
 }
 
 /* First block that a sequence of n positions has to hold for its rows from n - 1 on. A state stands for all positions before

@@ -26,6 +26,21 @@ static void main__remarks(const config *c) {
     str_drop(&idle);
 }
 
+/* How this run uses memory nodes; before its first team of threads. What was asked for and cannot be is said. */
+static void main__nodes(const char *how) {
+    static const char *const names[] = {"auto", "off", "interleave", "distribute"};
+    host_nodes on;
+    err_t      e = {0};
+    int        numa = HOST_NUMA_AUTO;
+    while (strcmp(how, names[numa]) != 0) numa++;
+    const bool found = numa != HOST_NUMA_OFF && host_nodes_here(&on, &e), many = found && on.n > 1;
+    if (!found && e.code && (numa != HOST_NUMA_AUTO || getenv("LLMRUN_TOPOLOGY")))
+        log_warn("memory nodes are not used: %s", e.text);
+    if (found && !many && numa != HOST_NUMA_AUTO) log_warn("--numa %s changes nothing: this process has one memory node", how);
+    pool_numa(many ? (host_numa)numa : HOST_NUMA_OFF);
+    if (many && !on.made_up && !host_interleave(&on)) log_info("memory      not interleaved: %s", strerror(errno));
+}
+
 static int main__run(int argc, char **argv) {
     config c = cli_defaults();
     err_t  e = {0};
@@ -36,6 +51,7 @@ static int main__run(int argc, char **argv) {
     if (ok) {
         g_log_level = c.log_level;
         main__remarks(&c);
+        main__nodes(c.numa);
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
         else if (c.blas && !ops_blas_open(&e)) ok = false;
         else act_run(&c, t_start, &e);

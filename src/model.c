@@ -5,7 +5,7 @@
  * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_whole,
  * model_diffuses, model_holds; model_layer_of, model_targets;
  * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
- * Opens: model, model_bytes, model_rope, model_target, model_tensors, rope_opts. */
+ * Opens: model, model_bytes, model_room, model_rope, model_target, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
 typedef struct {
@@ -22,6 +22,13 @@ typedef struct {
 
 enum { MODEL_REACH = 128 };                           /* distances from there on have the same bias (T5) */
 
+/* Memory for packed weights. */
+typedef struct {
+    uint8_t *p;                                       /* [bytes] */
+    size_t   bytes;
+    size_t   used;
+} model_room;
+
 typedef struct model {
     const gguf_file *g;                               /* the file, which outlives the model */
     const gguf_file *head_g;                          /* that of its draft head, where it is another one; else NULL */
@@ -37,9 +44,10 @@ typedef struct model {
     float      **distance;                            /* [n_layer][n_head][2 * MODEL_REACH + 1] biases of scores, by how far a key
                                                        * lies behind the query; NULL: there are none */
     int          pack_at;                             /* the next matrix of model_pack() */
-    uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
-    size_t       packs_bytes;                         /* of that room */
-    size_t       packs_used;                          /* of matrices that are packed */
+    model_room   packs[HOST_NODES];                   /* [n_packs] room for all packed matrices, on each memory node; the system
+                                                       * gives memory as it is written */
+    int          n_packs;
+    size_t       packs_used;                          /* bytes of matrices that are packed */
     uint8_t    **made;                                /* [n_made] matrices that were not in the file as the step reads them */
     int          n_made;
     bool         lacks;                               /* model_open() failed at a tensor that is missing or of another type */
@@ -89,7 +97,7 @@ static void model_close(model *m) {
     if (m->assist) model_close(m->assist);
     mem_free(m->assist);
     for (dev_mat *w; m->gpus && (w = model__mat(m, &at));) dev_mat_drop(w);
-    mem_pages_free(m->packs, m->packs_bytes);
+    for (int k = 0; k < m->n_packs; k++) mem_pages_free(m->packs[k].p, m->packs[k].bytes);
     for (int i = 0; i < m->n_made; i++) mem_free(m->made[i]);
     mem_free_all(m->made, m->layer);
     mem_free(m->slope);
@@ -853,23 +861,50 @@ static int model_targets(const model *m, const gguf_tensor *t, model_target to[M
 /* --- packed weights --- */
 
 typedef struct {
-    pool    *p;                                       /* the threads that pack */
-    dev_mat *w;                                       /* the matrix that they pack */
+    pool          *p;                                 /* the threads that pack */
+    const dev_mat *w;                                 /* the matrix that they pack */
+    dev_parts      to;                                /* where */
+    int            n;                                 /* tasks */
+    int            at[HOST_NODES + 1];                /* [nodes + 1] the first task of each node */
 } model__packing;
 
 enum { MODEL_PACK_ROWS = 64 };                        /* rows of one task */
 
+/* Tasks for the part of one matrix that node k has. */
+static int model__pack_tasks(const model__packing *k, int node) {
+    return (k->to.from[node + 1] - k->to.from[node] + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
+}
+
+/* A task: so many rows of one matrix of the stack, which belong to a node. */
+static void model__pack_one(const model__packing *k, int task) {
+    const dev_mat *w = k->w;
+    int            node = 0;
+    while (task >= k->at[node + 1]) node++;
+    const int    per = model__pack_tasks(k, node), i = task - k->at[node], r = k->to.from[node] + i % per * MODEL_PACK_ROWS;
+    const size_t mat = (size_t)(i / per);
+    k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes,
+                min_int(k->to.from[node + 1] - r, MODEL_PACK_ROWS), w->n_in,
+                k->to.at[node] + mat * k->to.bytes[node] + k_pack_at(w->type, r - k->to.from[node], w->n_in));
+}
+
+/* Each node's threads pack the rows that they will multiply: their memory is that of the node also where the kernel does not
+ * place it. */
 static void model__pack_some(void *ctx, int ith) {
     const model__packing *k = ctx;
-    const dev_mat        *w = k->w;
-    const int             per = (w->n_out + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
+    const bool            own = pool_nodes(k->p) > 1;
     (void)ith;
-    for (int i; (i = pool_next(k->p)) < per * w->n_mat;) {
-        const int    r = i % per * MODEL_PACK_ROWS, nr = min_int(w->n_out - r, MODEL_PACK_ROWS);
-        const size_t mat = (size_t)(i / per);
-        k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n_in,
-                    w->packed + mat * w->packed_bytes + k_pack_at(w->type, r, w->n_in));
+    for (int i; (i = own ? pool_own(k->n, k->at) : pool_deal(k->p, k->n, NULL)) != POOL_NONE;) model__pack_one(k, i);
+}
+
+/* Rows of a matrix by node, and bytes that they take there. */
+static dev_parts model__parts(const dev_mat *w, const pool *p) {
+    dev_parts to = {.n = pool_nodes(p)};
+    for (int k = 0; k <= to.n; k++) to.from[k] = dev_part_row(p, w->n_out, k);
+    for (int k = 0; k < to.n; k++) {
+        const int rows = to.from[k + 1] - to.from[k];
+        to.bytes[k] = rows ? k_pack_bytes(w->type, rows, w->n_in) : 0;
     }
+    return to;
 }
 
 /* Bytes of a matrix, or of a stack, in the file. */
@@ -939,23 +974,56 @@ static void model__drop_pages(const model *m, const uint8_t *p, size_t n) {
     if (m->head_g) gguf_drop_pages(m->head_g, p, n);
 }
 
+/* Room on each node for all that can be packed. */
+static void model__room(model *m, const pool *p) {
+    int at = 0;
+    m->n_packs = pool_nodes(p);
+    for (const dev_mat *w; (w = model__mat(m, &at));) {
+        if (w->on_gpu || w->ahead || !k_pack_bytes(w->type, w->n_out, w->n_in)) continue;
+        const dev_parts to = model__parts(w, p);
+        for (int k = 0; k < to.n; k++) m->packs[k].bytes += to.bytes[k] * (size_t)w->n_mat;
+    }
+    for (int k = 0; k < m->n_packs; k++) {
+        model_room *r = &m->packs[k];
+        if (r->bytes) r->p = mem_pages(r->bytes);
+        if (m->n_packs > 1) host_place(r->p, r->bytes, pool_node_of(p, k)->memory);
+    }
+}
+
+/* Gives the matrix its room on each node. */
+static void model__take_room(model *m, dev_mat *w, model__packing *k) {
+    w->packed_bytes = 0;
+    for (int i = 0; i < k->to.n; i++) {
+        model_room *r = &m->packs[i];
+        k->to.at[i] = r->p + r->used;
+        r->used += k->to.bytes[i] * (size_t)w->n_mat;
+        w->packed_bytes += k->to.bytes[i];
+        k->n = k->at[i + 1] = k->n + model__pack_tasks(k, i) * w->n_mat;
+    }
+    w->packed = k->to.at[0];
+    m->packs_used += w->packed_bytes * (size_t)w->n_mat;
+    if (k->to.n == 1) return;
+    dev_parts *parts = mem_new(1, sizeof *parts);
+    *parts = k->to;
+    w->parts = parts;
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)parts);
+}
+
 /* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that
  * will read a matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same
  * to the bit before, during and after packing. True: more is left. An interrupt ends it between two matrices. */
 static bool model_pack(model *m, pool *p, size_t most) {
-    model__packing k = {.p = p};
-    if (!m->packs && (m->packs_bytes = (size_t)model_sizes(m).packed)) m->packs = mem_pages(m->packs_bytes);
+    if (!m->n_packs) model__room(m, p);
     for (size_t done = 0; done < most && !g_interrupt;) {
-        if (!(k.w = model__mat(m, &m->pack_at))) return false;
-        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
-        if (!each || k.w->on_gpu || k.w->ahead) continue;
-        k.w->packed_bytes = each;
-        k.w->packed = m->packs + m->packs_used;
-        m->packs_used += each * (size_t)k.w->n_mat;
+        dev_mat *w = model__mat(m, &m->pack_at);
+        if (!w) return false;
+        if (w->on_gpu || w->ahead || !k_pack_bytes(w->type, w->n_out, w->n_in)) continue;
+        model__packing k = {.p = p, .w = w, .to = model__parts(w, p)};
+        model__take_room(m, w, &k);
         pool_run(p, model__pack_some, &k);
-        for (int i = 0; i < k.w->n_mat && k.w->data != m->glob.mat[W_TOK_EMBD].data; i++)
-            model__drop_pages(m, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
-        done += model__file_bytes(k.w);
+        for (int i = 0; i < w->n_mat && w->data != m->glob.mat[W_TOK_EMBD].data; i++)
+            model__drop_pages(m, w->data + (size_t)i * w->mat_bytes, w->row_bytes * (size_t)w->n_out);
+        done += model__file_bytes(w);
     }
     return m->pack_at < arch_own_layers(&m->hp) * ARCH_SLOTS + MODEL_PRODUCTS;
 }

@@ -16,6 +16,13 @@ enum {
     OPS_ATTEND_ROWS = 256,                            /* most rows of a task of attention with many query heads for a K/V head */
     OPS_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
     OPS_SOON = 65536,                                 /* bytes of weights that are fetched while a thread waits */
+    OPS_CUTS = 8,                                     /* most parts into which the activation rows of a product are cut */
+    OPS_CUT_ROWS = 64,                                /* least rows of such a part */
+    OPS_STRIP = 32,                                   /* least rows of a task: a strip of packed weights */
+    OPS_STRIP_MOST = 128,                             /* those that a task has where there are enough */
+    OPS_TURNS = 4,                                    /* least tasks of products for each thread, if strips are as many */
+    OPS_OPEN_ROWS = 8,                                /* rows that take as long as opening a strip of packed weights */
+    OPS_ATTEND_TURNS = 4,                             /* tasks of attention for each thread, of runs of many rows */
 };
 #define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
 
@@ -49,18 +56,29 @@ static void ops__watch(dev *dv, const dev_product *list, int n) {
     if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
 }
 
-/* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
-static int ops__task_rows(const dev *dv, const dev_product *m) {
-    int step = k_rows_step(m->w->type, m->n), rows = m->n_out * max_int(m->heads, 1) / (8 * dv->p->n);
+/* Rows per task: as many as the kernels like, or `most`, but enough tasks that a slow thread is not waited for. */
+static int ops__task_rows(const dev *dv, const dev_product *m, int most) {
+    int step = min_int(k_rows_step(m->w->type, m->n), most), rows = m->n_out * max_int(m->heads, 1) / (8 * dv->p->n);
     rows -= rows % step;
     return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
 }
 
+/* The first row of a product that memory node k has; k may be the number of nodes. */
+static int ops__part_row(const dev *dv, const dev_product *m, int k) {
+    const dev_parts *parts = m->w->parts;
+    return min_int(parts ? parts->from[min_int(k, parts->n)] : dev_part_row(dv->p, m->w->n_out, min_int(k, pool_nodes(dv->p))),
+                   m->n_out);
+}
+
 /* Where the weights of row r lie. */
 static const uint8_t *ops__at(const dev_product *m, int r) {
-    const dev_mat *w = m->w;
-    return w->packed ? w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in)
-                     : w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+    const dev_mat   *w = m->w;
+    const dev_parts *parts = w->parts;
+    int              k = 0;
+    if (!w->packed) return w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+    if (!parts) return w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in);
+    while (r >= parts->from[k + 1]) k++;
+    return parts->at[k] + (size_t)m->stack * parts->bytes[k] + k_pack_at(w->type, r - parts->from[k], w->n_in);
 }
 
 /* --- what adapters add to products: y += scale B (A x). OPS_LOW, before the products, computes A x of all rows that have an
@@ -83,9 +101,9 @@ static float *ops__slot_low(const dev *dv, const dev_product *m, int slot, int a
     return m->low_x + ((size_t)slot * (size_t)dv->run->plan->n_low + (size_t)adapter) * (size_t)m->low_rank;
 }
 
-/* Rows [r, r + nr) of what adapters add to the product of an expert. */
-static void ops__add_low_slots(const dev *dv, const dev_product *m, int r, int nr) {
-    for (int t = 0; t < m->n; t++) {
+/* Rows [r, r + nr) of what adapters add to the product of an expert, for its slots [from, end). */
+static void ops__add_low_slots(const dev *dv, const dev_product *m, int r, int nr, int from, int end) {
+    for (int t = from; t < end; t++) {
         const dev_adapters *a = ops__slot_adapters(dv, (dev_row_set)m->rows, m->first + t);
         for (int i = 0; a && i < a->n; i++) {
             const dev_low *low = &m->w->low[a->use[i].adapter];
@@ -96,14 +114,16 @@ static void ops__add_low_slots(const dev *dv, const dev_product *m, int r, int n
     }
 }
 
-/* The same of a product of all rows. */
-static void ops__add_low(const dev *dv, const dev_product *m, int r, int nr) {
+/* The same of a product of all rows, for rows [from, end). */
+static void ops__add_low(const dev *dv, const dev_product *m, int r, int nr, int from, int end) {
     const dev_low_rows *l = &dv->run->plan->low[m->rows];
     for (int i = 0; i < l->n_used; i++) {
         const dev_low *low = &m->w->low[l->used[i]];
-        for (int e = l->at[l->used[i]]; low->rank && e < l->at[l->used[i] + 1]; e++)
+        for (int e = l->at[l->used[i]]; low->rank && e < l->at[l->used[i] + 1]; e++) {
+            if (l->row[e] < from || l->row[e] >= end) continue;
             k_add_low(low->type_b, low->b, low->rank, m->low_x + (size_t)e * (size_t)m->low_rank, r, nr,
                       m->y + (size_t)l->row[e] * m->ldy + r);
+        }
     }
 }
 
@@ -215,42 +235,121 @@ static void ops__low(const dev *dv, const dev_op *op, int task) {
     else ops__low_entries(dv, &op[1].product[i], task);
 }
 
-/* Rows [r, r + nr) of one product. */
-static void ops__mul(const dev *dv, const dev_product *m, int r, int nr) {
+/* Rows [r, r + nr) of one product, for its activation rows [t, t + n). */
+static void ops__mul(const dev *dv, const dev_product *m, int r, int nr, int t, int n) {
     const dev_mat *w = m->w;
     const uint8_t  *data = ops__at(m, r);
-    const k_acts    a = dev_acts_at(m->a, m->idx, m->first, m->n);
+    const k_acts    a = dev_acts_at(m->a, m->idx, m->first + t, n);
+    float          *y = m->y + (size_t)t * m->ldy + r;
     if (w->low && !m->slots) ops__fetch_low(dv, m, r, nr);
-    if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+    if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, y, m->ldy, dv->scratch);
     else if (g_sgemm && w->type == K_F32 && m->n >= OPS_BLAS_ROWS && !m->idx)
-        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
-                m->y + r, (int)m->ldy);
+        g_sgemm(101, 111, 112, n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f, y,
+                (int)m->ldy);
     else
-        k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
-    for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
-    if (w->low) (m->slots ? ops__add_low_slots : ops__add_low)(dv, m, r, nr);
+        k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, y, m->ldy, dv->scratch);
+    for (int i = 0; w->scale && i < n; i++) k_scale(y + (size_t)i * m->ldy, w->scale[m->stack], nr);
+    if (w->low) (m->slots ? ops__add_low_slots : ops__add_low)(dv, m, r, nr, t, t + n);
 }
 
-static int ops__tasks(const dev *dv, const dev_product *m) {
+/* A list of products as tasks: those of node 0, product by product, then those of node 1, and so on. A task is some rows of a
+ * product, for one of `cuts` parts of its activation rows. */
+typedef struct {
+    const dev_product *list;
+    int                n_list;
+    int                nodes;                         /* the most that a product lies on */
+    int                most;                          /* rows of a task, where a part of a product has as many */
+    int                cuts;
+    int                n;                             /* tasks */
+    int                at[HOST_NODES + 1];            /* [nodes + 1] the first task of each node */
+} ops_pile;
+
+/* Strips of rows of a product on one node. */
+static int ops__strips(const dev *dv, const dev_product *m, int k, int most) {
     if (m->n <= 0) return 0;
-    const int step = ops__task_rows(dv, m);
-    return (m->n_out + step - 1) / step;
+    const int step = ops__task_rows(dv, m, most), rows = ops__part_row(dv, m, k + 1) - ops__part_row(dv, m, k);
+    return (rows + step - 1) / step;
 }
 
-/* Tasks of a list, which are numbered product by product. */
-static int ops__all_tasks(const dev *dv, const dev_product *list, int n_list) {
-    int n = 0;
-    for (int i = 0; i < n_list; i++) n += ops__tasks(dv, &list[i]);
-    return n;
+/* Into how many parts the activation rows are cut where strips of weights are few for the threads: the number that ends first.
+ * Each task also opens its strip of weights, which takes as long as OPS_OPEN_ROWS rows. A cut that gains less than a twentieth
+ * loses it again in the cache. */
+static int ops__cuts(const dev *dv, int strips, int rows) {
+    int  cuts = 1;
+    long best = LONG_MAX;
+    for (int c = 1; c <= OPS_CUTS && rows / c >= OPS_CUT_ROWS; c *= 2) {
+        const long turns = ((long)strips * c + dv->p->n - 1) / dv->p->n, ends = turns * (rows / c + OPS_OPEN_ROWS);
+        if (best == LONG_MAX || 20 * ends < 19 * best) best = ends, cuts = c;
+    }
+    return g_sgemm ? 1 : cuts;
 }
 
-/* The product that a task is of; *task becomes its number in there. Products are looked for from *i on, where *base tasks are
- * before it. */
-static const dev_product *ops__find(const dev *dv, const dev_product *list, int *i, int *base, int *task) {
-    if (*task < *base) *i = *base = 0;                /* one of another thread's */
-    for (int n; *task >= *base + (n = ops__tasks(dv, &list[*i])); ++*i) *base += n;
-    *task -= *base;
-    return &list[*i];
+/* Counts strips. */
+static void ops__count(const dev *dv, ops_pile *g) {
+    g->n = 0;
+    for (int k = 0; k < g->nodes; k++) {
+        for (int i = 0; i < g->n_list; i++) g->n += ops__strips(dv, &g->list[i], k, g->most);
+        g->at[k + 1] = g->n;
+    }
+}
+
+/* Tasks have fewer rows than the kernels like where there would not be OPS_TURNS of them for each thread. */
+static ops_pile ops__pile(const dev *dv, const dev_product *list, int n_list) {
+    ops_pile g = {.list = list, .n_list = n_list, .nodes = pool_nodes(dv->p), .most = OPS_STRIP_MOST};
+    int      rows = INT_MAX;
+    for (int i = 0; i < n_list; i++) {
+        if (list[i].w->parts) g.nodes = max_int(g.nodes, list[i].w->parts->n);
+        if (list[i].n > 0) rows = min_int(rows, list[i].n);
+    }
+    const int cuts = max_int(1, min_int(OPS_CUTS, rows / OPS_CUT_ROWS));
+    ops__count(dv, &g);
+    while (g.most > OPS_STRIP && g.n * cuts < OPS_TURNS * dv->p->n) g.most /= 2, ops__count(dv, &g);
+    g.cuts = ops__cuts(dv, g.n, rows);
+    for (int k = 1; k <= g.nodes; k++) g.at[k] *= g.cuts;
+    g.n *= g.cuts;
+    return g;
+}
+
+/* Where each node begins, for [pool]; NULL: the team has other nodes than the weights, or one. */
+static const int *ops__pile_at(const dev *dv, const ops_pile *g) {
+    return g->nodes > 1 && g->nodes == pool_nodes(dv->p) ? g->at : NULL;
+}
+
+/* A place in the pile: `base` tasks are before product i on node k. */
+typedef struct { int k, i, base; } ops_place;
+
+/* Moves *to to the product that a task is of, and returns the task's number in there. */
+static int ops__find(const dev *dv, const ops_pile *g, ops_place *to, int task) {
+    if (task < to->base) *to = (ops_place){0};        /* one of another thread's */
+    for (int n; task >= to->base + (n = g->cuts * ops__strips(dv, &g->list[to->i], to->k, g->most));) {
+        to->base += n;
+        if (++to->i == g->n_list) to->i = 0, to->k++;
+    }
+    return task - to->base;
+}
+
+/* What a thread knows of a pile while it works on it. */
+typedef struct {
+    ops_pile   g;
+    ops_place *to;
+} ops_work;
+
+/* The rows [*r, *r + *nr) and activation rows [*t, *t + *n) of a task. */
+static const dev_product *ops__task(const dev *dv, const ops_work *k, int task, int *r, int *nr, int *t, int *n) {
+    task = ops__find(dv, &k->g, k->to, task);
+    const dev_product *m = &k->g.list[k->to->i];
+    const int          step = ops__task_rows(dv, m, k->g.most), cut = task % k->g.cuts, end = ops__part_row(dv, m, k->to->k + 1);
+    *r = ops__part_row(dv, m, k->to->k) + task / k->g.cuts * step;
+    *nr = min_int(end - *r, step);
+    *t = (int)((int64_t)m->n * cut / k->g.cuts);
+    *n = (int)((int64_t)m->n * (cut + 1) / k->g.cuts) - *t;
+    return m;
+}
+
+static void ops__mul_task(const dev *dv, const void *work, int task) {
+    int                r, nr, t, n;
+    const dev_product *m = ops__task(dv, work, task, &r, &nr, &t, &n);
+    ops__mul(dv, m, r, nr, t, n);
 }
 
 /* All products of the list, as one pile of tasks. */
@@ -258,12 +357,9 @@ static void ops__matmul(dev *dv, const dev_product *list, int n_list) {
     ops__watch(dv, list, n_list);
     dev_begin(dv);
     if (!pool_works()) return;
-    const int n = ops__all_tasks(dv, list, n_list);
-    for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
-        const dev_product *m = ops__find(dv, list, &i, &base, &task);
-        const int          step = ops__task_rows(dv, m), r = task * step;
-        ops__mul(dv, m, r, min_int(m->n_out - r, step));
-    }
+    ops_place      to = {0};
+    const ops_work k = {ops__pile(dv, list, n_list), &to};
+    dev_deal(dv, (dev_stage){k.g.n, ops__pile_at(dv, &k.g), true, ops__mul_task, &k});
 }
 
 /* The products of an operation: of experts, those that OPS_GROUP has listed. */
@@ -274,14 +370,16 @@ static const dev_product *ops__list(const dev_plan *p, const dev_op *op, int *n)
 
 /* The operation is the next whose products are computed: while this thread waits, it fetches the first weights of its share. */
 static void ops__soon(const dev *dv, const dev_op *op) {
-    int                n_list, i = 0, base = 0;
+    int                n_list;
     const dev_product *list = ops__list(dv->run->plan, op, &n_list);
     if (!pool_works()) return;
-    const int n = ops__all_tasks(dv, list, n_list);
-    int       task = pool_share(dv->p, n, dv->ith);
-    if (task >= n) return;
-    const dev_product *m = ops__find(dv, list, &i, &base, &task);
-    pool_prefetch(ops__at(m, task * ops__task_rows(dv, m)), OPS_SOON);
+    ops_place      to = {0};
+    const ops_work k = {ops__pile(dv, list, n_list), &to};
+    const int      task = pool_first(dv->p, k.g.n, ops__pile_at(dv, &k.g), dv->ith);
+    int            r, nr, t, n;
+    if (task >= k.g.n) return;
+    const dev_product *m = ops__task(dv, &k, task, &r, &nr, &t, &n);
+    pool_prefetch(ops__at(m, r), OPS_SOON);
 }
 
 /* The same of A, before the products. */
@@ -289,7 +387,7 @@ static void ops__soon_low(const dev *dv, const dev_op *op) {
     const dev_run *run = dv->run;
     if (!pool_works() || op[1].products.n_expert) return;
     const int n = ops__low_tasks(run, op);
-    int       task = pool_share(dv->p, n, dv->ith), i = 0;
+    int       task = pool_first(dv->p, n, NULL, dv->ith), i = 0;
     if (task >= n) return;
     for (int some; task >= (some = ops__low_tasks_at(run, op, i)); task -= some) i++;
     const dev_product *m = &op[1].product[i];
@@ -305,7 +403,7 @@ static void ops__low_all(dev *dv, const dev_phase *ph) {
     dev_begin(dv);
     if (!pool_works()) return;
     const int n = ops__low_tasks(dv->run, op);
-    for (int task; (task = pool_take(dv->p, n)) != POOL_NONE;) ops__low(dv, op, task);
+    for (int task; (task = pool_take(dv->p, n, NULL)) != POOL_NONE;) ops__low(dv, op, task);
     ops__soon(dv, op + 1);
 }
 
@@ -652,13 +750,15 @@ static int ops__next_divisor(int all, int n) {
 }
 
 /* Into how many tasks the query heads of a K/V head are dealt: as few as hold ops__attend_most() rows, or more where there are
- * fewer tasks than threads. n_seg: segments that the runs see, or the runs. */
+ * fewer tasks than threads; where runs are long, fewer than OPS_ATTEND_TURNS for each, since late runs take longer than
+ * early ones. n_seg: segments that the runs see, or the runs. */
 static int ops__attend_deal(const dev_run *run, const dev_op *op, int n_seg) {
     const dev_row_list *on = &run->plan->rows[op->rows];
     const int           all = op->cache.group, most = ops__attend_most(op);
     int                 rows = 1, n = 1;
     for (int i = 0; i < on->n_run; i++) rows = max_int(rows, on->run[i + 1] - on->run[i]);
-    while (n < all && (rows * (all / n) > most || n_seg * op->cache.kv->n_head * n < run->p->n)) n = ops__next_divisor(all, n);
+    const int want = rows < DEV_ATTN_ROWS / 2 ? run->p->n : OPS_ATTEND_TURNS * run->p->n;
+    while (n < all && (rows * (all / n) > most || n_seg * op->cache.kv->n_head * n < want)) n = ops__next_divisor(all, n);
     return n;
 }
 
@@ -749,11 +849,12 @@ static k_attn_args ops__attend_args(const dev *dv, const dev_op *op, int i, int 
 }
 
 /* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head, or a part of its
- * query heads. */
+ * query heads. Tasks of a head come one after the other, so that a memory node has those of its heads, and its last run first,
+ * since it sees the most. */
 static void ops__attend(const dev *dv, const dev_op *op, int task) {
     const dev_run    *run = dv->run;
-    const int         deal = ops__attend_deal(run, op, run->plan->rows[op->rows].n_run), n = op->cache.kv->n_head * deal;
-    const k_attn_args a = ops__attend_args(dv, op, task / n, task % n, deal);
+    const int         n_run = run->plan->rows[op->rows].n_run, deal = ops__attend_deal(run, op, n_run);
+    const k_attn_args a = ops__attend_args(dv, op, n_run - 1 - task % n_run, task / n_run, deal);
     k_attn(&a, dv->scratch);
 }
 
@@ -799,45 +900,59 @@ static bool ops__apart(const dev_run *run, const dev_op *op, int *deal, int *tas
     return most > 1 && seg.at + (size_t)seg.n * (size_t)(heads * *deal) * seg.size <= run->plan->n_parts;
 }
 
-/* Finds the run of a task, where each run has one for each part or, `each`, for each segment of it; *task is then counted in the
- * run. */
-static int ops__find_run(const dev_run *run, const dev_op *op, bool each, int *task, ops_segments *seg) {
+/* A stage of attention in segments, or of the merges after it. */
+typedef struct {
+    const dev_op *op;
+    int           deal;                               /* parts of the query heads of a K/V head */
+    int           all;                                /* segments of all runs, for one part */
+} ops_attend_stage;
+
+/* Finds the run of a segment, where those of all runs lie one after the other; *segment is then counted in the run. */
+static int ops__find_run(const dev_run *run, const dev_op *op, int *segment, ops_segments *seg) {
     for (int i = 0;; i++) {
         ops__next_segments(run, op, i, seg);
-        const int n = op->cache.kv->n_head * seg->deal * (each ? seg->n : 1);
-        if (*task < n) return i;
-        *task -= n;
+        if (*segment < seg->n) return i;
+        *segment -= seg->n;
     }
 }
 
-static void ops__attend_segment(const dev *dv, const dev_op *op, int deal, int task) {
-    ops_segments      seg = {.deal = deal};
-    const int         i = ops__find_run(dv->run, op, true, &task, &seg);
-    const k_attn_args a = ops__attend_args(dv, op, i, task / seg.n, deal);
-    k_attn_segment(&a, seg.first + task % seg.n, dv->run->plan->parts + seg.at + (size_t)task * seg.size, dv->scratch);
+/* A task is a segment of a run for one part; tasks of a part come one after the other. */
+static void ops__attend_segment(const dev *dv, const void *stage, int task) {
+    const ops_attend_stage *st = stage;
+    ops_segments      seg = {.deal = st->deal};
+    const int         part = task / st->all;
+    int               segment = task % st->all;
+    const int         i = ops__find_run(dv->run, st->op, &segment, &seg);
+    const k_attn_args a = ops__attend_args(dv, st->op, i, part, st->deal);
+    float            *to = dv->run->plan->parts + seg.at + ((size_t)part * (size_t)seg.n + (size_t)segment) * seg.size;
+    k_attn_segment(&a, seg.first + segment, to, dv->scratch);
 }
 
-static void ops__attend_merge(const dev *dv, const dev_op *op, int deal, int task) {
-    ops_segments      seg = {.deal = deal};
-    const int         i = ops__find_run(dv->run, op, false, &task, &seg);
-    const k_attn_args a = ops__attend_rows(dv, op, i, task, deal);
-    const float      *parts = dv->run->plan->parts + seg.at + (size_t)(task * seg.n) * seg.size;
+/* A task is a run for one part. */
+static void ops__attend_merge(const dev *dv, const void *stage, int task) {
+    const ops_attend_stage *st = stage;
+    ops_segments      seg = {.deal = st->deal};
+    const int         n_run = dv->run->plan->rows[st->op->rows].n_run, i = task % n_run, part = task / n_run;
+    for (int k = 0; k <= i; k++) ops__next_segments(dv->run, st->op, k, &seg);
+    const k_attn_args a = ops__attend_rows(dv, st->op, i, part, st->deal);
+    const float      *parts = dv->run->plan->parts + seg.at + (size_t)part * (size_t)seg.n * seg.size;
     for (int r = 0; r < a.n_rows; r++) k_attn_merge(&a, r, parts, seg.n);
 }
 
 /* A phase of attention: where its tasks would be too few, all segments and then the merges. */
 static void ops__attend_all(dev *dv, const dev_phase *ph) {
-    const dev_op *op = &dv->run->plan->op[ph->first];
-    int           deal = 1, n = 0;
-    if (!ops__apart(dv->run, op, &deal, &n)) {
+    ops_attend_stage st = {.op = &dv->run->plan->op[ph->first], .deal = 1};
+    int              n = 0;
+    if (!ops__apart(dv->run, st.op, &st.deal, &n)) {
         dev_rows(dv, ph);
         return;
     }
+    const int parts = st.op->cache.kv->n_head * st.deal;
+    st.all = n / parts;
     dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < n;) ops__attend_segment(dv, op, deal, task);
+    dev_deal(dv, (dev_stage){.n = n, .fn = ops__attend_segment, .ctx = &st});
     dev_begin(dv);
-    n = dv->run->plan->rows[op->rows].n_run * op->cache.kv->n_head * deal;
-    for (int task; (task = pool_next(dv->p)) < n;) ops__attend_merge(dv, op, deal, task);
+    dev_deal(dv, (dev_stage){.n = dv->run->plan->rows[st.op->rows].n_run * parts, .fn = ops__attend_merge, .ctx = &st});
 }
 
 /* out = in[0] + (in[1] - in[0]) times vec, or in[2] where there is none. */

@@ -1037,7 +1037,7 @@ static int32_t sched__pick_masks(const sched *sc, sched_seq *q) {
 static void sched__pick(void *ctx, int ith) {
     sched *sc = ctx;
     (void)ith;
-    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
+    for (int i; (i = pool_deal(sc->eng->p, sc->n_out, NULL)) != POOL_NONE;) {
         sched_seq *q = sc->out[i];
         if (q->r.embeds) continue;
         q->n_pick = 0;
@@ -1300,7 +1300,7 @@ static void sched__embed_rows(const sched *sc, sched_seq *q) {
 static void sched__embed_some(void *ctx, int ith) {
     const sched *sc = ctx;
     (void)ith;
-    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;)
+    for (int i; (i = pool_deal(sc->eng->p, sc->n_out, NULL)) != POOL_NONE;)
         if (sc->out[i]->r.embeds) sched__embed_rows(sc, sc->out[i]);
 }
 

@@ -473,7 +473,7 @@ static void spec__draft_pick(void *ctx, int ith) {
     spec     *sp = ctx;
     const int own = sp->f->n_vocab, all = sp->eng->m.hp.n_vocab;
     (void)ith;
-    for (int i; (i = pool_next(sp->p)) < sp->n_live;) {
+    for (int i; (i = pool_deal(sp->p, sp->n_live, NULL)) != POOL_NONE;) {
         spec_seq *q = sp->live[i];
         float    *logits = sp->logits + (size_t)i * (size_t)own;
         q->id[q->n] = -1;

@@ -2998,11 +2998,40 @@ def bench_peer():
 
 
 @case
+def numa():
+    """--numa and LLMRUN_TOPOLOGY: the same text on made-up nodes with more threads than CPUs, a line for each node, a word where nothing changes"""
+    def run(topology, *args, **more):
+        env = {k: v for k, v in os.environ.items() if k not in ("LLMRUN_TOPOLOGY", "OMP_NUM_THREADS")}
+        if topology:
+            env["LLMRUN_TOPOLOGY"] = topology
+        return subprocess.run([BIN, *args], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=300 * SLOW)
+    text = ["-m", SMALL, "--raw", "-p", "Once upon a time", "-n", "8", "--temp", "0", "--repack", "on"]
+    want = run(None, *text, "-t", "1")
+    same(want.returncode, 0, want.stderr)
+    for topology, threads in ("2x8", 16), ("4x4", 16), ("3x1", 5):
+        r = run(topology, *text, "-t", str(threads), "-v", "--numa", "distribute")
+        same((r.returncode, r.stdout), (0, want.stdout), r.stderr)
+    for word in b"5 (1 on node 0, 2 on node 1, 2 on node 2)", b"up to":
+        check(word in r.stderr, r.stderr)
+    for how in "off", "interleave", "auto":
+        same(run("2x8", *text, "-t", "6", "--numa", how).stdout, want.stdout, how)
+    r = run("1x8", *text, "--numa", "distribute")
+    same((r.returncode, r.stdout), (0, want.stdout), r.stderr)
+    check(b"--numa distribute changes nothing: this process has one memory node" in r.stderr, r.stderr)
+    r = run("2y8", *text)
+    same((r.returncode, r.stdout), (0, want.stdout), r.stderr)
+    check(b"memory nodes are not used: LLMRUN_TOPOLOGY: '2y8', expected nodes and CPUs" in r.stderr, r.stderr)
+    same(run(None, *text, "--numa", "isolate").returncode, 2, "another word")
+    listed = run("2x8", "--list", "cpu", "-t", "1").stdout.decode()
+    check(re.search(r"^node 0   8 CPUs, \d+ thread", listed, re.M) and "node 1   8 CPUs" in listed, listed)
+
+
+@case
 def bench_threads():
     """tests/bench/threads.py has a row for each test and number of threads that this machine has CPUs for, and names the others"""
     threads = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "threads.py"), "--llmrun", BIN, "--model", SMALL, "--only", "decode",
                                          "--rounds", "1", *a], capture_output=True, text=True, timeout=300 * SLOW)
-    r = threads("--threads", "1,99999")
+    r = threads("--threads", "1,99999,1")
     same(r.returncode, 0, r.stderr)
     check("99999 threads are left out" in r.stdout, r.stdout)
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in r.stdout.splitlines() if "| decode |" in line]

@@ -7,6 +7,6 @@
     S(t_gram) S(t_snippets) S(t_lang) S(t_num) S(t_gbnf) S(t_kv) S(t_fwd) S(t_lora) S(t_model) S(t_gpu) S(t_dev) S(t_ops) S(t_rec) S(t_samp) \
     S(t_mask) S(t_constrain) S(t_embed) S(t_gen) S(t_calls) S(t_chat) S(t_engine) S(t_sched) S(t_store) S(t_gain) \
     S(t_spec) S(t_req) S(t_wire) S(t_forms) S(t_lines) S(t_files) S(t_table) S(t_results) S(t_calib) S(t_eval) S(t_quantize) S(t_kl) \
-    S(t_plot) S(t_bench) S(t_cli) S(t_json) S(t_schema) S(t_screen) S(t_serve)
+    S(t_cores) S(t_plot) S(t_bench) S(t_cli) S(t_json) S(t_schema) S(t_screen) S(t_serve)
 
 #include "runner.h"

@@ -13,7 +13,7 @@ static void plain__products(dev *dv, const dev_op *op) {
         dev_product m = list[i];
         w.packed = NULL;
         m.w = &w;
-        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1);
+        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1, 0, m.n);
     }
 }
 

@@ -22,12 +22,17 @@ typedef struct {
 /* Tasks of a stage: from none to more than there are threads. */
 static int t_pool_tasks(int stage) { return (stage * 7 + 3) % T_POOL_TASKS; }
 
+/* A task of a stage, dealt in each of three ways in turn. */
+static int t_pool_task(pool *p, int stage, int n) {
+    return stage % 3 == 0 ? pool_next(p) : (stage % 3 == 1 ? pool_take : pool_deal)(p, n, NULL);
+}
+
 static void t_pool_count_job(void *ctx, int ith) {
     t_pool_count *c = ctx;
     c->seats[ith]++;
     for (int s = 0; s < c->n_stage; s++) {
         const int n = t_pool_tasks(s);
-        for (int i; (i = s & 1 ? pool_take(c->p, n) : pool_next(c->p)) < n;) c->hits[i]++;
+        for (int i; (i = t_pool_task(c->p, s, n)) < n;) c->hits[i]++;
         pool_barrier(c->p);
         if (ith == s % c->p->n) {                     /* one thread looks at what all of them did */
             for (int i = 0; i < T_POOL_TASKS; i++) c->wrong += c->hits[i] != (i < n), c->hits[i] = 0;
@@ -82,7 +87,7 @@ static void t_pool_wave_job(void *ctx, int ith) {
     t_pool_wave *w = ctx;
     if (w->shy && ith % 3 != 2) t_seat->crowded = INT_MAX;
     for (int s = 0; s < w->n_stage; s++) {
-        for (int i; (i = s % 3 == 1 ? pool_take(w->p, T_POOL_TASKS) : pool_next(w->p)) < T_POOL_TASKS;)
+        for (int i; (i = t_pool_task(w->p, s, T_POOL_TASKS)) < T_POOL_TASKS;)
             w->v[(s + 1) & 1][i] = t_pool_mix(w->v[s & 1], i);
         w->gone += !t_seat->here;
         if (s % 3 == 2) pool_prefetch((const uint8_t *)w->v, sizeof w->v);
@@ -235,10 +240,16 @@ typedef struct {
     int   after;                                      /* threads past the barrier */
 } t_pool_nap;
 
+static int t_pool_sleeping(pool *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_group; i++) n += atomic_load(&p->group[i].asleep);
+    return n;
+}
+
 /* Waits until the others sleep, ten seconds at most. Returns the number of sleeping threads. */
 static int t_pool_asleep(pool *p) {
-    for (double t0 = clock_now(); atomic_load(&p->asleep) < p->n - 1 && clock_now() - t0 < 10;) usleep(50);
-    return atomic_load(&p->asleep);
+    for (double t0 = clock_now(); t_pool_sleeping(p) < p->n - 1 && clock_now() - t0 < 10;) usleep(50);
+    return t_pool_sleeping(p);
 }
 
 static void t_pool_nap_job(void *ctx, int ith) {

@@ -3,6 +3,8 @@
  * schedule(dynamic, 1) does. It stands in llmrun.c in place of the team and offers the same functions. */
 #include <omp.h>
 
+typedef struct { int from, n, memory; } pool_node;
+
 typedef struct pool {
     int n;                                            /* threads, the caller included */
     struct {
@@ -31,6 +33,7 @@ static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
 
 static bool pool_works(void) { return true; }
 static int  pool_share(const pool *p, int n, int ith) { return (int)((int64_t)n * ith / p->n); }
+static int  pool_first(const pool *p, int n, const int *at, int ith) { return (void)at, pool_share(p, n, ith); }
 static void pool_prefetch(const uint8_t *p, size_t n) { (void)p, (void)n; }
 
 #ifdef OMP_STATIC
@@ -39,17 +42,25 @@ static int pool_next(pool *p) {
     t_seat.next += p->n;
     return i;
 }
-static int pool_take(pool *p, int n) {
+static int pool_take(pool *p, int n, const int *at) {
+    (void)at;
     const int from = pool_share(p, n, t_seat.ith), i = from + (t_seat.next - t_seat.ith);
     t_seat.next++;
     return i < pool_share(p, n, t_seat.ith + 1) ? i : POOL_NONE;
 }
-#else
-static int pool_next(pool *p) { return atomic_fetch_add_explicit(&p->stage[t_seat.stage % 3].next, 1, memory_order_relaxed); }
-static int pool_take(pool *p, int n) {
+static int pool_deal(pool *p, int n, const int *at) {
+    (void)at;
     const int i = pool_next(p);
     return i < n ? i : POOL_NONE;
 }
+#else
+static int pool_next(pool *p) { return atomic_fetch_add_explicit(&p->stage[t_seat.stage % 3].next, 1, memory_order_relaxed); }
+static int pool_take(pool *p, int n, const int *at) {
+    (void)at;
+    const int i = pool_next(p);
+    return i < n ? i : POOL_NONE;
+}
+static int pool_deal(pool *p, int n, const int *at) { return pool_take(p, n, at); }
 #endif
 
 static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) {
@@ -76,3 +87,13 @@ static pool *pool_new(int n) {
     return p;
 }
 static void pool_free(pool *p) { mem_free(p); }
+
+/* One node: memory is not placed. */
+static void pool_numa(host_numa how) { (void)how; }
+static int  pool_nodes(const pool *p) { return (void)p, 1; }
+static int  pool_own(int n, const int *at) { return (void)n, (void)at, POOL_NONE; }
+static const pool_node *pool_node_of(const pool *p, int k) {
+    static const pool_node none = {.memory = -1};
+    return (void)p, (void)k, &none;
+}
+static void pool_says(const pool *p, str *to) { (void)p, (void)to; }

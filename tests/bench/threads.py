@@ -2,14 +2,15 @@
 """How the rates of llmrun grow with its threads, as Markdown or CSV.
 
     make bench-threads MODEL="1b.gguf 8b.gguf" [THREADS="--only decode,depth8000 --rounds 5"]
-    python3 tests/bench/threads.py --model 1b.gguf --model 8b.gguf --threads 1,2,4,8,16
+    python3 tests/bench/threads.py --model 1b.gguf --model 8b.gguf --threads 1,2,4,8,16,all
 
   prefill     a prompt of 512 tokens
   decode      32 tokens
   seq8        32 tokens for each of 8 sequences
+  seq32       the same for 32
   depth8000   32 tokens behind 8,000 others
 
-Threads that are more than the CPUs of this process are left out: the table says how many CPUs there are. A round runs every test with every
+all stands for the CPUs of this process. Threads that are more than the CPUs of this process are left out: the table says how many CPUs there are. A round runs every test with every
 number of threads, so that slow changes of the machine meet all of them alike; the table has the medians of the rounds. `speedup` is the
 rate over that of the fewest threads. `waiting` is the share of a step that the leading thread waits at barriers, `attention` the share of
 attention. depth8000 reads its 8,000 tokens once for each number of threads and repeats the rest. A model of any shape is made by
@@ -24,6 +25,7 @@ TESTS = {                                             # name: options of --bench
     "prefill": (["-p", "512", "-n", "0"], False),
     "decode": (["-p", "0", "-n", "32"], False),
     "seq8": (["-p", "0", "-n", "32", "-npl", "8"], False),
+    "seq32": (["-p", "0", "-n", "32", "-npl", "32"], False),
     "depth8000": (["-p", "0", "-n", "32", "-d", "8000"], True),
 }
 COLUMNS = ["model", "test", "threads", "tokens/s", "speedup", "waiting %", "attention %", "read GB/s", "sweep GB/s"]
@@ -74,7 +76,7 @@ def table(o, counts, got):
 
 
 def numbers(text):
-    return sorted({int(part) for part in text.split(",") if part})
+    return {part if part == "all" else int(part) for part in text.split(",") if part}
 
 
 def names(text):
@@ -88,14 +90,15 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
     ap.add_argument("--llmrun", default=os.path.join(results.ROOT, "llmrun"))
     ap.add_argument("--model", action="append", required=True, help="may be given several times")
-    ap.add_argument("--threads", type=numbers, default=[1, 2, 4, 8, 16], help="numbers of threads (1,2,4,8,16)")
+    ap.add_argument("--threads", type=numbers, default=numbers("1,2,4,8,16,all"), help="numbers of threads (1,2,4,8,16,all)")
     ap.add_argument("--only", type=names, default=list(TESTS), help="tests (%s)" % ",".join(TESTS))
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--format", choices=["md", "csv"], default="md")
     o = ap.parse_args()
     try:
         have, start = cpus(o, o.model[0]), peer.cpu_time()
-        counts = [t for t in o.threads if t <= have]
+        asked = sorted({have if t == "all" else t for t in o.threads})
+        counts = [t for t in asked if t <= have]
         if not counts:
             raise Failed("%d CPUs here, and --threads asks for more only" % have)
         rows = list(table(o, counts, measure(o, counts)))
@@ -105,7 +108,7 @@ def main():
     if o.format == "csv":
         csv.writer(sys.stdout, lineterminator="\n").writerows([COLUMNS] + rows)
     else:
-        left = [str(t) for t in o.threads if t > have]
+        left = [str(t) for t in asked if t > have]
         print("%d CPUs%s. %s\n" % (have, ", so that %s threads are left out" % ", ".join(left) if left else "", peer.meanwhile(start)))
         print("| %s |\n|%s" % (" | ".join(COLUMNS), "---|" * len(COLUMNS)))
         for row in rows:
