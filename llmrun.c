@@ -51,7 +51,7 @@
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
  *   [embed]     vectors of texts: pooling, normalisation                           <- k base gguf tok dev arch model
  *   [engine]    (meter) a model opened to run: cache, threads, steps
- *               <- k base host pool gguf tok model lora kv store dev dev_gpu ops fwd samp
+ *               <- k base host pool gguf tok diffuse model lora kv store dev dev_gpu ops fwd samp
  *   [gen]       a request and its answer, as values
  *               <- k base gguf tok dev samp diffuse constrain embed engine
  *   [calls]     (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as

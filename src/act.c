@@ -481,7 +481,8 @@ static bool act__open_head(act_job *r, err_t *e) {
 
 /* The plan of a run that speculates so, or decodes by diffusion. */
 static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
-    p.n_masks = r->c->gen.diffuse.block;
+    const diffuse_opts *d = &r->c->gen.diffuse;
+    p.n_masks = d->block ? d->block : d->eps > 0 ? 0 : -1;
     p.head = o->head && spec_rows(o, 1) > 0;
     p.head_file = r->head.path ? &r->head : NULL;
     return p;
@@ -1195,6 +1196,7 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         want = want || ((o->at == AT(fwd.same) || o->at == AT(fwd.as_bf16) || o->at == AT(gen.loop_stop)) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
+        if (o->at >= AT(gen.diffuse) && o->at < AT(gen.diffuse) + sizeof c->gen.diffuse) want = want && model_diffuses(&en->m);
         if (!want) continue;
         str_fmt(out, "%.*s=", (int)name.n - 2, name.p + 2);
         act__setting(o, c, out);

@@ -1330,6 +1330,10 @@ static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_
     const arch_layer_hp *l = &hp->layer[il];
     if (l->mixer == MIX_LATENT) return arch__latent_heads(hp, g, l, e);
     if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH && l->mixer != MIX_CROSS) return true;
+    const arch_layer_hp *one = &hp->layer[0];
+    if (hp->desc->quirks & Q_BUCKETS && (l->n_head != one->n_head || l->n_head_kv != one->n_head_kv || l->hd_k != one->hd_k ||
+                                         l->hd_v != one->hd_v))
+        return arch__bad(hp, g, "attention.head_count", e, "layer %d has other heads than layer 0, expected the same in all", il);
     if (!l->n_head && l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads in layer %d, which has no query heads, expected none",
                          l->n_head_kv, il);

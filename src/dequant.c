@@ -174,6 +174,7 @@ enum { DQ_MAT_MAX = 65536 };                          /* matrices of one tensor 
 /* Whether all tensors of a matrix have the shapes that its form asks for. On failure e is set. */
 static bool dq_check(const st_folder *f, const dq_mat *m, err_t *e) {
     const uint64_t all = m->n_mat * m->rows * m->cols;
+    if (!m->rows || !m->cols || !m->n_mat) return st_bad(f, m->w, e, "has no values");
     if (m->n_mat > DQ_MAT_MAX)
         return st_bad(f, m->w, e, "holds %llu matrices, expected at most %d", GGUF_U(m->n_mat), DQ_MAT_MAX);
     if (m->rows > INT32_MAX || m->cols > INT32_MAX)

@@ -639,6 +639,7 @@ static bool import__source(import_job *j, const st_tensor *t, bytes base, bool w
     if ((s = import__beside(j, base, ".weight_scale_2"))) {
         const st_tensor *scale = import__beside(j, base, ".weight_scale"), *input = import__beside(j, base, ".input_scale");
         if (!scale) return st_bad(f, t, j->e, "has no weight_scale beside it");
+        if (!s->n_bytes || (input && !input->n_bytes)) return st_bad(f, t, j->e, "has an empty scale beside it");
         m->form = DQ_NVFP4, m->scale = scale, m->cols *= 2;
         dq_floats(s, 0, 1, &m->factor);
         if (input) dq_floats(input, 0, 1, &m->input);
@@ -860,8 +861,13 @@ static bool import__fused(const import__one *o) {
     const uint64_t heads = (uint64_t)o->j->c.n_head, groups = family_is(&o->j->c, "falcon") ? (uint64_t)o->j->c.n_kv : heads,
                    per = groups ? heads / groups : 0, all = groups * (per + 2), n = max_u64(o->m.rows,
                        o->m.rows == 1 ? o->m.cols : 0);
+    if (!groups || heads % groups)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "needs heads in whole groups, found %llu heads in %llu groups",
+                      GGUF_U(heads), GGUF_U(groups));
     import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
     if (!t || !import__divides(o->j, o->t, n, all, "heads")) return false;
+    mem_free_all(t->row, t->col);
+    t->row = t->col = NULL;
     uint32_t      *order = import__identity(n);
     const uint64_t hd = n / all;
     for (uint64_t r = 0; r < n; r++) {
@@ -897,6 +903,8 @@ static bool import__kv_b(const import__one *o) {
 static bool import__states(import__one *o) {
     const bool     column = family_is(&o->j->c, MAMBA2) && o->t->n_dims == 1 && o->row->change != IC_GROUPS;
     const uint64_t groups = o->row->change == IC_GROUPS ? max_u64(import__config_u(o->j, "n_groups mamba_n_groups"), 1) : 1;
+    if ((column || groups > 1) && o->m.form != DQ_PLAIN)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised, expected floats");
     if (column) o->m.rows = o->m.cols, o->m.cols = 1;
     if (o->m.cols % groups)
         return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu values, expected a multiple of %llu groups", GGUF_U(o->m.cols),
@@ -1001,6 +1009,7 @@ static bool import__multiplied(const import__one *o) {
         if (!strcmp(o->row->to, factors[i].to)) t->times = (float)import__factor(j, factors[i].name, factors[i].i);
     const bool key = !strcmp(o->row->to, "attn_k"), in = !strcmp(o->row->to, "ssm_in");
     if (!key && !in) return true;
+    mem_free(t->part);
     t->part = mem_new(t->rows, sizeof *t->part);
     for (uint64_t r = 0; r < t->rows; r++) {
         const int i = r < inner ? 0 : r < 2 * inner ? 1 : r < 2 * inner + states ? 2 : r < 2 * inner + 2 * states ? 3 : 4;
@@ -1297,7 +1306,8 @@ static uint32_t import__type(const import_job *j, const import_tensor *t) {
     for (size_t i = 0; i < t->n; i++) {               /* a stack has one type */
         uint32_t own = dq_exact(&t->piece[i].m);
         if (t->piece[i].m.form != DQ_PLAIN && j->flags & IMPORT_EXACT) own = K_F32;
-        if (!import__is_float(own) && (t->col || t->piece[i].transposed || t->cols % k_types[own].block)) own = K_BF16;
+        const bool changes = t->times != 1 || t->part || t->add != 0 || t->neg_exp;
+        if (!import__is_float(own) && (changes || t->col || t->piece[i].transposed || t->cols % k_types[own].block)) own = K_BF16;
         if (i && own != type) own = import__is_float(own) && import__is_float(type) ? K_F32 : K_F16;
         type = own;
     }
@@ -1565,8 +1575,13 @@ static bool import__xielu(import_job *j, gguf_writer *w) {
             str_fmt(&s, "model.layers.%d.mlp.act_fn.%s", n, names[k]);
             const st_tensor *t = st_find(&j->made->files, str_bytes(&s));
             if (!t) break;
+            if (t->n_bytes != st_type_bytes(t->type)) {
+                ok = st_bad(&j->made->files, t, j->e, "has %llu bytes, expected one value", GGUF_U(t->n_bytes));
+                break;
+            }
             dq_floats(t, 0, 1, &v[n]);
         }
+        if (!ok) break;
         str_clear(&s);
         str_fmt(&s, "xielu.%s", names[k]);
         if (n == j->c.n_layer) gguf_write_array(w, s.p, GGUF_F32, v, (uint64_t)n);
@@ -1786,7 +1801,7 @@ static bool import__pattern(const import_peft *p, const char *name, bytes module
         snprintf(number, sizeof number, "%.*s", (int)min_size(v.n, 60), (const char *)v.p);
         *out = strtod(number, &end);
         if (end == number || *end) ok = import__refuse(p, "%s of %.*s is no number", name, GGUF_SHOW(module));
-        str_clear(&text);
+        break;                                        /* the first that fits, as in PEFT */
     }
     str_drop(&text);
     return ok;
@@ -1868,6 +1883,11 @@ static bool import__low_pair(import_peft *p, const st_tensor *a, const st_tensor
     if (!import__low_one(p, 0, a, module) || !import__low_one(p, 1, b, module)) return false;
     if (p->job[0].made->n != p->job[1].made->n) return st_bad(&p->files, b, p->e, "has another place than lora_A");
     import__note_scale(p, scale);
+    for (size_t i = 0; i < p->n_scale; i++)           /* of a stack of experts, the first one's counts */
+        for (size_t k = 0; k < p->job[1].made->t[i].n; k++)
+            if (p->job[1].made->t[i].piece[k].m.w == b && p->scale[i] != scale)
+                return st_bad(&p->files, b, p->e, "has a scale of %g, expected %g as the other experts of its layer",
+                              (double)scale, (double)p->scale[i]);
     return true;
 }
 
@@ -1917,11 +1937,13 @@ static bool import__low_all(import_peft *p) {
 /* All values of a tensor [matrices, rows, cols]. */
 static float *import__low_values(const import_tensor *t) {
     float *x = mem_new(mem_size(mem_size(t->n, t->rows), t->cols), sizeof *x);
+    float *scratch = mem_new(mem_size(DQ_TILE + 1, t->cols), sizeof *scratch);
     for (size_t i = 0; i < t->n; i++)
         for (uint64_t r = 0; r < t->rows; r++) {
             const uint64_t row = import__row(t, &t->piece[i], r);
-            import__gather(t, &t->piece[i], &row, 1, x + (i * t->rows + r) * t->cols, NULL);
+            import__gather(t, &t->piece[i], &row, 1, x + (i * t->rows + r) * t->cols, scratch);
         }
+    mem_free(scratch);
     return x;
 }
 

@@ -187,7 +187,8 @@ static int64_t lora__pair_row(const model *m, const model_target *to, int il, in
 
 /* B [mats, rows, rank], of which the matrix has n_out rows from to->row on, in tiles. */
 static void lora__tiles(const lora_job *j, const model_target *to, int il, const float *b, int64_t rows, dev_low *low) {
-    const size_t size = low->type_b == K_F32 ? 4 : 2, n_out = (size_t)to->mat->n_out, rank = (size_t)low->rank;
+    const size_t size = low->type_b == K_F32 ? 4 : 2, rank = (size_t)low->rank;
+    const size_t n_out = (size_t)(to->id == W_TOK_EMBD ? to->mat->n_in : to->mat->n_out);   /* of embeddings: values of one */
     const size_t tiles = (n_out + K_LOW_TILE - 1) / K_LOW_TILE;
     low->bytes_b = tiles * rank * K_LOW_TILE * size;
     uint8_t *out = lora__take(j->l, mem_size(low->bytes_b, (size_t)to->mat->n_mat));
@@ -339,8 +340,10 @@ static bool lora__read_file(lora_job *j) {
 /* A folder of PEFT. */
 static bool lora__read_folder(lora_job *j) {
     const arch_hparams *hp = &j->m->hp;
-    import_base         of = {.arch = hp->desc->name, .n_layer = hp->n_layer, .n_head = hp->layer[0].n_head,
-                              .n_kv = hp->layer[0].n_head_kv, .head_dim = hp->layer[0].hd_k};
+    int                 at = 0;                       /* the first layer with attention */
+    while (at + 1 < hp->n_layer && !hp->layer[at].n_head_kv) at++;
+    import_base         of = {.arch = hp->desc->name, .n_layer = hp->n_layer, .n_head = hp->layer[at].n_head,
+                              .n_kv = hp->layer[at].n_head_kv, .head_dim = hp->layer[at].hd_k};
     import_adapter      from;
     for (int il = 0; il < hp->n_layer; il++) of.n_expert = max_int(of.n_expert, hp->layer[il].n_expert);
     bool ok = import_adapter_open(&from, j->a->path, &of, j->e);
@@ -467,7 +470,7 @@ static bool lora_can_merge(const lora *l, const model *m, err_t *e) {
     const dev_mat *embd = &m->glob.mat[W_TOK_EMBD], *output = &m->glob.mat[W_OUTPUT];
     return embd->data != output->data || (!embd->low && !output->low) ||
            err_set(e, EXIT_INPUT, "%s: embeddings and output are one matrix, of which %s changes one use: it cannot be merged",
-                   m->g->path, l->of[0].path);
+                   m->g->path, l->n == 1 ? l->of[0].path : "an adapter");
 }
 
 /* Whether an adapter changes the tensor of the model's file. ctx: a lora_merge. */
@@ -519,7 +522,8 @@ static void lora_add(const void *ctx, const gguf_tensor *t, uint64_t row, uint64
         for (int k = 0; to[i].mat->low && k < j->l->all->n; k++) {
             const dev_use use = j->l->all->use[k];
             const dev_low *low = &to[i].mat->low[use.adapter];
-            if (low->rank) lora__add_row(low, &to[i], use.scale * low->scale, e, r - (size_t)to[i].row, col, n, x, tmp);
+            const float    own = to[i].mat->scale && t->type != K_I2_S ? to[i].mat->scale[e] : 1;   /* of W x alone */
+            if (low->rank) lora__add_row(low, &to[i], use.scale * low->scale / own, e, r - (size_t)to[i].row, col, n, x, tmp);
         }
     }
 }

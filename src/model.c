@@ -832,18 +832,21 @@ typedef struct {
 
 /* Whether an adapter may change a matrix of the slot: the step multiplies rows with it, one matrix or one for each expert. */
 static bool model__takes_low(arch_slot_id id, const dev_mat *w) {
-    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_CLS, W_CLS_OUT, W_NEXTN_EMBD};
+    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_CLS, W_CLS_OUT, W_NEXTN_EMBD, W_K_B, W_V_B, W_DISTANCE};
     static const arch_slot_id stacks[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ};
     bool ok = w->n_mat == 1;
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) ok = ok || id == stacks[i];
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) ok = ok && id != never[i];
-    return ok;
+    return ok && !model__idle(id);
 }
 
 /* The matrices of the model whose rows are those of tensor t of its file; n: how many rows they have together. Returns how many
  * matrices, -1: it has one that no adapter may change. */
 static int model_targets(const model *m, const gguf_tensor *t, model_target to[MODEL_TARGETS], int64_t *n) {
-    const int            il = model_layer_of(t);
+    const bool           enc = bytes_begins(t->name, bytes_of("enc.")), dec = bytes_begins(t->name, bytes_of("dec."));
+    gguf_tensor          bare = *t;
+    if (enc || dec) bare.name = bytes_slice(t->name, 4, t->name.n);
+    const int            number = model_layer_of(&bare), il = number >= 0 && dec ? number + m->hp.n_enc : number;
     const model_tensors *of = il < 0 ? &m->glob : il < min_int(arch_own_layers(&m->hp), m->hp.n_layer) ? &m->layer[il] : NULL;
     int                  count = 0;
     *n = 0;

@@ -133,6 +133,7 @@ static void ops__fetch_low(const dev *dv, const dev_product *m, int r, int nr) {
     for (int i = 0; i < l->n_used; i++) {
         const dev_low *low = &m->w->low[l->used[i]];
         const size_t   row = (size_t)low->rank * k_row_bytes(low->type_b, 1);
+        if (!low->rank) continue;
         k_prefetch(low->b + (size_t)r * row, (size_t)nr * row);
     }
 }
@@ -301,6 +302,7 @@ static ops_pile ops__pile(const dev *dv, const dev_product *list, int n_list) {
         if (list[i].w->parts) g.nodes = max_int(g.nodes, list[i].w->parts->n);
         if (list[i].n > 0) rows = min_int(rows, list[i].n);
     }
+    if (rows == INT_MAX) rows = 0;                    /* no product has rows */
     const int cuts = max_int(1, min_int(OPS_CUTS, rows / OPS_CUT_ROWS));
     ops__count(dv, &g);
     while (g.most > OPS_STRIP && g.n * cuts < OPS_TURNS * dv->p->n) g.most /= 2, ops__count(dv, &g);

@@ -303,6 +303,9 @@ static bool sched__answers_whole(const sched *sc, const gen_request *r, err_t *e
     const char *arch = sc->eng->m.hp.desc->name, *what = NULL;
     if (r->gen.context_shift)
         return err_set(e, EXIT_INPUT, "--context-shift: a %s model reads its text as a whole, expected no shift", arch);
+    if (sc->eng->m.hp.n_enc && sc->eng->m.hp.start < 0 && tok_bos(sc->eng->v) < 0)
+        return err_set(e, EXIT_INPUT, "%s: no %s.decoder_start_token_id and no BOS token, expected one of them", sc->eng->g->path,
+                       arch);
     if (!model_diffuses(&sc->eng->m)) return true;
     if (tok_mask(sc->eng->v) < 0)
         return err_set(e, EXIT_INPUT, "%s: no tokenizer.ggml.mask_token_id, which a %s model needs", sc->eng->g->path, arch);
@@ -316,6 +319,17 @@ static bool sched__answers_whole(const sched *sc, const gen_request *r, err_t *e
     return !what || err_set(e, EXIT_INPUT, "a %s model decodes by diffusion, which has no use for %s", arch, what);
 }
 
+/* Whether a model that reads texts as a whole can make the vectors of the request while it answers others. */
+static bool sched__embeds_whole(const sched *sc, const gen_request *r, err_t *e) {
+    const char *arch = sc->eng->m.hp.desc->name;
+    if (fwd_gives(sc->eng->f) == FWD_HIDDEN) return true;
+    if (sc->eng->m.hp.n_enc)
+        return err_set(e, EXIT_INPUT, "a %s model that answers texts makes no vectors, expected a t5encoder model", arch);
+    return r->prompt->n <= (size_t)sc->eng->max_out ||
+           err_set(e, EXIT_INPUT, "a text of %zu tokens, expected at most %d: a %s model reads it in one step", r->prompt->n,
+                   sc->eng->max_out, arch);
+}
+
 /* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
  * stays until it is taken; the request's prompt has to live as long. NULL: what is asked for is not possible, and e
  * says why. */
@@ -323,7 +337,7 @@ static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
     sched_seq *first = NULL;
     ASSERT(r->n > 0 && (r->logprobs || !r->top));
     if (!gen_fits(sc->eng, r->prompt, e) || !samp_check(&r->samp, sc->eng->m.hp.n_vocab, e)) return NULL;
-    if (sc->eng->whole && !r->embeds && !sched__answers_whole(sc, r, e)) return NULL;
+    if (sc->eng->whole && !(r->embeds ? sched__embeds_whole : sched__answers_whole)(sc, r, e)) return NULL;
     sc->n_requests++;
     if (r->embeds) fwd_keep_hidden(sc->eng->f);
     for (int i = 0; i < r->n; i++) {
@@ -599,6 +613,12 @@ static const dev_adapters *sched__adapters(const sched *sc, const sched_seq *q) 
     return q->r.adapters ? q->r.adapters : sc->eng->kv->adapters;
 }
 
+/* What they add: 0 is nothing. */
+static uint64_t sched__added(const sched *sc, const sched_seq *q) {
+    const dev_adapters *a = sched__adapters(sc, q);
+    return a && a->n ? a->mark : 0;
+}
+
 /* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its
  * blocks, or one of the two has dropped a part of the prompt. */
 static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
@@ -612,7 +632,7 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
 /* The last border that both texts have after the tokens with which they begin alike. */
 static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
     const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
-    const size_t   n = sched__adapters(sc, a) == sched__adapters(sc, b) ? min_size(x->n, y->n) : 0;
+    const size_t   n = sched__added(sc, a) == sched__added(sc, b) ? min_size(x->n, y->n) : 0;
     size_t         same = 0;
     while (same + 1 < n && x->id[same] == y->id[same]) same++;
     return (int)same - (int)same % sc->eng->kv->opts.block;
@@ -761,7 +781,7 @@ static int sched__text_end(const sched *sc, const sched_seq *q, int from, int to
     if (fwd_gives(sc->eng->f) == FWD_HIDDEN) return to;
     for (int i = 0; i < sc->n_run; i++) left -= sc->run[i] != q && sc->run[i]->state == SCHED_READY;
     while (at < to && (!embed_wants(q->text, at) || left-- > 0)) at++;
-    return at;
+    return at < to && sc->eng->whole ? from : at;     /* a whole text in this step or in a later one */
 }
 
 /* Where rows from `from` on end that must be in one step; 0: none must. A text that a decoder answers does not wait until no

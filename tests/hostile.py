@@ -1025,6 +1025,9 @@ def wholes():
                          ("deepseek32", "attention.indexer.top_k", (0, top)), ("deepseek32", "attention.indexer.head_count", (0, 2, 4097)),
                          ("deepseek32", "attention.indexer.key_length", (0, 7, 9, 1025)), ("minimax-m3", "attention.indexer.block_size", (0, top))):
         for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for m in ("../pairs/t5", "../encoders/t5encoder"):
+        for k, v in (("head_count", [1, 2]), ("head_count", [2, 1]), ("key_length", [8, 4]), ("value_length", [10, 12])):
+            yield "81 %s: %s %s" % (m, k, v), BAD, family(m, "attention." + k, ARR, (U32, v)).bytes()
     for m, v in (("../pairs/t5", False), ("../diffuse/dream", True), ("../diffuse/llada", True)):
         yield "81 %s: attention.causal %s" % (m, v), BAD, family(m, "attention.causal", BOOL, v).bytes()
     for m, k in (("../pairs/t5", "attention.relative_buckets_count"), ("deepseek32", "attention.indexer.top_k"), ("minimax-m3", "attention.indexer.head_count")):

@@ -391,6 +391,8 @@ def hostile_configs():
         path = folder("llama", config=dict(c.config_of("llama"), **{member: value}))
         broken(path, word, what)
         shutil.rmtree(path)
+    for n in (8, 3):
+        broken(folder("falcon", config=dict(c.config_of("falcon"), num_kv_heads=n)), "groups", "4 heads in %d groups" % n)
 
 
 @case

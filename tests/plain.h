@@ -37,12 +37,13 @@ static void plain__query(dev *dv, const dev_op *op, int i, int h) {
     int              n_blocks;
     const int32_t   *table = dev_table(b, kv->group, r, &n_blocks);
     k_attn_row       row = {.q = ops__in(dv, op, 0, i) + h * kv->hd_k, .o = ops__out(dv, op, 0, i) + h * kv->hd_v,
-                            .at = b->pos[r]};
+                            .at = b->pos[r],
+                            .bias = op->cache.bias ? op->cache.bias + h * (2 * op->cache.reach + 1) : NULL};
     while (!plain__sees(b, op, r, row.begin)) row.begin++;
     for (row.end = row.begin; row.end < n_blocks * kv->block && plain__sees(b, op, r, row.end);) row.end++;
     ops__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
     const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
-                           .softcap = op->cache.cap,
+                           .softcap = op->cache.cap, .reach = op->cache.bias ? op->cache.reach : 0,
                            .sinks = op->cache.sinks ? op->cache.sinks + h : NULL,
                            .slopes = op->cache.slope ? op->cache.slope + h : NULL,
                            .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb, .block = kv->block,

@@ -323,6 +323,8 @@ static const top_example top_examples[] = {
      .fit = top_fit_cache},
     {.name = "attend, chunks",
      .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 7, .view = VIEW_CHUNK, .sinks = top_vec}}, .fit = top_fit_cache},
+    {.name = "attend, biases",  .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.bias = top_vec, .reach = 2}}, .fit = top_fit_cache,
+     .host = true},
     {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.view = VIEW_ALL}}, .fit = top_fit_texts},
     {.name = "hadamard, latent", .op = {.kind = OPS_HADAMARD}, .fit = top_fit_latent_heads, .host = true},
     {.name = "store, latent",   .op = {.kind = OPS_STORE, TOP_ONE}, .fit = top_fit_latent, .host = true},
