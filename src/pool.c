@@ -19,11 +19,11 @@
  * writes first lies there. pool_numa() chooses; CPUs and nodes are those of host_nodes_find().
  *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. A
  * loose job (pool_run_loose) avoids this: between two tasks a thread on a shared CPU leaves the team and yields, and the other
- * threads do its tasks. When it runs again it skips the stages that are finished. Requirements for a loose job: all work is done
- * as tasks; no task depends on the number of the thread; every thread meets the same barriers; a barrier is called only when no
- * task is left. While a CPU is shared, each thread is bound to a CPU of its own if it may use exactly as many CPUs as there are
- * threads to use them: else the kernel might put two threads on one CPU. OMP_NUM_THREADS, read as OpenMP reads it, sets the
- * number of threads.
+ * threads do its tasks. One thread of each group stays, since it carries the group's arrival on. When a thread runs again it
+ * skips the stages that are finished. Requirements for a loose job: all work is done as tasks; no task depends on the number of
+ * the thread; every thread meets the same barriers; a barrier is called only when no task is left. While a CPU is shared, each
+ * thread is bound to a CPU of its own if it may use exactly as many CPUs as there are threads to use them: else the kernel
+ * might put two threads on one CPU. OMP_NUM_THREADS, read as OpenMP reads it, sets the number of threads.
  * Public: pool_default_threads, pool_numa, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then,
  * pool_works, pool_next, pool_deal, pool_take, pool_own, pool_first, pool_nodes, pool_node_of, pool_says, pool_prefetch.
  * Opens: pool_node. */
