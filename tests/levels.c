@@ -181,6 +181,7 @@ static void attention(uint32_t type, int hd, int n_rows, float cap, bool lean) {
     uint8_t     *kv[2] = {memory(bytes * 96), memory(bytes * 96)};
     const size_t size = (size_t)(n_rows * hd) * sizeof(float);
     float       *ask = memory(size), *o[2] = {memory(size), memory(size)};
+    const float  biases[8] = {0.5f, -0.3f, 1.5f, 0.1f, -2.0f, 0.7f, 0.2f, -0.4f};
     const float  slopes[8] = {0.1f, 0.2f, 0.3f, 0.1f, 0.1f, 0.5f, 0.2f};
     const uint8_t *block[2][3];
     void        *scratch = memory(k_attn_scratch(n_rows, hd, hd));
@@ -199,11 +200,13 @@ static void attention(uint32_t type, int hd, int n_rows, float cap, bool lean) {
         k_attn_row r[8];
         if (!can[l]) continue;
         for (int i = 0; i < n_rows; i++)
-            r[i] = (k_attn_row){ask + i * hd, o[l > 0] + i * hd, i == 3 ? 5 : 0, i < 6 ? T - 6 + i : T, T - 7 + i};
+            r[i] = (k_attn_row){ask + i * hd, o[l > 0] + i * hd, i == 3 ? 5 : 0, i < 6 ? T - 6 + i : T, T - 7 + i,
+                                biases + i % 2};
         k_init(level[l]);
         k_attn(&(k_attn_args){.rows = r, .n_rows = n_rows, .k_blocks = block[0], .v_blocks = block[1], .k_stride = bytes,
                               .v_stride = bytes, .block = BLOCK, .hd_k = hd, .hd_v = hd, .type_k = type, .type_v = type,
-                              .scale = 0.125f, .softcap = cap, .slopes = lean ? slopes : NULL}, scratch);
+                              .scale = 0.125f, .softcap = cap, .slopes = lean ? slopes : NULL, .reach = n_rows == 3 ? 3 : 0},
+               scratch);
         if (l) same(what, l, o[0], o[1], n_rows * hd);
     }
     free(kv[0]), free(kv[1]), free(ask), free(o[0]), free(o[1]), free(scratch);
