@@ -239,9 +239,9 @@ def connect_path(path):
 def slow_clients():
     """Connections that send nothing, a byte now and then, half a request, or read nothing of their streams: others have the steps, tokens and texts that they have alone; a stream that nobody reads gets no more tokens, and is whole when it is read at last"""
     path = os.path.join(TMP, "slow")
-    long = [("/v1/completions", {"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "logprobs": 5, "seed": i}) for i in range(2)]
+    long = [("/v1/completions", {"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "logprobs": 20, "seed": i}) for i in range(2)]
     want = serve.in_batch(LLAMA, long, "-c", "10000")
-    with Server(LLAMA, "-c", "10000", "-np", "4", "--stall", "1000000", "--no-lookup", where="unix:" + path) as s:
+    with Server(LLAMA, "-c", "10000", "-np", "4", "-t", "1", "--stall", "1000000", "--no-lookup", where="unix:" + path) as s:
         s.connect = lambda: OverUnix(path)
         names = ["generated_tokens_total", "steps_total", "prompt_tokens_total"]
 
