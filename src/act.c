@@ -1799,18 +1799,22 @@ static bool act__check_talk(config *c, err_t *e) {
     return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--raw and --interactive disagree");
 }
 
+/* Whether -o names a file, which the action writes. */
+static bool act__writes_file(const config *c, const char *action, err_t *e) {
+    return (c->output && *c->output && strcmp(c->output, "-") != 0) ||
+           err_set(e, EXIT_INPUT, "%s: no file to write, expected -o FILE", action);
+}
+
 static bool act__check_quantize(config *c, err_t *e) {
     if (c->calibrate && c->lora.n)
         return err_set(e, EXIT_INPUT, "--calibrate runs the model without --lora, expected a model with merged weights "
                        "(--lora-merge) or no --calibrate");
-    return c->quant.dry_run || (c->output && *c->output && strcmp(c->output, "-") != 0) ||
-           err_set(e, EXIT_INPUT, "--quantize: no file to write, expected -o FILE");
+    return c->quant.dry_run || act__writes_file(c, "--quantize", e);
 }
 
 static bool act__check_lora_merge(config *c, err_t *e) {
     if (!c->lora.n) return err_set(e, EXIT_INPUT, "--lora-merge: no adapter given, expected --lora FILE");
-    return (c->output && *c->output && strcmp(c->output, "-") != 0) ||
-           err_set(e, EXIT_INPUT, "--lora-merge: no file to write, expected -o FILE");
+    return act__writes_file(c, "--lora-merge", e);
 }
 
 static bool act__check_statistics(config *c, err_t *e) {

@@ -11,9 +11,8 @@
  * diffuse_done.
  * Opens: diffuse, diffuse_opts. */
 
-/* What makes the confidence of a token, as llama.cpp numbers it: masks turn at random, each by itself; the entropy of the
- * probabilities, the smaller, the better; the best token's probability less that of the second; a random number; the probability
- * of the token. */
+/* Which masks become tokens first, by llama.cpp's numbers: any, each drawn by itself; those whose probabilities have the smallest
+ * entropy; those whose best token leads the second by most; a random order; those whose token is the most probable. */
 typedef enum {
     DIFFUSE_ORIGIN, DIFFUSE_ENTROPY, DIFFUSE_MARGIN, DIFFUSE_RANDOM, DIFFUSE_CONFIDENCE, DIFFUSE_ALGORITHMS
 } diffuse_algorithm;
@@ -26,7 +25,7 @@ typedef struct {
     float alg_temp;                                   /* above 0: which masks turn is drawn, by confidence / alg_temp */
 } diffuse_opts;
 
-enum { DIFFUSE_LENGTH = 128, DIFFUSE_BLOCK = 32 };    /* tokens of an answer, of a block, where nobody says it */
+enum { DIFFUSE_LENGTH = 128, DIFFUSE_BLOCK = 32 };    /* tokens of an answer and of a block by default */
 
 typedef struct {
     diffuse_opts o;

@@ -977,7 +977,7 @@ static void model__drop_pages(const model *m, const uint8_t *p, size_t n) {
     if (m->head_g) gguf_drop_pages(m->head_g, p, n);
 }
 
-/* Room on each node for all that can be packed. */
+/* Reserves address space on each memory node for all matrices that can be packed. */
 static void model__room(model *m, const pool *p) {
     int at = 0;
     m->n_packs = pool_nodes(p);
@@ -993,7 +993,7 @@ static void model__room(model *m, const pool *p) {
     }
 }
 
-/* Gives the matrix its room on each node. */
+/* Assigns to the matrix its bytes in the memory of each node. */
 static void model__take_room(model *m, dev_mat *w, model__packing *k) {
     w->packed_bytes = 0;
     for (int i = 0; i < k->to.n; i++) {
