@@ -343,7 +343,7 @@ static void host_restore(const host_memory_of *was) {
     else syscall(SYS_set_mempolicy, was->mode, was->nodes.bit, (unsigned long)HOST_NODE_NUMBERS);
 }
 
-/* Makes the system allocate the pages whose first byte is in [p, p + n) and that are not allocated yet. They still read as zeros. */
+/* Makes the system allocate the pages whose first byte is in [p, p + n) and that are not allocated. They still read as zeros. */
 static void host_touch(uint8_t *p, size_t n) {
     const uintptr_t begin = ((uintptr_t)p + HOST_PAGE - 1) & ~(uintptr_t)(HOST_PAGE - 1);
     for (volatile uint8_t *at = (uint8_t *)begin; at < p + n; at += HOST_PAGE) *at = 0;

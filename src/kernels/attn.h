@@ -1580,6 +1580,29 @@ K__VAMX __m512 k__attn8_joined(const int32_t *low, const int32_t *high) {
     return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_load_si512(low), _mm512_slli_epi32(_mm512_load_si512(high), 8)));
 }
 
+/* Tiles 0 .. 3 are the sums of the planes in tiles 4 and 5, low and high, times tile 6, then times tile 7. */
+K__VAMX void k__attn8_clear(void) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+K__VAMX void k__attn8_multiply(void) {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbssd(1, 5, 6);
+    _tile_dpbusd(2, 4, 7);
+    _tile_dpbssd(3, 5, 7);
+}
+
+K__VAMX void k__attn8_store(int32_t (*sum)[K_ATTN8_ROWS][16]) {
+    _tile_stored(0, sum[0], 64);
+    _tile_stored(1, sum[1], 64);
+    _tile_stored(2, sum[2], 64);
+    _tile_stored(3, sum[3], 64);
+    K__TILES_SEEN();
+}
+
 /* The scores of 32 dimensions, 32 positions at a time, as the tiles of these are multiplied. */
 static K_VEC_AMX void k__attn8_scores_amx(const k__attn8 *c, const k__attn8_rows *g) {
     const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
@@ -1598,19 +1621,9 @@ static K_VEC_AMX void k__attn8_scores_amx(const k__attn8 *c, const k__attn8_rows
         for (int p = g->first; p < g->last; p += 32) {
             _tile_loadd(6, k + (size_t)p * (size_t)c->ld_k, 64);
             _tile_loadd(7, k + (size_t)(p + 16) * (size_t)c->ld_k, 64);
-            _tile_zero(0);
-            _tile_zero(1);
-            _tile_zero(2);
-            _tile_zero(3);
-            _tile_dpbusd(0, 4, 6);
-            _tile_dpbssd(1, 5, 6);
-            _tile_dpbusd(2, 4, 7);
-            _tile_dpbssd(3, 5, 7);
-            _tile_stored(0, sum[0], 64);
-            _tile_stored(1, sum[1], 64);
-            _tile_stored(2, sum[2], 64);
-            _tile_stored(3, sum[3], 64);
-            K__TILES_SEEN();
+            k__attn8_clear();
+            k__attn8_multiply();
+            k__attn8_store(sum);
             for (int h = 0; h < 2; h++) {
                 const __m512 d = _mm512_loadu_ps(c->dk + b * K_SEGMENT + p + 16 * h);
                 for (int r = 0; r < g->n; r++) {
@@ -1644,25 +1657,15 @@ static K_VEC_AMX void k__attn8_gather_amx(const k__attn8 *c, const k__attn8_rows
         const int8_t *v = (const int8_t *)c->v + 32 * (size_t)K_SEGMENT * (size_t)b;
         k__attn8_weights_amx(c, g, b, low, high);
         __asm__ volatile("" : : "r"(low), "r"(high), "r"(sum) : "memory");
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
+        k__attn8_clear();
         for (int p = g->first & ~63; p < g->last; p += 64) {
             _tile_loadd(4, low[0] + p, K_SEGMENT);
             _tile_loadd(5, high[0] + p, K_SEGMENT);
             _tile_loadd(6, v + 16 * (size_t)p, 64);
             _tile_loadd(7, v + 16 * (size_t)(K_SEGMENT + p), 64);
-            _tile_dpbusd(0, 4, 6);
-            _tile_dpbssd(1, 5, 6);
-            _tile_dpbusd(2, 4, 7);
-            _tile_dpbssd(3, 5, 7);
+            k__attn8_multiply();
         }
-        _tile_stored(0, sum[0], 64);
-        _tile_stored(1, sum[1], 64);
-        _tile_stored(2, sum[2], 64);
-        _tile_stored(3, sum[3], 64);
-        K__TILES_SEEN();
+        k__attn8_store(sum);
         for (int r = 0; r < g->n; r++) {
             const __m512 step = _mm512_set1_ps(c->step[b * K_ATTN8_ROWS + r]);
             float       *to = o + (size_t)g->row[r] * (size_t)c->ld_v + 32 * b;
