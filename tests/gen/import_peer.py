@@ -35,7 +35,8 @@ import gguf_digest                                              # noqa: E402
 # the converter cannot do these: it calls itself without end; it asks for a config class that transformers has not
 NOT_THERE = ("baichuan", "exaone")
 # the config as it is in the file: transformers leaves out what the converter asks for
-OWN_CONFIG = ("gptneox", "command-r")
+OWN_CONFIG = ("gptneox", "command-r", "kimi-linear", "mimo2", "step35", "exaone-moe", "minimax-m3", "laguna", "t5", "t5_gated", "t5encoder", "deepseek32", "glm-dsa",
+              "hunyuan_vl", "mistral4")
 GOLDEN = os.path.join(HERE, "..", "data", "golden", "import.json")
 TEXTS = ["Hello world", "the cat and the thing, in 1234 mornings!", "  two  spaces\n\nand lines", "naïve café — ありがとう 😀", "I'll DON'T"]
 
@@ -44,13 +45,26 @@ def wanted(name):
     return not NAMES or name.startswith(tuple(NAMES))
 
 
+BLOCK_NAMES = dict(gguf.TensorNameMap.block_mappings_cfg)
+
+
+def forget(cls):
+    """What the converter keeps in classes and would take for a part of the next model."""
+    gguf.TensorNameMap.block_mappings_cfg = dict(BLOCK_NAMES)
+    for c in cls.__mro__:
+        for kept in ("lerp_weights", "_experts_cache"):
+            if kept in vars(c):
+                vars(c)[kept].clear()
+
+
 def write_peer(folder, out, kind, more=None):
     name = json.loads((folder / "config.json").read_text())["architectures"][0]
     if name.startswith(("XLMRoberta", "NomicBert")):    # the converter asks for the kind of the tokenizer before it reads it
         (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(type="Unigram", vocab=[]), added_tokens=[])))
     cls = conversion.get_model_class(name)
-    cls.no_mtp = True
-    for c in (cls, conversion.get_model_class("LlamaForCausalLM")):
+    forget(cls)
+    cls.no_mtp = not (more or {}).get("num_nextn_predict_layers")
+    for c in (cls, conversion.get_model_class("LlamaForCausalLM"), conversion.get_model_class("DeepseekV2ForCausalLM")):
         c.set_vocab = lambda self: None
     hparams = dict(cls.load_hparams(folder, False), **more) if more else None
     cls(folder, kind, out, **(dict(hparams=hparams) if hparams else {})).write()
