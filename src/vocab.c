@@ -637,7 +637,7 @@ static bool vocab__own_specials(const vocab__job *v, vocab__special *s) {
         return true;
     }
     if (family_is(v->c, "plamo2 plamo3")) return s[VOCAB_EOT].id = 4, true;
-    if (family_is(v->c, "llada-moe")) s[VOCAB_MASK].id = 156895;
+    if (family_is(v->c, "llada-moe") && v->n > 156895) s[VOCAB_MASK].id = 156895;       /* no file says so */
     if (family_is(v->c, "llada")) s[VOCAB_BOS].add = 1;
     while (family_is(v->c, "laguna") && list.n && list.p[0] == '[' && bytes_cut_item(&list, &item)) {
         if (vocab__id(item) == s[VOCAB_BOS].id) continue;

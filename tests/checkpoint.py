@@ -370,7 +370,7 @@ FAMILIES = {
               [("model.transformer.wte.weight", (V, D)), ("model.transformer.ln_f.weight", (D,)), ("model.transformer.ff_out.weight", (V, D))] +
               layers([("q_proj.weight", (D, D)), ("k_proj.weight", (KV * HD, D)), ("v_proj.weight", (KV * HD, D)), ("attn_out.weight", (D, D)), ("attn_norm.weight", (D,)),
                       ("ff_norm.weight", (D,)), ("ff_proj.weight", (F, D)), ("up_proj.weight", (F, D)), ("ff_out.weight", (D, F))], "model.transformer.blocks.%d.")),
-    "llada-moe": (base("LLaDAMoEModelLM", "llada", head_dim=HD, num_experts=E, num_experts_per_tok=2, expert_intermediate_size=FE),
+    "llada-moe": (base("LLaDAMoEModelLM", "llada", head_dim=HD, num_experts=E, num_experts_per_tok=2, expert_intermediate_size=FE, mask_token_id=266),
                   TOP + layers(ATTN + NORMS + HEADS + SPARSE)),
     "plm": (base("PLMForCausalLM", "plm", num_key_value_heads=H, kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12, q_lora_rank=None),
             TOP[:2] + layers(PLAIN_LATENT + MLP[1:] + NORMS)),
@@ -384,7 +384,7 @@ FAMILIES = {
                 at(2, LATENT + INDEX + NORMS + SPARSE + CHOICE + SHARED + AHEAD + [("shared_head.norm.weight", (D,))])),
     "kimi-linear": (base("KimiLinearForCausalLM", "kimi_linear", head_dim=HD, num_key_value_heads=H, kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=16,
                          qk_rope_head_dim=8, v_head_dim=12, mla_use_nope=True, num_experts=E, num_experts_per_token=2, num_shared_experts=1,
-                         moe_intermediate_size=FE, moe_router_activation_func="sigmoid", moe_renormalize=True, routed_scaling_factor=2.446, first_k_dense_replace=1,
+                         moe_intermediate_size=FE, moe_router_activation_func="sigmoid", moe_renormalize=True, routed_scaling_factor=2.446, first_k_dense_replace=1, topk_group=1,
                          linear_attn_config=dict(kda_layers=[1], full_attn_layers=[2], num_heads=H, head_dim=HD, short_conv_kernel_size=4)),
                     TOP + at(0, KDA + MLP + NORMS) +
                     at(1, PLAIN_LATENT + NORMS + MIX + [("block_sparse_moe.gate.e_score_correction_bias", (E,))] + SHARED_MIX)),
@@ -558,6 +558,56 @@ def tokenizer(name):
                 "tokenizer_config.json": {"bos_token": "<|plamo:bos|>", "eos_token": "<|plamo:eos|>", "pad_token": "<|plamo:pad|>", "unk_token": "<|plamo:unk|>"}}
     return {"tokenizer.json": bpe(), "tokenizer_config.json": BPE_CONFIG,
             "generation_config.json": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "eos_token_id": [268]}}
+
+
+# --- vocabularies of SentencePiece ------------------------------------------------------------------------------------
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def proto(*fields):
+    """A protocol buffer of (number, value): bytes, a float or a whole number."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, bytes):
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+        elif isinstance(value, float):
+            out += varint(number << 3 | 5) + struct.pack("<f", value)
+        else:
+            out += varint(number << 3) + varint(value)
+    return out
+
+
+def sentencepiece(unigram=False):
+    """tokenizer.model: unknown, control, 256 bytes and a few words; of T5's kind padding, the end, unknown and words."""
+    words = ["\u2581", "t", "h", "e", "th", "the", "\u2581the", "c", "a", "ca"]
+    if unigram:
+        pieces = [(b"<pad>", 0.0, 3), (b"</s>", 0.0, 3), (b"<unk>", 0.0, 2)]
+    else:
+        pieces = [(b"<unk>", 0.0, 2), (b"<s>", 0.0, 3), (b"</s>", 0.0, 3)] + [(b"<0x%02X>" % b, 0.0, 6) for b in range(256)]
+    pieces += [(w.encode(), float(-i), 1) for i, w in enumerate(words)]
+    ids = ((40, 2), (41, 0xFFFFFFFFFFFFFFFF), (42, 1), (43, 0)) if unigram else ((35, 1),)
+    return (b"".join(proto((1, proto((1, t), (2, s), (3, k)))) for t, s, k in pieces) + proto((2, proto((3, 1 if unigram else 2), *ids))) +
+            proto((3, proto((3, 1), (4, int(unigram))))))
+
+
+VOCABULARIES = ["t5", "rwkv7", "rwkv6", "plamo2", "plamo3", "arctic", "bitnet"]
+
+
+def write_vocabulary(folder, name):
+    """The folder of a family with the vocabulary that its files on the hub have."""
+    write(folder, name)
+    if name in ("t5", "arctic", "bitnet"):
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            os.remove(os.path.join(folder, file))
+        put(folder, "spiece.model" if name == "t5" else "tokenizer.model", sentencepiece(name == "t5"))
+        put(folder, "added_tokens.json", {"<more>": 270})
+    if name == "arctic":
+        put(folder, "tokenizer_config.json", {"unk_token": "<unk>", "added_tokens_decoder": {
+            "0": {"content": "<unk>", "special": True}, "267": {"content": "<|begin|>", "special": True}, "268": {"content": "<tool>", "special": False}}})
 
 
 def write(folder, name, dtype="BF16", shards=1, tensors=None, config=None):
