@@ -450,6 +450,7 @@ static void vocab__arctic(vocab__job *v, uint32_t limit) {
 static bool vocab__spm_added(vocab__job *v, uint32_t limit) {
     str   file = {0};
     bytes rest, key = {0}, value;
+    if (family_is(v->c, "arctic")) return vocab__arctic(v, limit), !v->e->code;
     if (st_read_json(v->c->dir, "added_tokens.json", &file, v->e) < 0) return false;
     rest = str_bytes(&file);
     while (bytes_cut_member(&rest, &key, &value)) {
@@ -460,7 +461,6 @@ static bool vocab__spm_added(vocab__job *v, uint32_t limit) {
     }
     str_drop(&file);
     if (family_is(v->c, T5)) return !v->e->code;
-    if (family_is(v->c, "arctic")) return vocab__arctic(v, limit), !v->e->code;
     rest = vocab__member(str_bytes(&v->config), "added_tokens_decoder");
     key = (bytes){0};
     while (bytes_cut_member(&rest, &key, &value)) {
