@@ -944,12 +944,10 @@ static void vocab__repr(bytes t, str *out) {
 }
 
 /* RWKV: a line for each token with its id, a literal of Python and the number of its bytes. Id 0 ends a text. */
-static bool vocab__rwkv(vocab__job *v, const char *path) {
-    str   file = {0}, text = {0};
-    bytes rest, line;
-    bool  ok = str_read_file(&file, path, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller file", v->e) &&
-              vocab__set(v, 0, bytes_of("<s>"), VOCAB_CONTROL, 0);
-    rest = str_bytes(&file);
+static bool vocab__rwkv(vocab__job *v, bytes rest) {
+    str   text = {0};
+    bytes line;
+    bool  ok = vocab__set(v, 0, bytes_of("<s>"), VOCAB_CONTROL, 0);
     for (int64_t id = 1; ok && bytes_cut_line(&rest, &line); id++) {
         line = bytes_trim(line);
         size_t from = 0, to = line.n;
@@ -967,19 +965,18 @@ static bool vocab__rwkv(vocab__job *v, const char *path) {
         vocab__repr(str_bytes(&text), &v->scratch);
         ok = vocab__set(v, id, str_bytes(&v->scratch), VOCAB_NORMAL, 0);
     }
-    str_drop_all(&file, &text);
+    str_drop(&text);
     if (!ok || !vocab__sized(v)) return false;
     vocab__write_tokens(v, "rwkv", false);
     return true;
 }
 
 /* PLaMo: a line for each token, a list of its text, score and type. */
-static bool vocab__plamo(vocab__job *v, const char *path) {
-    str      file = {0}, type = {0};
-    bytes    rest, line, item;
+static bool vocab__plamo(vocab__job *v, bytes rest) {
+    str      type = {0};
+    bytes    line, item;
     uint32_t id = 0;
-    bool     ok = str_read_file(&file, path, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller file", v->e);
-    rest = str_bytes(&file);
+    bool     ok = true;
     while (ok && bytes_cut_line(&rest, &line)) {
         bytes  list = line = bytes_trim(line);
         char   number[48] = "";
@@ -1000,7 +997,7 @@ static bool vocab__plamo(vocab__job *v, const char *path) {
             : named || bytes_is(kind, "CONTROL") ? VOCAB_CONTROL : VOCAB_NORMAL;
         ok = vocab__set(v, id++, t, as, (float)strtod(number, NULL));
     }
-    str_drop_all(&file, &type);
+    str_drop(&type);
     const uint32_t limit = (uint32_t)family_int(v->c, "vocab_size", (int)v->n);
     for (uint32_t i = v->n, n = 1; ok && i < limit && i < VOCAB_MAX; i++, n++) {       /* numbered from the first of them */
         char name[24];
@@ -1012,6 +1009,15 @@ static bool vocab__plamo(vocab__job *v, const char *path) {
     gguf_write_str(v->w, "tokenizer.ggml.pre", bytes_of("default"));
     gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", false);
     return true;
+}
+
+/* Reads a list of tokens by one of the two. */
+static bool vocab__listed(vocab__job *v, const char *path, bool (*read)(vocab__job *v, bytes file)) {
+    str        file = {0};
+    const bool ok = str_read_file(&file, path, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller file", v->e) &&
+                    read(v, str_bytes(&file));
+    str_drop(&file);
+    return ok;
 }
 
 /* Whether the folder has the file; its path then is in `path`. */
@@ -1026,8 +1032,10 @@ static bool vocab__choose(vocab__job *v) {
     const bytes type = vocab__member(v->model, "type");
     str         path = {0};
     bool        ok;
-    if (family_is(v->c, "rwkv7 rwkv6") && vocab__has(v, &path, "rwkv_vocab_v20230424.txt")) ok = vocab__rwkv(v, path.p);
-    else if (family_is(v->c, "plamo2 plamo3") && vocab__has(v, &path, "tokenizer.jsonl")) ok = vocab__plamo(v, path.p);
+    if (family_is(v->c, "rwkv7 rwkv6") && vocab__has(v, &path, "rwkv_vocab_v20230424.txt"))
+        ok = vocab__listed(v, path.p, vocab__rwkv);
+    else if (family_is(v->c, "plamo2 plamo3") && vocab__has(v, &path, "tokenizer.jsonl"))
+        ok = vocab__listed(v, path.p, vocab__plamo);
     else if ((v->c->row->flags & FAM_SPM || !v->root.n) &&
              (vocab__has(v, &path, "tokenizer.model") || (family_is(v->c, T5) && vocab__has(v, &path, "spiece.model"))))
         ok = vocab__spm_file(v, path.p);

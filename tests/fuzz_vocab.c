@@ -1,5 +1,5 @@
-/* Fuzzes tokenizers of checkpoints. The first byte says what the rest is: a SentencePiece model (m), or tokenizer.json, after it a
- * line feed and tokenizer_config.json. */
+/* Fuzzes tokenizers of checkpoints. The first byte says what the rest is: a SentencePiece model (m), RWKV's list of tokens (r),
+ * that of PLaMo (p), or tokenizer.json, after it a line feed and tokenizer_config.json. */
 #include "program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -14,6 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     bytes rest = {data + 1, n - 1}, line;
     if (*data == 'm') {
         const bool ok = vocab__read_spm(&v, rest, &spm);
+        ASSERT(ok == !e.code && (ok || e.code == EXIT_INPUT));
+    } else if (*data == 'r' || *data == 'p') {
+        const bool ok = *data == 'r' ? vocab__rwkv(&v, rest) : vocab__plamo(&v, rest);
         ASSERT(ok == !e.code && (ok || e.code == EXIT_INPUT));
     } else if (bytes_cut_line(&rest, &line) && bytes_is_json(line) && (!rest.n || bytes_is_json(rest))) {
         str_cat(&v.json, line);

@@ -461,6 +461,74 @@ def hostile_sentencepiece():
         check(r.rc in (0, 2), "change %d: exit %d" % (i, r.rc))
 
 
+@case
+def hostile_lists():
+    """RWKV's and PLaMo's lists of tokens, cut or changed at every place, are refused or read, and never more"""
+    rng = random.Random(8)
+    for name, file in (("rwkv7", "rwkv_vocab_v20230424.txt"), ("plamo2", "tokenizer.jsonl")):
+        path = folder(name)
+        with open(os.path.join(path, file), "rb") as f:
+            data = f.read()
+        for i in range(24):
+            bad = bytearray(data[:rng.randrange(len(data))] if i % 2 else data)
+            for _ in range(3):
+                if bad:
+                    bad[rng.randrange(len(bad))] = rng.choice(b"\\'\"x0[] \n\xff\0")
+            c.put(path, file, bytes(bad))
+            r = run("-m", path, "--inspect")
+            check(r.rc in (0, 2), "%s, change %d: exit %d %s" % (name, i, r.rc, r.err))
+
+
+@case
+def hostile_members():
+    """Configs of all families with members of another kind or size: refused, or read where the member does not matter"""
+    values = [0, -1, 3, 1 << 31, 1 << 62, 1e300, 0.3, None, True, "x", [], [1], [[]], [1 << 40, -5], {}, {"a": []}]
+    rng = random.Random(9)
+    for name in c.FAMILIES:
+        config, path = c.config_of(name), folder(name)
+        members = [m for m in config if m not in ("architectures", "model_type")]
+        for _ in range(2):
+            member, value = rng.choice(members), rng.choice(values)
+            c.put(path, "config.json", dict(config, **{member: value}))
+            r = run("-m", path, "--inspect")
+            check(r.rc in (0, 2), "%s, %s = %r: exit %d %s" % (name, member, value, r.rc, r.err))
+        shutil.rmtree(path)
+
+
+@case
+def draft_heads():
+    """Draft heads that the config names and the folder has not, as frameworks save it, are not taken; those that it has are"""
+    for name in ("exaone-moe", "mimo2", "deepseek32", "step35", "bailingmoe2"):
+        tensors = {n: t for n, t in c.tensors_of(name).items() if not (n.startswith(("mtp.", "model.mtp.", "model.layers.2.")))}
+        path, arch = folder(name, tensors=tensors), c.FAMILIES[name][0]
+        check(keys_of(folder(name))[name + ".nextn_predict_layers"] > 0, name)
+        keys = keys_of(path)
+        same(keys[name + ".block_count"], arch["num_hidden_layers"], name)
+        check(not keys.get(name + ".nextn_predict_layers"), name)
+        same(logits(path), logits(convert(path, "auto")), name)
+
+
+@case
+def plamo_heads():
+    """PLaMo's query heads, of which each fifth reads one key head, stand by key head in the file; the converter knows the sizes of one model alone"""
+    h, d, n = 10, 40, 4                 # heads, width, values of a head
+    config = dict(architectures=["PlamoForCausalLM"], model_type="plamo", hidden_size=d, intermediate_size=32, num_attention_heads=h, num_key_value_heads=h,
+                  n_shared_head=2, num_hidden_layers=1, vocab_size=c.V, rms_norm_eps=1e-6)
+    shapes = {"self_attn.q_proj": (h * n, d), "self_attn.k_proj": (5 * n, d), "self_attn.v_proj": (5 * n, d), "self_attn.o_proj": (d, h * n), "mlp.gate_proj": (32, d),
+              "mlp.up_proj": (32, d), "mlp.down_proj": (d, 32), "norm": (d,)}
+    shapes = {"model.layers.layers.0.%s.weight" % k: s for k, s in shapes.items()}
+    shapes.update({"model.embed_tokens.weight": (c.V, d), "model.norm.weight": (d,), "lm_head.weight": (c.V, d)})
+    rng = random.Random(3)
+    values = {k: c.draw(rng, s) for k, s in shapes.items()}
+    path = folder("llama", tensors={k: ("F32", s, c.f32(values[k])) for k, s in shapes.items()}, config=config)
+    order = [k * 5 + g for g in range(5) for k in range(h // 5)]
+    q, o = values["model.layers.layers.0.self_attn.q_proj.weight"], values["model.layers.layers.0.self_attn.o_proj.weight"]
+    out = convert(path, "F32")
+    same(dump(out, "blk.0.attn_q.weight"), c.f32([x for g in order for x in q[g * n * d:(g + 1) * n * d]]), "queries")
+    same(dump(out, "blk.0.attn_output.weight"), c.f32([o[r * h * n + g * n + i] for r in range(d) for g in order for i in range(n)]), "output")
+    same(logits(path), logits(out), "logits")
+
+
 def main():
     global O
     p = argparse.ArgumentParser()
