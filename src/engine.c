@@ -273,7 +273,8 @@ typedef struct {
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
     bool                pairs;                        /* models that read texts as a whole may answer them; else none may */
     int                 n_masks;                      /* decoding by diffusion: masks of a sequence that get a token in a step; 0:
-                                                       * all of its context; -1: as the model was trained */
+                                                       * all of its context; below 0: all of an answer of -n_masks tokens, or one
+                                                       * block, as the model was trained */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
@@ -304,8 +305,10 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     const size_t rows = eng->whole ? SIZE_MAX : max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1);
     while ((size_t)eng->n_batch > rows) eng->n_batch /= 2;
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
-    if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? 0 : DIFFUSE_BLOCK;
-    if (model_diffuses(&eng->m)) plan->n_out = plan->n_masks ? plan->n_seqs * min_int(plan->n_masks, eng->n_ctx) : eng->n_ctx;
+    if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? -plan->n_masks : DIFFUSE_BLOCK;
+    if (!plan->n_masks || plan->n_masks > eng->n_ctx) plan->n_masks = eng->n_ctx;
+    if (model_diffuses(&eng->m))                      /* of one sequence; of more, as many as ENGINE_LOGIT_BYTES hold */
+        plan->n_out = (int)max_i64(plan->n_masks, min_i64((int64_t)plan->n_seqs * plan->n_masks, (int64_t)out));
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
 }

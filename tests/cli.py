@@ -1828,7 +1828,7 @@ def texts_read_as_a_whole():
         texts = [good(*base, "-p", p) for p in prompts]
         for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar"], ["--cpu", levels(BIN)[-1], "--kv-block-size", "1"], ["--no-lookup"]):
             check(good(*base, "-p", prompts[0], *more) == texts[0], "%s with %r" % (name, more))
-        for more in ([], ["-np", "1"], ["-np", "2", "-t", "2"]):
+        for more in ([], ["-np", "1"], ["-np", "2", "-t", "2"], ["-np", "1", "-n", "2"]):     # the last: logits for two masks a step
             records = sorted((json.loads(r) for r in good("-q", "-m", whole(name), "--batch", lines, "--raw", *more).splitlines()), key=lambda r: r["line"])
             choices = [r["response"]["body"]["choices"][0] for r in records]
             got = [base64.b64decode(c["bytes"]) if "bytes" in c else c["text"].encode() for c in choices]

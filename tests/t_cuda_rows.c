@@ -211,6 +211,8 @@ static const tr_kind tr_kinds[] = {
     {"sigmoid",         {.kind = OPS_ACTIVATE, .act = ACT_SIGMOID}, 1, false, false, false, false},
     {"relu",            {.kind = OPS_ACTIVATE, .act = ACT_RELU}, 0, false, false, false, false},
     {"relu2",           {.kind = OPS_ACTIVATE, .act = ACT_RELU2}, 0, false, false, false, false},
+    {"exp",             {.kind = OPS_ACTIVATE, .act = ACT_EXP}, 0, false, false, false, false},
+    {"softplus",        {.kind = OPS_ACTIVATE, .act = ACT_SOFTPLUS}, 1, false, false, false, false},
     {"swiglu, clipped", {.kind = OPS_ACTIVATE, .act = ACT_SWIGLU_CLIP}, 1, false, false, false, false},
     {"gate",            {.kind = OPS_GATE}, 1, false, false, true, false},
     {"add scaled",      {.kind = OPS_ADD_SCALED}, 2, false, false, false, false},

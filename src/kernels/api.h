@@ -554,9 +554,11 @@ typedef enum {
     K_GELU,                                              /* the tanh form: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)) */
     K_GELU_ERF,                                          /* the exact form: x times the normal distribution function of x */
     K_SIGMOID, K_RELU,
-    K_RELU2                                              /* max(x, 0)^2 */
+    K_RELU2,                                             /* max(x, 0)^2 */
+    K_EXP,                                               /* exp(x); denormal results are 0 */
+    K_SOFTPLUS                                           /* log(1 + exp(x)) */
 } k_act_fn;
-enum { K_ROW_CLIP = K_RELU2 + 1 };                       /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
+enum { K_ROW_CLIP = K_SOFTPLUS + 1 };                      /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
 
 /* x = fn(x) * up for each value; up NULL: x = fn(x). */
 K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);

@@ -87,6 +87,8 @@ K_BOTH inline float k__act_ref(k_act_fn fn, float x) {
     case K_SIGMOID: return 1.0f / (1.0f + k__exp_ref(-x));
     case K_RELU: return x < 0 ? 0 : x;
     case K_RELU2: return x < 0 ? 0 : x * x;
+    case K_EXP: return k__exp_ref(x);
+    case K_SOFTPLUS: return k__softplus_ref(x);
     }
     return x;
 }
