@@ -537,6 +537,7 @@ static void top_compare(const top_example *e, int n, int n_head, int rows, dev_r
                set == DEV_OUT ? ", some" : "", at, want.n);
         mem_free(got.p);
     }
+    k_init("auto");
     CHECKF(!e->host || !dev_gpu__can(&r.plan.op[r.plan.n_op - 1]), "%s: a GPU would run it", e->name);
     top_close(&r);
     mem_free(want.p), mem_free(other.p);
