@@ -215,7 +215,8 @@ MODELS.update({
     "glm4moe_q8_0": dict(SMALL, **CALM, arch="glm4moe", layers=2, dense=1, embd=64, heads=2, kv=1, hd=32, ff=64, rope=HALF["rope"], n_rot=16, type="Q8_0", n=48, step=5,
                          qk="head", moe=dict(experts=4, used=2, ff=32, shared=32, choice=1.0), config=dict(SCALED, use_qk_norm=True),
                          keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
-    "minimax-m3": dict(SMALL, **HALF, arch="minimax-m3", layers=2, dense=1, tied=False, act=4.0, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), index=(2, 8),
+    "minimax-m3": dict(SMALL, **HALF, arch="minimax-m3", layers=2, dense=1, tied=False, act=4.0, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3),
+                       index=(2, 12, 4, 5, 1),                   # heads of the indexer, their size, blocks that it chooses, their size, the last ones
                        keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
     "minimax-m2": dict(SMALL, **HALF, arch="minimax-m2", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16, choice=0.3), keys=SIGMOID),
     "ernie4_5": dict(SMALL, arch="ernie4_5", layers=2, theta=500000.0),
@@ -407,8 +408,8 @@ def draw_experts(w, s, b):
         for name in ("ffn_gate", "ffn_up", "ffn_down"):
             w.matrix(b + name, D, D, gain=1.5)
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5, plain=True)
-    if s["arch"] == "minimax-m3":                               # its indexer chooses from texts that are longer than these
-        n, size = s["index"]
+    if s["arch"] == "minimax-m3":
+        n, size = s["index"][:2]
         w.matrix(b + "indexer.q_proj", n * size, D)
         w.matrix(b + "indexer.k_proj", size, D)
         for c in "qk":
@@ -603,7 +604,7 @@ def write_keys(g, s):
         if "shared" in m and s["arch"] == "granitemoe":
             g.add_expert_shared_feed_forward_length(m["shared"])
     add_scaling_keys(g, s)
-    for name, value in zip(("head_count", "key_length", "top_k", "block_size", "local_blocks"), (*s["index"], 16, 128, 1) if "index" in s else ()):
+    for name, value in zip(("head_count", "key_length", "top_k", "block_size", "local_blocks"), s.get("index", ())):
         g.add_uint32("%s.attention.indexer.%s" % (s["arch"], name), value)
     for name, value in s["keys"].items():
         getattr(g, "add_" + name)(value)
