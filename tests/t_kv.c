@@ -412,7 +412,7 @@ static void t_kv_index(void) {
     static const struct { uint32_t type; int hd, hadamard; } rows[] = {
         {K_F32, 12, 1}, {K_BF16, 128, 1}, {K_Q8_0, 128, 128}, {K_Q4_0, 12, 4}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        arch_hparams  hp = t_kv_shape(2, 2, 0, 0);
+        arch_hparams  hp = t_kv_shape(2, 2, 16, 0);
         err_t         e = {0};
         const kv_opts o = {.type_k = rows[i].type, .type_v = K_F16, .block = 8};
         hp.layer[1].indexed = hp.layer[1].chooses = true, hp.hd_index = rows[i].hd;
@@ -422,7 +422,7 @@ static void t_kv_index(void) {
         EQ_INT(kv->index[0].n_head, 0), EQ_INT(l->n_head, 1), EQ_INT(l->shared, 1), EQ_INT(l->group, kv->layer[1].group);
         EQ_INT(l->k_stride, each), EQ_INT(l->type_k, rows[i].type), EQ_INT(l->hd_k, rows[i].hd);
         EQ_INT(l->hadamard_k, rows[i].hadamard);
-        CHECK(l->k_at > kv->layer[1].v_at);
+        EQ_INT(l->k_at, kv->layer[1].v_at + 2 * 8 * kv->layer[1].v_stride);
         EQ_INT(kv->group[0].mem.block_bytes, l->k_at + all);
         const uint64_t with = model_kv_bytes(&hp, o.type_k, o.type_v);
         hp.layer[1].indexed = false;
