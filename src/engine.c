@@ -284,7 +284,7 @@ typedef struct {
 
 /* The context: what the plan or the options ask for, else what the run needs, up to the model's own. */
 static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
-    const int most = eng->m.hp.n_ctx_most, train = most ? min_int(eng->m.hp.n_ctx_train, most) : eng->m.hp.n_ctx_train;
+    const int train = eng->m.hp.n_ctx_train;
     if (plan->n_ctx) return plan->n_ctx;
     if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0}))
         log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);

@@ -92,6 +92,10 @@ typedef struct {
     dev_buf q;                                        /* [B, H*HD] */
     dev_buf k;                                        /* [B, G*HD] */
     dev_buf ask;                                      /* [B, H * (rank + n_rot)] queries of latent attention */
+    dev_buf index_q;                                  /* [B, indexer's heads * values] queries of the indexer */
+    dev_buf index_k;                                  /* [B, values of one] its keys */
+    dev_buf index_w;                                  /* [B, heads] weights of its heads */
+    dev_buf chosen;                                   /* [B, lists * top] what it chooses */
     dev_buf head;                                     /* [H*B] what matrices of heads read: rows of one head after another */
     dev_buf v;                                        /* [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
@@ -345,11 +349,69 @@ static void fwd__values(fwd_draft *d) {
                             .n_head = lh->n_head_kv});
 }
 
+/* --- the indexer of a layer: it chooses the positions that attention sees (DeepSeek-AI 2025, DeepSeek Sparse Attention) --- */
+
+#define FWD_INDEX_EPS 1e-6f                           /* of the norm of its keys beside latent attention: no file has it */
+
+/* The product of its keys, and of the weights of its heads. */
+static void fwd__index_products(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    if (!d->lh->indexed) return;
+    dev_plan_product(d->to, &w[W_INDEX_K], d->rows, d->in, d->index_k);
+    if (w[W_INDEX_SHARE].data) dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
+}
+
+/* RoPE of the first values of each of its heads. */
+static void fwd__index_rotate(fwd_draft *d, dev_buf b, int n_head) {
+    const arch_desc *desc = d->m->hp.desc;
+    const int        form = desc->rope == ROPE_HALVES || desc->index_halves ? K_ROPE_HALVES : K_ROPE_PAIRS;
+    if (d->lh->n_rot)
+        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = d->m->hp.hd_index, .n_head = n_head,
+                            .rope = {.n_rot = d->lh->n_rot, .at = d->m->rope[d->lh->rope].at, .form = form}});
+}
+
+/* Where its keys lie; NULL: the list is only measured. */
+static const dev_kv *fwd__index_kv(const fwd_draft *d) { return d->kv ? &d->kv->index[d->il] : NULL; }
+
+/* Its keys go to the cache. */
+static void fwd__index_store(fwd_draft *d) {
+    const float *const *norm = &d->l->vec[W_INDEX_K_NORM];
+    const int           n = d->m->hp.hd_index;
+    if (!d->lh->indexed) return;
+    if (d->lh->rank)
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->index_k}, .out = {d->index_k}, .vec = norm[0], .scale = FWD_INDEX_EPS,
+                            .n = n, .norm = {K_NORM_LAYER, norm[1]}});
+    else fwd__norm(d, d->index_k, d->index_k, norm, 1, n);
+    fwd__index_rotate(d, d->index_k, 1);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->index_k}, .cache = {.kv = fwd__index_kv(d)}});
+}
+
+/* Its queries, from their product. */
+static void fwd__index_queries(fwd_draft *d) {
+    const int n = d->m->hp.hd_index, heads = d->m->hp.n_index;
+    if (!d->lh->indexed) return;
+    fwd__norm(d, d->index_q, d->index_q, &d->l->vec[W_INDEX_Q_NORM], heads, n);
+    fwd__index_rotate(d, d->index_q, heads);
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->index_q}, .n = n, .n_head = heads,
+                        .hadamard = {fwd__index_kv(d), false}});
+}
+
+/* Rows choose. */
+static void fwd__choose(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->hd_index, heads = hp->n_index;
+    const bool          by_head = hp->desc->quirks & Q_BLOCKS;
+    fwd__op(d, (dev_op){.kind = OPS_CHOOSE, .in = {d->index_q, by_head ? 0 : d->index_w}, .out = {d->chosen}, .n = n,
+                        .n_head = heads, .cache = {.kv = fwd__index_kv(d), .top = hp->n_top, .unit = hp->index_block,
+                                                   .local = hp->index_local, .by_head = by_head}});
+}
+
 /* The products of keys and values. */
 static void fwd__kv_products(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
     if (w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
+    fwd__index_products(d);
 }
 
 /* Keys and values go to the cache. */
@@ -360,6 +422,7 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     fwd__values(d);
     fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], d->lh->n_head_kv);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+    fwd__index_store(d);
 }
 
 /* The gate of what attention gives, a matrix of its own; NULL: there is none. */
@@ -396,11 +459,13 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
     if (own && !joined->data) fwd__kv_products(d);
     if (fwd__out_gate(d)) dev_plan_product(d->to, fwd__out_gate(d), d->past, d->in, d->z);
+    if (lh->indexed) dev_plan_product(d->to, &d->l->mat[W_INDEX_Q], d->past, d->in, d->index_q);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
     d->beside = own;
     fwd__queries(d);
+    fwd__index_queries(d);
 }
 
 /* out = attention of q to the positions of the view. */
@@ -408,16 +473,19 @@ static void fwd__look(fwd_draft *d, const dev_kv *kv, dev_view view, dev_buf q, 
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
     const arch_hparams  *hp = &d->m->hp;
+    const bool           chosen = lh->chooses && view == lh->view;
     if (lh->tempered) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
-    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {q}, .out = {out}, .n = lh->hd_v, .n_head = lh->n_head,
-                        .scale = lh->attn_scale,
+    if (chosen && lh->indexed) fwd__choose(d);
+    fwd__op(d, (dev_op){.kind = chosen ? OPS_ATTEND_CHOSEN : OPS_ATTEND, .in = {q, chosen ? d->chosen : 0}, .out = {out},
+                        .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
                                   .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = view, .cap = lh->cap,
                                   .sinks = vec[W_SINKS], .reach = MODEL_REACH,
                                   .bias = d->m->distance && view == lh->view ? d->m->distance[d->il] : NULL,
-                                  .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
+                                  .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL,
+                                  .top = hp->n_top, .unit = hp->index_block, .by_head = hp->desc->quirks & Q_BLOCKS}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {out}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
 }
 
@@ -476,6 +544,7 @@ static void fwd__latent_store(fwd_draft *d) {
     fwd__norm(d, d->k, d->k, &d->l->vec[W_KV_A_NORM], 1, d->lh->rank);
     fwd__rotate(d, d->k, 1, d->lh->rank);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k}, .cache = {.kv = fwd__kv(d)}});
+    fwd__index_store(d);
 }
 
 /* out = of each head, its matrix of the stack w times the values from its place on in `in`. Heads lie `stride` values apart
@@ -495,7 +564,9 @@ static void fwd__latent_queries(fwd_draft *d) {
     if (lh->q_rank) {
         fwd__norm(d, d->all, d->all, &d->l->vec[W_Q_A_NORM], 1, lh->q_rank);
         fwd__product(d, FWD_QKV, &w[W_Q_B], d->all, d->q);
+        if (lh->indexed) dev_plan_product(d->to, &w[W_INDEX_Q], d->rows, d->all, d->index_q);
         d->part = FWD_CACHE;
+        fwd__index_queries(d);
     }
     fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {d->q}, .out = {d->ask}, .n = lh->n_rot, .n_head = lh->n_head,
                         .pick = {.stride = lh->hd_q, .at = lh->hd_q - lh->n_rot, .to = lh->rank, .step = lh->hd_k}});
@@ -508,6 +579,7 @@ static void fwd__latent(fwd_draft *d) {
     const dev_mat       *w = d->l->mat;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
+    fwd__index_products(d);
     if (lh->q_rank) dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
     else dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
     d->part = FWD_CACHE;
@@ -1306,6 +1378,7 @@ static void fwd__buffers(fwd_draft *d) {
         dev_buf    *buf;
     } all[] = {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(ask),
+        FWD_BUF(index_q), FWD_BUF(index_k), FWD_BUF(index_w), FWD_BUF(chosen),
         FWD_BUF(head), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight),
         FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha),
         FWD_BUF(beta), FWD_BUF(o), FWD_BUF(mixed), FWD_BUF(rates), FWD_BUF(piece[0]), FWD_BUF(piece[1]), FWD_BUF(piece[2]),
@@ -1379,8 +1452,8 @@ static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *be
 static void fwd__keep_pairs(fwd_draft *d) {
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
-    if (d->lh->mixer == MIX_LATENT) dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k);
-    else fwd__kv_products(d);
+    if (d->lh->mixer != MIX_LATENT) fwd__kv_products(d);
+    else dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k), fwd__index_products(d);
     d->part = FWD_CACHE;
     if (d->lh->mixer == MIX_LATENT) fwd__latent_store(d);
     else fwd__kv_store(d, fwd__kv(d));

@@ -22,6 +22,7 @@ enum {
     OPS_STRIP_MOST = 128,                             /* those that a task has where there are enough */
     OPS_TURNS = 4,                                    /* least tasks of products for each thread, if strips are as many */
     OPS_OPEN_ROWS = 8,                                /* rows that take as long as opening a strip of packed weights */
+    OPS_TILE = 32,                                    /* positions that k_attn_products() takes at once */
     OPS_ATTEND_TURNS = 4,                             /* tasks of attention for each thread, of runs of many rows */
 };
 #define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
@@ -957,6 +958,329 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
     dev_deal(dv, (dev_stage){.n = dv->run->plan->rows[st.op->rows].n_run * parts, .fn = ops__attend_merge, .ctx = &st});
 }
 
+/* --- attention to chosen positions: an indexer scores all of them and takes the best (DeepSeek Sparse Attention, DeepSeek-AI
+ * 2025; MiniMax Sparse Attention). It chooses blocks of `unit` positions, 1 or more. Which ones depends on the row and on what
+ * its sequence has stored alone: of equal scores the earlier one is better --- */
+
+/* Blocks that row r of the batch sees a part of, its own among them. */
+static int ops__units(const dev_batch *b, const dev_op *op, int r) { return b->pos[r] / op->cache.unit + 1; }
+
+/* Whether it sees some of them alone. */
+static bool ops__is_choosy(const dev_batch *b, const dev_op *op, int r) { return ops__units(b, op, r) > op->cache.top; }
+
+/* Lists of a row. */
+static int ops__lists(const dev_op *op, int n_kv) { return op->cache.by_head ? n_kv : 1; }
+
+/* The best blocks of a row so far, in rising order. */
+typedef struct {
+    uint64_t *rank;                                   /* [2 * top] */
+    int       n;
+    uint64_t  least;                                  /* those below it are not among the best */
+} ops_best;
+
+/* Of two blocks the one with the larger score, or of equal ones the earlier, has the larger rank. One whose score is not a number
+ * comes last. */
+static uint64_t ops__rank(float score, int block) {
+    uint32_t bits;
+    score += 0.0f;                                    /* there is one zero */
+    memcpy(&bits, &score, sizeof bits);
+    bits = bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+    return (uint64_t)(score == score ? bits : 0) << 32 | (UINT32_MAX - (uint32_t)block);
+}
+
+enum { OPS_DIGIT = 8 };                               /* bits of a rank that are looked at together */
+
+/* The k-th largest of n different ranks, or a number below it and above the next one: digit by digit, so that no order of them
+ * takes longer than another. */
+static uint64_t ops__kth(const uint64_t *rank, int n, int k) {
+    uint64_t least = 0, known = 0;
+    for (int shift = 64 - OPS_DIGIT; shift >= 0; shift -= OPS_DIGIT) {
+        int count[1 << OPS_DIGIT] = {0}, digit = (1 << OPS_DIGIT) - 1;
+        for (int i = 0; i < n; i++) count[rank[i] >> shift & ((1 << OPS_DIGIT) - 1)] += (rank[i] & known) == least;
+        while (count[digit] < k) k -= count[digit--];
+        least |= (uint64_t)digit << shift;
+        known |= (uint64_t)((1 << OPS_DIGIT) - 1) << shift;
+        if (count[digit] == k) break;
+    }
+    return least;
+}
+
+/* All but the best `top` are dropped. */
+static void ops__cut_best(ops_best *b, int top) {
+    int n = 0;
+    if (b->n <= top) return;
+    b->least = ops__kth(b->rank, b->n, top);
+    for (int i = 0; i < b->n; i++)
+        if (b->rank[i] >= b->least) b->rank[n++] = b->rank[i];
+    b->n = n;
+}
+
+static void ops__add_best(ops_best *b, int top, uint64_t rank) {
+    if (rank < b->least) return;
+    if (b->n == 2 * top) ops__cut_best(b, top);
+    if (rank >= b->least) b->rank[b->n++] = rank;
+}
+
+/* What a task of the indexer has of a thread's scratch. */
+typedef struct {
+    float    *s;                                      /* [heads][OPS_TILE] products, then in the first rows scores of each list */
+    float    *most;                                   /* [lists] of the block at hand */
+    ops_best *best;                                   /* [lists] */
+    void     *attn;                                   /* of k_attn_ask() */
+} ops_index;
+
+static size_t ops__index_heads(const dev_op *op) { return ((size_t)op->n_head + 7) & ~(size_t)7; }
+
+static size_t ops__index_scratch(const dev_op *op) {
+    const size_t lists = (size_t)ops__lists(op, op->n_head);
+    return 64 + ops__index_heads(op) * OPS_TILE * sizeof(float) + lists * (sizeof(ops_best) + sizeof(float) + 8) +
+           lists * 2 * (size_t)op->cache.top * sizeof(uint64_t) + k_attn_scratch(op->n_head, op->n, 0);
+}
+
+static ops_index ops__index_carve(const dev_op *op, void *scratch) {
+    const size_t lists = (size_t)ops__lists(op, op->n_head), top = (size_t)op->cache.top;
+    uint8_t     *p = (uint8_t *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    ops_index    x = {.s = (float *)(void *)p};
+    p += ops__index_heads(op) * OPS_TILE * sizeof *x.s;
+    x.best = (ops_best *)(void *)p;
+    p += lists * sizeof *x.best;
+    for (size_t i = 0; i < lists; i++) x.best[i] = (ops_best){.rank = (uint64_t *)(void *)p + i * 2 * top};
+    p += lists * 2 * top * sizeof(uint64_t);
+    x.most = (float *)(void *)p;
+    x.attn = p + lists * sizeof *x.most;
+    return x;
+}
+
+/* The first row of s becomes the sum of all heads: products that are not negative, times the weight of the head. */
+static void ops__index_sum(float *s, const float *weight, int n_head) {
+    float sum[OPS_TILE] = {0};
+    for (int h = 0; h < n_head; h++)
+        for (int i = 0; i < OPS_TILE; i++) sum[i] += weight[h] * (s[h * OPS_TILE + i] > 0 ? s[h * OPS_TILE + i] : 0);
+    memcpy(s, sum, sizeof sum);
+}
+
+/* n scores of a list, from position `base` on, of a row at position `pos`. A block has the largest score of its positions. */
+static void ops__index_take(const dev_op *op, ops_best *best, float *most, const float *s, int base, int n, int pos) {
+    const int unit = op->cache.unit, last = pos / unit;
+    for (int i = 0; i < n; i++) {
+        const int at = base + i, block = at / unit;
+        if (at % unit == 0 || s[i] > *most) *most = s[i];
+        if (at % unit != unit - 1 && at != pos) continue;
+        const uint64_t rank = ops__rank(*most, block);
+        ops__add_best(best, op->cache.top, block > last - op->cache.local ? rank | (uint64_t)UINT32_MAX << 32 : rank);
+    }
+}
+
+/* The best blocks of row r of those in positions [from, end), from a multiple of `unit` and of OPS_TILE on. */
+static ops_index ops__index_scan(const dev *dv, const dev_op *op, int r, int from, int end) {
+    const dev_run  *run = dv->run;
+    const dev_kv   *kv = op->cache.kv;
+    const int       row = run->plan->rows[op->rows].row[r], pos = run->batch->pos[row];
+    const uint8_t **views = run->views[dv->ith];
+    k_attn_row     *rows = run->plan->thread[dv->ith].rows;
+    const ops_index x = ops__index_carve(op, dv->scratch);
+    int             n_blocks;
+    const int32_t  *table = dev_table(run->batch, kv->group, row, &n_blocks);
+    ops__kv_views(kv, table, n_blocks, 0, views, views + run->n_views);
+    for (int h = 0; h < op->n_head; h++) rows[h] = (k_attn_row){.q = ops__in(dv, op, 0, r) + h * op->n, .end = end};
+    const k_attn_args a = {.n_rows = op->n_head, .rows = rows, .hd_k = op->n, .type_k = kv->type_k, .type_v = kv->type_k,
+                           .k_blocks = views, .v_blocks = views, .block = kv->block, .k_stride = kv->k_stride,
+                           .v_stride = kv->k_stride};
+    k_attn_ask(&a, x.attn);
+    for (int base = from; base < end; base += OPS_TILE) {
+        k_attn_products(&a, base, x.s, x.attn);
+        if (!op->cache.by_head) ops__index_sum(x.s, ops__in(dv, op, 1, r), op->n_head);
+        for (int i = 0; i < ops__lists(op, op->n_head); i++)
+            ops__index_take(op, &x.best[i], &x.most[i], x.s + i * OPS_TILE, base, min_int(end - base, OPS_TILE), pos);
+    }
+    for (int i = 0; i < ops__lists(op, op->n_head); i++) ops__cut_best(&x.best[i], op->cache.top);
+    return x;
+}
+
+/* The numbers of the best blocks go to row r of the output. */
+static void ops__index_give(const dev *dv, const dev_op *op, int r, const ops_index *x) {
+    int32_t *to = dev_ints(ops__out(dv, op, 0, r));
+    for (int i = 0; i < ops__lists(op, op->n_head); i++)
+        for (int k = 0; k < op->cache.top; k++) *to++ = (int32_t)(UINT32_MAX - (uint32_t)x->best[i].rank[k]);
+}
+
+/* out: of a row that sees more than `top` blocks, the numbers of those that it attends to, in rising order; for each list. in[0]:
+ * queries of the indexer, n_head of n values. in[1]: the weights of its heads; 0: each head has a list of its own. */
+static void ops__choose(const dev *dv, const dev_op *op, int r) {
+    const int row = dv->run->plan->rows[op->rows].row[r];
+    if (!ops__is_choosy(dv->run->batch, op, row)) return;
+    const ops_index x = ops__index_scan(dv, op, r, 0, dv->run->batch->pos[row] + 1);
+    ops__index_give(dv, op, r, &x);
+}
+
+/* A task is a row: it reads what others have stored. */
+static int ops__choose_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n; }
+
+/* --- the same where rows are too few for the threads: the positions of each are cut into spans, each with its best blocks, and
+ * the best of these are those of the row. What a span leaves of a list begins with how many there are --- */
+
+typedef struct {
+    const dev_op *op;
+    int           spans;                              /* of a row */
+    size_t        each;                               /* numbers of a list of a span */
+} ops_choose_stage;
+
+static uint64_t *ops__span_at(const dev *dv, const ops_choose_stage *st, int task, int list) {
+    const size_t lists = (size_t)ops__lists(st->op, st->op->n_head);
+    return (uint64_t *)(void *)dv->run->plan->parts + ((size_t)task * lists + (size_t)list) * st->each;
+}
+
+/* Where span i of a row begins. */
+static int ops__span_from(const ops_choose_stage *st, int pos, int i) {
+    const int unit = st->op->cache.unit, step = unit % OPS_TILE ? unit * OPS_TILE : unit, n = pos / step + 1;
+    return (int)((int64_t)n * i / st->spans) * step;
+}
+
+static void ops__choose_span(const dev *dv, const void *stage, int task) {
+    const ops_choose_stage *st = stage;
+    const int r = task / st->spans, i = task % st->spans, row = dv->run->plan->rows[st->op->rows].row[r],
+              pos = dv->run->batch->pos[row];
+    if (!ops__is_choosy(dv->run->batch, st->op, row)) return;
+    const ops_index x = ops__index_scan(dv, st->op, r, ops__span_from(st, pos, i),
+                                        min_int(ops__span_from(st, pos, i + 1), pos + 1));
+    for (int k = 0; k < ops__lists(st->op, st->op->n_head); k++) {
+        uint64_t *to = ops__span_at(dv, st, task, k);
+        *to = (uint64_t)x.best[k].n;
+        memcpy(to + 1, x.best[k].rank, (size_t)x.best[k].n * sizeof *to);
+    }
+}
+
+static void ops__choose_merge(const dev *dv, const void *stage, int r) {
+    const ops_choose_stage *st = stage;
+    const dev_op           *op = st->op;
+    if (!ops__is_choosy(dv->run->batch, op, dv->run->plan->rows[op->rows].row[r])) return;
+    const ops_index x = ops__index_carve(op, dv->scratch);
+    for (int k = 0; k < ops__lists(op, op->n_head); k++) {
+        for (int i = 0; i < st->spans; i++) {
+            const uint64_t *of = ops__span_at(dv, st, r * st->spans + i, k);
+            for (uint64_t n = 1; n <= of[0]; n++) ops__add_best(&x.best[k], op->cache.top, of[n]);
+        }
+        ops__cut_best(&x.best[k], op->cache.top);
+    }
+    ops__index_give(dv, op, r, &x);
+}
+
+/* A phase of an indexer. */
+static void ops__choose_all(dev *dv, const dev_phase *ph) {
+    const dev_op    *op = &dv->run->plan->op[ph->first];
+    const int        n = dv->run->plan->rows[op->rows].n;
+    ops_choose_stage st = {.op = op, .spans = dv->p->n / n, .each = (size_t)op->cache.top + 1};
+    bool             any = false;
+    for (int r = 0; r < n; r++) any = any || ops__is_choosy(dv->run->batch, op, dv->run->plan->rows[op->rows].row[r]);
+    if (!any || st.spans < 2) {
+        dev_rows(dv, ph);
+        return;
+    }
+    dev_begin(dv);
+    dev_deal(dv, (dev_stage){.n = n * st.spans, .fn = ops__choose_span, .ctx = &st});
+    dev_begin(dv);
+    dev_deal(dv, (dev_stage){.n = n, .fn = ops__choose_merge, .ctx = &st});
+}
+
+/* --- attention to them --- */
+
+/* Whether all rows of a run see everything before them: they are the rows of one task. */
+static bool ops__is_plain_run(const dev_run *run, const dev_op *op, int i) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    return !ops__is_choosy(run->batch, op, on->row[on->run[i + 1] - 1]);
+}
+
+/* Runs that see everything before them, and rows of the other runs. */
+typedef struct { int runs, rows; } ops_chosen_count;
+
+static ops_chosen_count ops__chosen_of(const dev_run *run, const dev_op *op) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    ops_chosen_count    n = {0};
+    for (int i = 0; i < on->n_run; i++)
+        if (ops__is_plain_run(run, op, i)) n.runs++;
+        else n.rows += on->run[i + 1] - on->run[i];
+    return n;
+}
+
+/* The run, or the row, that is number k among these. */
+static int ops__chosen_find(const dev_run *run, const dev_op *op, bool plain, int k) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    for (int i = 0;; i++) {
+        const int n = plain ? 1 : on->run[i + 1] - on->run[i];
+        if (ops__is_plain_run(run, op, i) != plain) continue;
+        if (k < n) return plain ? i : on->run[i] + k;
+        k -= n;
+    }
+}
+
+/* Into how many tasks the query heads of a K/V head are dealt for n rows alone. */
+static int ops__chosen_deal(const dev_run *run, const dev_op *op, int n_rows) {
+    const int heads = op->n_head / op->cache.group, all = op->cache.group;
+    int       n = 1;
+    while (n < all && (all / n > OPS_ATTEND_ROWS || n_rows * heads * n < run->p->n)) n = ops__next_divisor(all, n);
+    return n;
+}
+
+static int ops__chosen_tasks(const dev_run *run, const dev_op *op) {
+    const ops_chosen_count n = ops__chosen_of(run, op);
+    const int              heads = op->n_head / op->cache.group;
+    return heads * (n.rows * ops__chosen_deal(run, op, n.rows) + n.runs * ops__attend_deal(run, op, n.runs));
+}
+
+/* Fills k and v with where `head` has keys and values of the positions of a list, up to the row's own. Returns how many. */
+static int ops__chosen_views(const dev_op *op, const int32_t *table, const int32_t *list, int pos, int head, const uint8_t **k,
+                             const uint8_t **v) {
+    const dev_kv *l = op->cache.kv;
+    int           n = 0;
+    for (int i = 0; i < op->cache.top; i++) {
+        const int from = list[i] * op->cache.unit, end = min_int(from + op->cache.unit, pos + 1);
+        for (int p = from; p < end; p++, n++) {
+            const uint8_t *block = dev_block(l->mem, table[p / l->block]);
+            const size_t   at = (size_t)head * (size_t)l->block + (size_t)(p % l->block);
+            k[n] = block + l->k_at + at * l->k_stride;
+            v[n] = block + l->v_at + at * l->v_stride;
+        }
+    }
+    return n;
+}
+
+/* Attention of row r of the set, which chooses or not, by part `part` of the query heads. */
+static void ops__attend_row(const dev *dv, const dev_op *op, int r, int part, int deal) {
+    const dev_run   *run = dv->run;
+    const dev_kv    *kv = op->cache.kv;
+    const int        g = op->cache.group / deal, head = part / deal, row = run->plan->rows[op->rows].row[r],
+                     pos = run->batch->pos[row];
+    const bool       choosy = ops__is_choosy(run->batch, op, row);
+    const uint8_t  **kb = run->views[dv->ith], **vb = kb + run->n_views;
+    k_attn_row      *rows = run->plan->thread[dv->ith].rows;
+    int              n = pos + 1, n_blocks;
+    const int32_t   *table = dev_table(run->batch, kv->group, row, &n_blocks), *list = dev_ints(ops__in(dv, op, 1, r));
+    if (choosy) n = ops__chosen_views(op, table, list + (op->cache.by_head ? head * op->cache.top : 0), pos, head, kb, vb);
+    else ops__kv_views(kv, table, n_blocks, head, kb, vb);
+    for (int i = 0, h = part * g; i < g; i++, h++)
+        rows[i] = (k_attn_row){.q = ops__in(dv, op, 0, r) + h * kv->hd_k, .o = ops__out(dv, op, 0, r) + h * kv->hd_v, .end = n};
+    const k_attn_args a = {.n_rows = g, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
+                           .softcap = op->cache.cap, .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb,
+                           .block = choosy ? 1 : kv->block, .k_stride = kv->k_stride, .v_stride = kv->v_stride};
+    k_attn(&a, dv->scratch);
+}
+
+/* out = attention of the queries in[0] over the cache, to the blocks that in[1] lists where there are more than `top`. Chosen
+ * positions are taken as if they lay one after the other, so that up to `top` blocks the bits are those of OPS_ATTEND. A task is
+ * a row and a K/V head, or a part of its query heads; or as in OPS_ATTEND a run that does not choose. */
+static void ops__attend_chosen(const dev *dv, const dev_op *op, int task) {
+    const ops_chosen_count n = ops__chosen_of(dv->run, op);
+    const int              heads = op->n_head / op->cache.group, deal = ops__chosen_deal(dv->run, op, n.rows);
+    if (task < n.rows * heads * deal) {
+        ops__attend_row(dv, op, ops__chosen_find(dv->run, op, false, task % n.rows), task / n.rows, deal);
+        return;
+    }
+    task -= n.rows * heads * deal;
+    const int         wide = ops__attend_deal(dv->run, op, n.runs);
+    const k_attn_args a = ops__attend_args(dv, op, ops__chosen_find(dv->run, op, true, task % n.runs), task / n.runs, wide);
+    k_attn(&a, dv->scratch);
+}
+
 /* out = in[0] + (in[1] - in[0]) times vec, or in[2] where there is none. */
 static void ops__lerp(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r), *to = ops__in(dv, op, 1, r), *by = op->vec ? op->vec : ops__in(dv, op, 2, r);
@@ -1613,6 +1937,21 @@ static void ops__attend_needs(const dev_op *op, dev_needs *to) {
     if (heads % to->threads) to->parts = max_size(to->parts, (size_t)op->n_head * k_attn_part(1, op->n) * (size_t)n);
 }
 
+/* Space for what a row chooses. */
+static void ops__choose_needs(const dev_op *op, dev_needs *to) {
+    const size_t lists = (size_t)ops__lists(op, op->n_head), each = 2 * ((size_t)op->cache.top + 1);
+    to->scratch = max_size(to->scratch, ops__index_scratch(op));
+    to->attn_rows = max_int(to->attn_rows, op->n_head);
+    if (to->threads > 1) to->parts = max_size(to->parts, (size_t)to->threads * lists * each);
+}
+
+static void ops__chosen_needs(const dev_op *op, dev_needs *to) {
+    const int rows = ops__attend_most(op);
+    to->scratch = max_size(to->scratch, k_attn_scratch(rows, op->cache.hd_k, op->n));
+    to->attn_rows = max_int(to->attn_rows, rows);
+    to->views = max_int(to->views, op->cache.top * op->cache.unit);
+}
+
 static void ops__delta_needs(const dev_op *op, dev_needs *to) {
     to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.rule, op->state.d_k, op->n));
 }
@@ -1686,6 +2025,28 @@ static void ops__attend_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     c->mul[k_kv_act(kv->type_k, kv->type_v)] += past * op->n_head * kv->hd_k;
     c->mul[k_kv_act(kv->type_v, kv->type_k)] += past * op->n_head * kv->hd_v;
     c->bytes += kept * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
+}
+
+/* Rows of one sequence read the keys of the indexer once, if one of them chooses. */
+static void ops__choose_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    for (int i = 0; i < b->n; i++) {
+        const bool last = i + 1 == b->n || b->seq[i + 1] != b->seq[i];
+        if (!ops__is_choosy(b, op, i) || !(op->rows == DEV_ALL || b->want[i])) continue;
+        c->mul[k_kv_act(kv->type_k, K_F16)] += (double)(b->pos[i] + 1) * op->n_head * op->n;
+        if (last) c->bytes += (double)(b->pos[i] + 1) * (double)kv->k_stride;
+    }
+}
+
+/* Every row reads positions of its own. */
+static void ops__chosen_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    double        seen = 0;
+    for (int i = 0; i < b->n; i++)
+        if (op->rows == DEV_ALL || b->want[i]) seen += min_int(b->pos[i] + 1, op->cache.top * op->cache.unit);
+    c->mul[k_kv_act(kv->type_k, kv->type_v)] += seen * op->n_head * kv->hd_k;
+    c->mul[k_kv_act(kv->type_v, kv->type_k)] += seen * op->n_head * kv->hd_v;
+    c->bytes += seen * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
 }
 
 /* The sums of each sequence are read and written. */
@@ -2029,6 +2390,13 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ATTEND, "attend", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, 0, 0, 0,                                   \
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
+    X(CHOOSE, "choose", DEV_WRITES, ops__lists(op, op->n_head) * op->cache.top, op->n_head * op->n,                             \
+      op->cache.by_head ? 0 : op->n_head, 0, 0,                                                                                 \
+      ops__choose_cost, .run = ops__choose, .tasks = ops__choose_tasks, .all = ops__choose_all,                                 \
+      .needs = ops__choose_needs, OPS_HOST)                                                                                     \
+    X(ATTEND_CHOSEN, "attend, chosen", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k,                             \
+      ops__lists(op, op->n_head / op->cache.group) * op->cache.top, 0, 0,                                                       \
+      ops__chosen_cost, OPS_TASKS(ops__attend_chosen, ops__chosen_tasks), .needs = ops__chosen_needs, OPS_HOST)                 \
     X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
       ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \

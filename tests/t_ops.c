@@ -288,6 +288,22 @@ static void top_build_experts(top_rig *r) {
     r->out[0] = y;
 }
 
+/* An indexer and the attention to what it chooses: single positions by heads with weights, or blocks of each K/V head. */
+static void top_build_chosen(top_rig *r) {
+    const bool    by_head = r->of->op.cache.by_head;
+    const int     hd = r->op.n, heads = by_head ? 2 : 9;
+    const dev_buf ask = r->in[0] = top_buf(r, "ask", 1, heads * hd), weight = r->in[1] = top_buf(r, "weight", 1, heads),
+                  q = r->in[2] = top_buf(r, "q", 1, 4 * hd);
+    r->first = r->plan.n_buf;
+    const dev_buf chosen = dev_plan_buf(&r->plan, "chosen", false), y = r->out[0] = dev_plan_buf(&r->plan, "y", false);
+    dev_op        op = r->op;
+    op.kind = OPS_CHOOSE, op.n_head = heads, op.in[0] = ask, op.in[1] = by_head ? 0 : weight, op.out[0] = chosen;
+    dev_plan_op(&r->plan, op);
+    op = r->op;
+    op.kind = OPS_ATTEND_CHOSEN, op.in[0] = q, op.in[1] = chosen, op.out[0] = y;
+    dev_plan_op(&r->plan, op);
+}
+
 #define TOP_ONE    .in = {1}
 #define TOP_TWO    .in = {1, 1}
 #define TOP_THREE  .in = {1, 1, 1}
@@ -329,6 +345,13 @@ static const top_example top_examples[] = {
     {.name = "hadamard, latent", .op = {.kind = OPS_HADAMARD}, .fit = top_fit_latent_heads, .host = true},
     {.name = "store, latent",   .op = {.kind = OPS_STORE, TOP_ONE}, .fit = top_fit_latent, .host = true},
     {.name = "attend, latent",  .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_latent, .host = true},
+    {.name = "choose",          .op = {.kind = OPS_CHOOSE, .cache = {.top = 5, .unit = 1}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
+    {.name = "choose, all of most", .op = {.kind = OPS_CHOOSE, .cache = {.top = 21, .unit = 1}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
+    {.name = "attend, chosen",
+     .op = {.kind = OPS_ATTEND_CHOSEN, .cache = {.top = 3, .unit = 4, .local = 1, .by_head = true}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
     {.name = "low",             .op = {.kind = OPS_LOW}, .build = top_build_low, .host = true},
@@ -577,9 +600,48 @@ static void t_ops_kinds(void) {
     if (!on.g[0]) t_skipped = "no build/test/fake/libcuda.so.1: not on a GPU";
 }
 
+/* The best of n scores by looking for the largest `top` times: of equal ones the first, what is no number last. */
+static void top_best(const float *score, int n, int top, bool *is) {
+    memset(is, 0, (size_t)n * sizeof *is);
+    for (int k = 0; k < top; k++) {
+        int best = -1;
+        for (int i = 0; i < n; i++) {
+            const bool more = best < 0 || score[i] > score[best] || (!(score[best] == score[best]) && score[i] == score[i]);
+            if (!is[i] && more) best = i;
+        }
+        is[best] = true;
+    }
+}
+
+static void t_ops_best(void) {
+    enum { MOST = 300 };
+    static const float values[] = {0, -0.0f, 1, -1, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f};
+    static float    score[MOST];
+    static uint64_t rank[2 * MOST];
+    static bool     is[MOST];
+    top_turn = 5;
+    for (int round = 0; round < 600; round++) {
+        const int n = 2 + round % (MOST - 2), top = 1 + (int)(rng_mix(++top_turn) % (uint64_t)(n - 1));
+        ops_best  b = {.rank = rank};
+        for (int i = 0; i < n; i++) {
+            const uint64_t draw = rng_mix(++top_turn);
+            score[i] = round % 3 == 0 ? top_unit() : round % 3 == 1 ? values[draw % 11] : (float)(draw % 4) - 1;
+            ops__add_best(&b, top, ops__rank(score[i], i));
+        }
+        ops__cut_best(&b, top);
+        top_best(score, n, top, is);
+        bool same = b.n == top;
+        for (int i = 0, k = 0; same && i < n; i++)
+            if (is[i]) same = (int)(UINT32_MAX - (uint32_t)rank[k++]) == i;
+        CHECKF(same, "the best %d of %d scores, round %d", top, n, round);
+    }
+}
+
 static const t_case t_ops_cases[] = {
     {"ops kinds",
      "every kind gives the bytes of the plain reference at every level and on an emulated GPU, and fills every column of its row",
      t_ops_kinds},
+    {"ops best", "the best scores are those that a search for each of them finds, of equal ones the earlier, in rising order",
+     t_ops_best},
 };
 static const t_suite t_ops_suite = SUITE(t_ops_cases);

@@ -695,6 +695,12 @@ K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
  * Gimelshein 2018, as in FlashAttention, Dao et al. 2022). scratch: k_attn_scratch() bytes, of any alignment. */
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
 
+/* Products of queries and keys alone, for those who choose positions by them. k_attn_ask() makes scratch ready for the rows; then
+ * k_attn_products() gives s[r * 32 + i] = q.k of row r and position base + i, for base a multiple of 32 and base + i below the
+ * ends of all rows; others are anything. s is aligned to 64 and has space for n_rows rounded up to 8; hd_v is 0. */
+K_PUBLIC void k_attn_ask(const k_attn_args *a, void *scratch);
+K_PUBLIC void k_attn_products(const k_attn_args *a, int64_t base, float *s, void *scratch);
+
 /* The same in two steps, so that several threads can share the positions of one call: segment s is positions
  * [s * K_SEGMENT, (s + 1) * K_SEGMENT), each is computed by one thread, in any order, and the merge goes in rising order. k_attn
  * does just this, so the results have the same bits. */
