@@ -356,7 +356,7 @@ static void t_sched_diffuse_of(const char *name) {
         t_sched_how h = hows[way];
         h.last = 2 * n - 1;
         t_sched_live = way == 1;
-        t_sched_masks = (int[]){0, -40, 7, 1}[way];   /* fewer logits in a step than masks that need a pick */
+        t_sched_masks = (int[]){0, -40, 7, 16}[way];   /* fewer logits in a step than masks that need a pick */
         const bool ran = t_sched_run(path, l, &h, way ? a : alone, &st);
         t_sched_live = false;
         t_sched_masks = 0;
