@@ -97,8 +97,7 @@ static uint32_t tkl_get(const gguf_file *g, const char *arch, const char *name) 
 }
 
 /* Wide layers. All experts are used, and indexers choose all positions: which of two is chosen near a tie says nothing of
- * arithmetic. how 0: heads are as wide as
- * they can be; 1: as they are; 2: only the stream is wide; 3: all is as it is. */
+ * arithmetic. how 0: heads are as wide as they can be; 1: as they are; 2: only the stream is wide; 3: all is as it is. */
 static void tkl_widen(gguf_file *g, const char *arch, int how) {
     const uint32_t heads = tkl_get(g, arch, "attention.head_count"), kv = tkl_get(g, arch, "attention.head_count_kv");
     if (how < 3) tkl_set(g, arch, "embedding_length", TKL_WIDTH);
