@@ -1476,7 +1476,8 @@ static bool arch__latent(const arch_hparams *hp, const gguf_file *g, arch_layer_
     if (l->hd_q && l->hd_k != key)
         return arch__bad(hp, g, "attention.key_length", e,
                          "%d, expected %d with key_length_mla: kv_lora_rank and rope.dimension_count together", l->hd_k, key);
-    if (l->hd_q && l->hd_v != l->rank)
+    /* Kimi Linear's files have the config's head_dim there, which nothing reads */
+    if (l->hd_q && l->hd_v != l->rank && hp->desc->state != MIX_KDA)
         return arch__bad(hp, g, "attention.value_length", e, "%d, expected %d with value_length_mla: kv_lora_rank", l->hd_v,
                          l->rank);
     if (!l->hd_q) l->hd_q = l->hd_k, l->hd_o = l->hd_v;

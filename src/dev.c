@@ -622,17 +622,12 @@ typedef struct {
         } temper;
         int   to;                                     /* OPS_LEVEL: where its output begins */
         int   share;                                  /* OPS_FAMILY: experts of a group */
-        struct {
-            float n;                                  /* curvature below 0 */
-            float p;                                  /* above 0 */
-            float beta;                               /* slope at 0 */
-            float eps;                                /* negative inputs count as this at most */
-        } xielu;
         const struct dev_before *before;              /* OPS_BEFORE */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
         k_row_rope rope;
         k_row_mul  mul;
+        k_row_xielu xielu;
         dev_act    act;                               /* OPS_ACTIVATE */
         struct {
             const double *freq;                       /* [n] radians per position */
@@ -756,8 +751,8 @@ typedef struct {
     int          n_own;
     const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
     dev_buf      result;                              /* what steps are for; 0: for what they store */
-    dev_buf      kept;                                /* it is read after a step, too; 0: none */
-    dev_row_set  kept_rows;                           /* these rows of it */
+    dev_buf      kept[2];                             /* they are read after a step, too; 0: none */
+    dev_row_set  kept_rows;                           /* these rows of them */
     int          gpu_op;                              /* first operation of the GPUs; n_op: none */
     int          gpu_phase;                           /* first phase of the GPUs; n_phase: none */
     struct dev_gpu_share *share;                      /* [n_share] launches and memory of each GPU */

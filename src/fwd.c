@@ -130,6 +130,7 @@ typedef struct {
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
+    dev_buf pairs;                                    /* [B, heads * 2*D] those of all heads */
     dev_buf skip;                                     /* [B, D] embeddings that layers add again */
     dev_buf family;                                   /* [B, K] groups of the chosen experts */
     dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
@@ -1384,8 +1385,8 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(beta), FWD_BUF(o), FWD_BUF(mixed), FWD_BUF(rates), FWD_BUF(piece[0]), FWD_BUF(piece[1]), FWD_BUF(piece[2]),
         FWD_BUF(piece[3]), FWD_BUF(piece[4]), FWD_BUF(piece[5]), FWD_BUF(low[0]), FWD_BUF(low[1]), FWD_BUF(low[2]),
         FWD_BUF(low[3]), FWD_BUF(before), FWD_BUF(first), FWD_BUF(share), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
-        FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(skip), FWD_BUF(family),
-        FWD_BUF(guess), FWD_BUF(state)};
+        FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(pairs), FWD_BUF(skip),
+        FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -1435,17 +1436,24 @@ static void fwd__pair_token(fwd_draft *d, int k, bool fresh) {
     fwd__norm(d, own ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
 }
 
-/* The layer of head k begins: its stream with the token and h, the state of the position before. h 0: `before` has those of all
- * rows. */
-static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
-    const model_tensors *l = fwd__draft_head(d, k);
-    const int            n = d->m->hp.n_embd;
+/* After the token in pair: the normed state h of the position before. h 0: `before` has those of all rows. */
+static void fwd__pair_before(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
+    const int n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .in = {h}, .out = {d->y}, .n = n, .before = before});
-    fwd__norm(d, d->y, d->y, &l->vec[W_NEXTN_STATE_NORM], 1, n);
+    fwd__norm(d, d->y, d->y, &fwd__draft_head(d, k)->vec[W_NEXTN_STATE_NORM], 1, n);
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
+}
+
+/* The layer of head k begins: its stream is the product of pair. */
+static void fwd__pair_enter(fwd_draft *d, int k) {
     fwd__at_layer(d, d->m->hp.n_layer + k);
-    fwd__product(d, FWD_EMBED, &l->mat[W_NEXTN_PROJ], d->pair, d->x);
+    fwd__product(d, FWD_EMBED, &fwd__draft_head(d, k)->mat[W_NEXTN_PROJ], d->pair, d->x);
+}
+
+static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
+    fwd__pair_before(d, k, h, before);
+    fwd__pair_enter(d, k);
 }
 
 /* The layer's keys and values of all rows. */
@@ -1483,6 +1491,7 @@ static void fwd__plan_assist(fwd *f, fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .out = {d->y}, .n = n, .before = &f->prior});
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
     fwd__angles(d, 1);
+    fwd__at_layer(d, 0);
     fwd__product(d, FWD_EMBED, &f->m->layer[0].mat[W_ASSIST_IN], d->pair, d->x);
     for (int il = 0; il < f->m->hp.n_layer; il++) {
         fwd__at_layer(d, il);
@@ -1493,7 +1502,7 @@ static void fwd__plan_assist(fwd *f, fwd_draft *d) {
     fwd__matmul(d, FWD_HEAD);
     dev_plan_product(d->to, &glob->mat[W_ASSIST_OUT], d->rows, d->in, d->y);
     fwd__head(d, &glob->mat[W_OUTPUT], f->n_vocab, false);
-    f->hidden = f->state = f->plan.kept = d->y;
+    f->hidden = f->state = f->plan.kept[0] = d->y;
     f->plan.kept_rows = DEV_ALL;
 }
 
@@ -1509,16 +1518,26 @@ static void fwd__plan_guess(fwd *f, fwd_draft *d) {
     fwd__pair_token(d, f->head, true);
     fwd__pair_state(d, f->head, 0, &f->prior);
     fwd__guess(d, f->head, past, f->n_vocab, false);
-    f->hidden = f->state = f->plan.kept = chain ? d->x : d->in;
+    f->hidden = f->state = f->plan.kept[0] = chain ? d->x : d->in;
     f->plan.kept_rows = past;
 }
 
-/* The list of its keys and values alone, for the rows of the model's step. */
+/* The list of keys and values of all heads alone, for the rows of the model's step. What GPUs have no kernels for, pairs, comes
+ * before the layers. */
 static void fwd__plan_keep(fwd *f, fwd_draft *d) {
+    const int heads = f->m->hp.n_nextn, n = 2 * f->m->hp.n_embd;
     fwd__embed(d);
-    fwd__pair_token(d, 0, true);
-    fwd__pair_state(d, 0, 0, &f->prior);
-    fwd__keep_pairs(d);
+    for (int k = 0; k < heads; k++) {
+        fwd__pair_token(d, k, true);
+        fwd__pair_before(d, k, 0, &f->prior);
+        if (heads > 1) fwd__pick(d, d->pair, d->pairs, 1, n, n, 0, k * n);
+    }
+    for (int k = 0; k < heads; k++) {
+        fwd__at_layer(d, f->m->hp.n_layer + k);
+        if (heads > 1) fwd__pick(d, d->pairs, d->pair, 1, n, n, k * n, 0);
+        fwd__pair_enter(d, k);
+        fwd__keep_pairs(d);
+    }
 }
 
 /* The draft heads in the list of the model, behind its last norm: their keys and values of all rows, or, where the tap watches,
@@ -1587,8 +1606,11 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (ahead && !watched) d->rows = DEV_OUT;
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
     if (here) fwd__heads_behind(f, d, watched);
-    else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
-    if (f->vectors && !ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_OUT;
+    else if (ahead || f->vectors) {
+        f->plan.kept[0] = ahead ? f->state : f->hidden;
+        f->plan.kept[1] = chain && f->vectors ? f->hidden : 0;
+        f->plan.kept_rows = ahead ? DEV_ALL : DEV_OUT;
+    }
 }
 
 /* Writes the list of f->m. */
@@ -1660,28 +1682,40 @@ static void fwd__gpu_needs_of(fwd f, dev_gpu_needs *to) {
     fwd__drop(&f);
 }
 
-/* What GPUs would take beside the cache; to->layer has space for each layer. The draft head counts as a part of the last layer.
- * False: they have no kernels for it, and it is left out. */
+/* Adds what list f of a draft head would take on GPUs, its layers and the output matrix to `weights`; false: they have no kernels
+ * for it. */
+static bool fwd__head_needs(fwd f, uint64_t *each, uint64_t *weights) {
+    const int     layers = f.m->hp.n_layer + f.m->hp.n_nextn;
+    dev_gpu_needs of = {.layer = mem_new((size_t)layers, sizeof *of.layer)};
+    fwd__gpu_needs_of(f, &of);
+    *each += of.each;
+    for (int il = 0; il < layers; il++) *weights += of.layer[il];
+    mem_free(of.layer);
+    return of.first == 0;
+}
+
+/* What GPUs would take beside the cache; to->layer has space for each layer. Draft heads count as a part of the last layer, an
+ * assistant as a part of the last one whose keys and values it reads. False: they have no kernels for them, and they are left
+ * out. */
 static bool fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
-    const int     all = m->hp.n_layer;
-    const fwd     f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab, .apart = true};
-    fwd           guess = f, keep = f;
-    dev_gpu_needs head = {0}, kept = {0};
+    const fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab, .apart = true};
+    const int n_seqs = min_int(max_rows, max_out), n = fwd_n_heads(m);
+    int       first, last = m->hp.n_layer - 1;
+    uint64_t  each = 0, weights = 0, none = 0;
+    bool      can = true;
     fwd__gpu_needs_of(f, to);
-    if (!m->hp.n_nextn || fwd__chains(&m->hp)) return !m->hp.n_nextn;
-    guess.gives = FWD_GUESS, guess.max_rows = guess.max_out = min_int(max_rows, max_out);
-    keep.gives = FWD_KEEP;
-    head.layer = mem_new((size_t)all + 1, sizeof *head.layer);
-    kept.layer = mem_new((size_t)all + 1, sizeof *kept.layer);
-    fwd__gpu_needs_of(guess, &head);
-    fwd__gpu_needs_of(keep, &kept);
-    const bool can = head.first == 0 && kept.first == 0;
-    if (can) {
-        to->each += head.each + kept.each;
-        to->layer[all - 1] += head.layer[all];
-        if (!m->layer[all].mat[W_NEXTN_OUTPUT].data) to->layer[all - 1] -= dev_gpu_mat_bytes(&m->glob.mat[W_OUTPUT]);
+    if (m->assist) model_lent(m, &first, &last);
+    for (int k = 0; k < n; k++) {
+        can = fwd__head_needs(fwd__head_of(m, n_seqs, k), &each, &weights) && can;
+        if (!m->assist && !m->layer[m->hp.n_layer + k].mat[W_NEXTN_OUTPUT].data)   /* the model's, which is counted */
+            weights -= dev_gpu_mat_bytes(&m->glob.mat[W_OUTPUT]);
     }
-    mem_free_all(head.layer, kept.layer);
+    if (m->hp.n_nextn) {
+        fwd keep = f;
+        keep.gives = FWD_KEEP;
+        can = fwd__head_needs(keep, &each, &none) && can;
+    }
+    if (can) to->each += each, to->layer[last] += weights;
     return can;
 }
 
@@ -1842,7 +1876,7 @@ static void fwd__write_states(fwd *f) {
 
 /* After a step of the model. False: an interrupt came. */
 static bool fwd__keep_step(fwd *f) {
-    const dev_acts *h = &f->plan.buf[f->hidden].a;
+    const dev_acts *h = &f->plan.buf[f->state].a;
     f->keep->prior = (dev_before){.first = f->before, .rows = h->x, .ld = h->ldx};
     const bool ok = dev_step(&f->keep->run);
     if (ok) dev_gpu_step(&f->keep->run);

@@ -2,8 +2,8 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_whole,
- * model_diffuses, model_holds; model_layer_of, model_targets;
+ * Public: model_open, model_add_head, model_lent, model_use_head, model_say_own_keys, model_close, model_check, model_writes,
+ * model_whole, model_diffuses, model_holds; model_layer_of, model_targets;
  * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_room, model_rope, model_target, model_tensors, rope_opts. */
 
@@ -703,6 +703,16 @@ static int model__lender(const model *m, bool window) {
     int il = m->hp.n_layer - 1;
     while (il >= 0 && (m->hp.layer[il].mixer != MIX_ATTN || (m->hp.layer[il].window > 0) != window)) il--;
     return il < 0 ? -1 : il - m->hp.layer[il].kv_back;
+}
+
+/* The first and the last layer of m whose keys and values its assistant reads. */
+static void model_lent(const model *m, int *first, int *last) {
+    const arch_hparams *a = &m->assist->hp;
+    *first = *last = a->layer[0].kv_at;
+    for (int il = 1; il < a->n_layer; il++) {
+        *first = min_int(*first, a->layer[il].kv_at);
+        *last = max_int(*last, a->layer[il].kv_at);
+    }
 }
 
 /* Layer il of the assistant a finds the keys and values of m that it reads: of the positions before its own, which are one fewer

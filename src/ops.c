@@ -25,7 +25,6 @@ enum {
     OPS_TILE = 32,                                    /* positions that k_attn_products() takes at once */
     OPS_ATTEND_TURNS = 4,                             /* tasks of attention for each thread, of runs of many rows */
 };
-#define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
 
 /* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
 static bool ops_blas_open(err_t *e) {
@@ -563,19 +562,10 @@ static void ops__softplus(const dev *dv, const dev_op *op, int r) {
     for (int i = 0; i < op->n; i++) x[i] = k_softplus(x[i]);
 }
 
-/* exp(x) - 1 - x, for x <= 0 without cancellation. */
-static float ops__past_line(float x) {
-    if (x < -0.25f) return k_expf(x) - 1.0f - x;
-    return x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
-}
-
-/* out = xIELU(out) (Huang 2024): p x^2 + beta x above 0, else n (exp(min(x, eps)) - 1 - x) + beta x. */
+/* out = xIELU(out). */
 static void ops__xielu(const dev *dv, const dev_op *op, int r) {
-    float *y = ops__out(dv, op, 0, r);
-    for (int i = 0; i < op->n; i++) {
-        const float x = y[i], low = x < op->xielu.eps ? x : op->xielu.eps, bent = ops__past_line(low) + (low - x);
-        y[i] = (x > 0 ? op->xielu.p * x * x : op->xielu.n * bent) + op->xielu.beta * x;
-    }
+    float *x = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n; i++) x[i] = k_xielu(x[i], &op->xielu);
 }
 
 /* out, a slot of an expert, *= the weight of that expert for the slot's row. in[0]: weights of rows, in[1]: their slots, in[2]:
@@ -1393,8 +1383,6 @@ static void ops__shift(const dev *dv, const dev_op *op, int r) {
     else memset(y, 0, (size_t)op->n * sizeof *y);
 }
 
-static bool ops__conv_can(const dev_op *op) { return !op->state.silu && !op->state.bias; }
-
 /* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
 typedef struct {
     ops_walk w;
@@ -1786,7 +1774,7 @@ static void ops__leave_groups(const dev_op *op, float *p) {
 }
 
 /* Two experts, chosen one after the other. The weight of each is its softmax among those that were left and whose logit is less
- * than 2 OPS_JITTER of its size below. */
+ * than 2 K_ROUTE_JITTER of its size below. */
 static void ops__route_two(const float *p, int E, int32_t *pick, float *w) {
     for (int i = 0; i < 2; i++) {
         int best = -1;
@@ -1796,7 +1784,7 @@ static void ops__route_two(const float *p, int E, int32_t *pick, float *w) {
         float       sum = 0;
         for (int k = 0; k < E; k++) {
             const float size = fabsf(p[k]) > top ? fabsf(p[k]) : top;
-            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * OPS_JITTER)) sum += k_expf(p[k] - top);
+            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * K_ROUTE_JITTER)) sum += k_expf(p[k] - top);
         }
         pick[i] = best;
         w[i] = 1 / sum;
@@ -2064,21 +2052,27 @@ static void ops__norm_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->bias = op->norm.bias;
 }
 
+/* Queries of latent attention have the transform of values in front, that of keys behind. */
 static void ops__hadamard_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    const dev_kv *kv = op->hadamard.kv;
+    const bool    parts = kv->shared && !op->hadamard.values;
     (void)sh;
-    to->u.size = ops__hadamard_size(op);
+    to->u.hadamard.size = parts ? kv->hadamard_v : ops__hadamard_size(op);
+    to->u.hadamard.tail = parts ? kv->hadamard_k : 0;
+    to->u.hadamard.at = parts ? kv->hd_v : 0;
 }
-
-static bool ops__hadamard_can(const dev_op *op) { return !op->hadamard.kv || !op->hadamard.kv->shared; }
-
-/* Latent attention has no kernels. */
-static bool ops__cache_can(const dev_op *op) { return !op->cache.kv || !op->cache.kv->shared; }
 
 static void ops__store_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) { to->u.kv = dev_gpu_kv(sh, op->cache.kv); }
 
 static void ops__state_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    to->u.state = dev_gpu_state(sh, op->state.st);
+    to->u.state.at = dev_gpu_state(sh, op->state.st);
     to->in[0].x += op->state.at;
+}
+
+static void ops__conv_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    ops__state_args(sh, op, to);
+    to->u.state.silu = op->state.silu;
+    to->bias = op->state.bias;
 }
 
 static void ops__slots_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
@@ -2086,12 +2080,16 @@ static void ops__slots_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->u.experts.used = op->experts.used;
 }
 
+_Static_assert((int)ROUTE_SIGMOID == K_ROUTE_SIGMOID && (int)ROUTE_MIXER == K_ROUTE_TWO, "the kernels know the same routers");
 static void ops__route_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->n = op->experts.n;
     to->u.route.weight = dev_gpu_rows(sh, op->out[1]);
     to->u.route.used = op->experts.used;
     to->u.route.norm = op->experts.norm;
-    to->u.route.sigmoid = op->experts.router == ROUTE_SIGMOID;
+    to->u.route.router = (k_router)op->experts.router;
+    to->u.route.groups = op->experts.groups;
+    to->u.route.groups_used = op->experts.groups_used;
+    to->u.route.alone = op->experts.alone;
 }
 
 static void ops__form_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
@@ -2158,19 +2156,20 @@ static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op
     l->product = m;
     l->mul = (k_cuda_mul){.w = w->on_gpu + (size_t)m->stack * dev_gpu_mat_bytes(w), .row_bytes = w->row_bytes,
                           .a = dev_acts_at(&sh->a[m->in], NULL, 0, 0), .nt = &step->n[m->rows], .y = sh->a[m->out].x,
-                          .ldy = sh->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0};
+                          .ldy = sh->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0,
+                          .heads = m->heads, .step = m->heads > 1 ? m[1].to : 0};
     if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
     l->many = ops__kernel(sh, w->type, true, &l->mul);
     l->kernel = ops__kernel(sh, w->type, false, &l->mul);
-    if (!op->products.n_expert) return;
-    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;   /* rows that have chosen an expert, or their slots */
+    if (!op->products.n_expert && !m->heads) return;
+    if (op->products.n_expert && !op->products.at) l->mul.a.idx = sh->slot_row;   /* rows that have chosen an expert, not slots */
     l->mul.mat_bytes = dev_gpu_mat_bytes(w);
     l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
 }
 
 static void ops__products_add(dev_gpu_share *sh, const dev_op *op, int n) {
-    for (int i = 0; i < op->n_product; i++)
-        ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &op->product[i]);
+    for (const dev_product *m = op->product; m < op->product + op->n_product; m++)
+        if (!m->heads || !m->stack) ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, m);   /* all heads together */
 }
 
 /* Of experts as many columns as there are slots: many, where the experts have so many on average. */
@@ -2181,14 +2180,14 @@ static void ops__products_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev
     if (!n) return;
     if (E) l->mul.tiles = sh->tiles[many];
     gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows,
-               E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols, &l->mul, sizeof l->mul);
+               E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols * max_int(l->mul.heads, 1), &l->mul, sizeof l->mul);
 }
 
 static bool ops__products_can(const dev_op *op) {
     k_cuda_mul m;
     for (int i = 0; i < op->n_product; i++) {
         const dev_mat *w = op->product[i].w;
-        if (op->product[i].heads || w->low || !k_cuda_mul_of(w->type, false, &m)) return false;
+        if (w->low || !k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
     return true;
@@ -2276,50 +2275,69 @@ static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_g
     const int     n = z->n[op->rows], heads = op->cache.kv->n_head, rows = k_cuda_attend_rows(op->cache.group);
     const size_t  fit = sh->parts.used / sizeof(float) / ops__part(op, (size_t)ops__segments_seen(op, z));
     const bool    few = l->many < 0 || (l->kernel >= 0 && n < OPS_MANY * z->n_seq);
+    const int     deal = k_cuda_attend_deal(op->cache.group, !few);
     k_cuda_attend_args *a = &l->attend;
     a->n_seg = ops__segments_seen(op, z);
     for (a->first = 0; a->first < n; a->first += a->n_rows) {
         a->n_rows = (size_t)(n - a->first) < fit ? n - a->first : (int)fit;
-        if (few) gpu_launch(sh->g, l->kernel, a->n_rows * heads, a->n_seg, a, sizeof *a);
-        else gpu_launch(sh->g, l->many, (a->n_rows + rows - 1) / rows * heads, a->n_seg + 1, a, sizeof *a);
-        gpu_launch(sh->g, l->merge, a->n_rows * heads, 1, a, sizeof *a);
+        if (few) gpu_launch(sh->g, l->kernel, a->n_rows * heads * deal, a->n_seg, a, sizeof *a);
+        else gpu_launch(sh->g, l->many, (a->n_rows + rows - 1) / rows * heads * deal, a->n_seg + 1, a, sizeof *a);
+        gpu_launch(sh->g, l->merge, a->n_rows * heads, k_cuda_attend_deal(op->cache.group, false), a, sizeof *a);
     }
 }
 
 static bool ops__attend_can(const dev_op *op) {
-    if (op->cache.bias || op->cache.view >= VIEW_SOURCE) return false;
-    return !op->cache.kv || (ops__cache_can(op) && k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false));
+    if (op->cache.bias || op->cache.view >= VIEW_SOURCE || op->cache.hd_k > K_CUDA_HEAD_K || op->n > K_CUDA_HEAD_V) return false;
+    return !op->cache.kv || k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false);
 }
 
 static const dev_gpu_way ops_attention = {.room = ops__attend_room, .add = ops__attend_add, .launch = ops__attend_launch};
 
-/* --- on a GPU: a gated delta rule --- */
+/* --- on a GPU: states of recurrent layers --- */
+
+_Static_assert((int)RULE_SSD == K_STATE_SSD && (int)RULE_SCAN == K_STATE_SCAN && (int)RULE_WKV7 == K_STATE_WKV7 &&
+               (int)RULE_WKV6 == K_STATE_WKV6 && (int)RULE_GLA == K_STATE_GLA && (int)RULE_KDA == K_STATE_KDA,
+               "the kernels know the same rules");
 
 /* Vectors are the host's. */
 static k_cuda_delta_args ops__delta_args(dev_gpu_share *sh, const dev_op *op) {
     k_cuda_delta_args a = {.step = dev_gpu_sent(sh), .st = dev_gpu_state(sh, op->state.st), .out = dev_gpu_rows(sh, op->out[0]),
-                           .taps = op->vec, .decay = op->state.decay, .gate = op->state.step, .grouped = op->state.grouped,
-                           .eps = op->scale};
+                           .share = dev_gpu_rows(sh, op->out[1]), .taps = op->vec, .decay = op->state.decay,
+                           .gate = op->state.step, .skip = op->state.skip, .rate = op->state.rate,
+                           .key = {op->state.key[0], op->state.key[1]}, .shares = op->state.share, .rule = (int)op->state.rule,
+                           .grouped = op->state.grouped, .eps = op->scale};
     for (int i = 0; i < 3; i++) a.in[i] = dev_gpu_rows(sh, op->in[i]);
     return a;
 }
 
+/* The kernel for a rule; NULL: keys are too long. */
+static const char *ops__delta_kernel(dev_rule rule, int d_k) {
+    if (rule == RULE_DELTA) return d_k <= K_CUDA_DELTA_KEYS ? "k_cuda_delta" : NULL;
+    if (rule == RULE_SCAN) return d_k <= K_CUDA_SCAN_KEYS ? "k_cuda_scan" : NULL;
+    return d_k <= K_CUDA_DELTA_KEYS ? "k_cuda_outer" : d_k <= K_CUDA_WIDE_KEYS ? "k_cuda_outer_wide" : NULL;
+}
+
 static void ops__delta_add(dev_gpu_share *sh, const dev_op *op, int n) {
-    const size_t    n_v = (size_t)op->n_head;
-    dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_delta");
+    const dev_rule  rule = op->state.rule;
+    const size_t    heads = (size_t)op->n_head, channels = heads * (size_t)op->n, keys = heads * (size_t)op->state.d_k;
+    const bool      each = rule == RULE_SCAN, head = rule == RULE_SSD || rule == RULE_DELTA;
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, ops__delta_kernel(rule, op->state.d_k));
     l->delta = ops__delta_args(sh, op);
-    l->delta.taps = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
-    l->delta.decay = dev_gpu_copy(sh, op->state.decay, n_v, sizeof *op->state.decay);
-    l->delta.gate = dev_gpu_copy(sh, op->state.step, n_v, sizeof *op->state.step);
+    const struct { const float **to; size_t n; } vectors[] = {
+        {&l->delta.taps, op->row->vec(op)}, {&l->delta.decay, each ? channels * (size_t)op->state.d_k : heads},
+        {&l->delta.gate, each ? channels : head ? heads : keys}, {&l->delta.skip, each ? channels : head ? heads : keys},
+        {&l->delta.rate, keys}, {&l->delta.key[0], keys}, {&l->delta.key[1], keys}, {&l->delta.shares, keys}};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        *vectors[i].to = dev_gpu_copy(sh, *vectors[i].to, vectors[i].n, sizeof **vectors[i].to);
 }
 
 /* Each sequence's value heads, in runs of columns. */
 static void ops__delta_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const int runs = (l->op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
+    const int cols = l->op->state.rule == RULE_SCAN ? K_CUDA_SCAN_COLS : K_CUDA_DELTA_COLS, runs = (l->op->n + cols - 1) / cols;
     gpu_launch(sh->g, l->kernel, z->n_seq * l->op->n_head, runs, &l->delta, sizeof l->delta);
 }
 
-static bool ops__delta_can(const dev_op *op) { return op->state.rule == RULE_DELTA && op->state.d_k <= K_CUDA_DELTA_KEYS; }
+static bool ops__delta_can(const dev_op *op) { return ops__delta_kernel(op->state.rule, op->state.d_k) != NULL; }
 
 static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delta_launch};
 
@@ -2335,8 +2353,6 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_GPU(kind)        .gpu = &ops_rows, .gpu_row = kind
 #define OPS_TOLD(name)       .told_at = offsetof(dev_op, name), .told_bytes = sizeof(((dev_op *)0)->name)
 #define OPS_HOST             .gpu = &ops_host
-
-static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_MIXER && op->experts.groups <= 1; }
 
 /* Keys that RoPE also sorts into pairs are the host's: rows of Q and K of a model for GPUs are sorted in memory. */
 static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_PAIRS; }
@@ -2379,14 +2395,13 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       op->pick.at + (op->n_head - 1) * op->pick.stride + op->n, 0, 0, 0,                                                        \
       ops__no_cost, OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK), OPS_TOLD(pick))                                                    \
     X(DEAL, "deal", DEV_WRITES, op->n, op->pick.at + (op->each - 1) * op->pick.stride + op->n, 0, 0, 0,                         \
-      ops__no_cost, OPS_ROW(ops__deal), OPS_HOST)                                                                               \
+      ops__no_cost, OPS_ROW(ops__deal), OPS_GPU(K_ROW_DEAL), OPS_TOLD(pick))                                                    \
     X(ROPE, "rope", DEV_CHANGES, ops__all_heads(op), op->rope.at + op->rope.n_rot, 0, 0, 0,                                     \
       ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope), .gpu_can = ops__rope_can)                          \
     X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
-      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args,                            \
-      .gpu_can = ops__hadamard_can)                                                                                             \
+      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args)                            \
     X(STORE, "store", DEV_WRITES, 0, ops__kv_width(op->cache.kv, false), ops__kv_width(op->cache.kv, true), 0, 0,               \
-      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args, .gpu_can = ops__cache_can)          \
+      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args)                                     \
     X(ATTEND, "attend", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, 0, 0, 0,                                   \
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
@@ -2408,9 +2423,9 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
       ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
     X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
-      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args, .gpu_can = ops__route_can)          \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
     X(FAMILY, "family", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
-      ops__no_cost, OPS_ROW(ops__family), OPS_HOST)                                                                             \
+      ops__no_cost, OPS_ROW(ops__family), OPS_GPU(K_ROW_FAMILY), OPS_TOLD(share))                                               \
     X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \
       ops__no_cost, OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can) \
     X(MIX, "mix", DEV_WRITES, ops__all_heads(op), op->n, op->experts.used, op->experts.used, ops__vec_each(op),                 \
@@ -2420,9 +2435,9 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
       ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
     X(SOFTPLUS, "softplus", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
-      ops__no_cost, OPS_ROW(ops__softplus), OPS_HOST)                                                                           \
+      ops__no_cost, OPS_ROW(ops__softplus), OPS_GPU(K_ROW_SOFTPLUS))                                                            \
     X(XIELU, "xielu", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
-      ops__no_cost, OPS_ROW(ops__xielu), OPS_HOST)                                                                              \
+      ops__no_cost, OPS_ROW(ops__xielu), OPS_GPU(K_ROW_XIELU), OPS_TOLD(xielu))                                                 \
     X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), op->in[0] ? ops__heads(op) : 0, 0, 0, ops__heads(op),            \
       ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
     X(WEIGH, "weigh", DEV_CHANGES, ops__all_heads(op), op->experts.used, op->experts.used, op->experts.used, 0,                 \
@@ -2431,17 +2446,17 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \
     X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1),               \
       op->state.n_vec, ops__no_cost, OPS_TASKS(ops__conv, ops__conv_tasks), OPS_GPU(K_ROW_CONV),                                \
-      .gpu_args = ops__state_args, .gpu_can = ops__conv_can)                                                                    \
+      .gpu_args = ops__conv_args)                                                                                               \
     X(DELTA, "delta", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1),             \
       op->state.n_vec,                                                                                                          \
       ops__delta_cost, OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta,                   \
       .gpu_can = ops__delta_can)                                                                                                \
     X(SHIFT, "shift", DEV_WRITES, op->n, ops__state_end(op), 0, 0, 0,                                                           \
-      ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_HOST)                                                            \
+      ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_GPU(K_ROW_SHIFT), .gpu_args = ops__state_args)                   \
     X(LERP, "lerp", DEV_WRITES, op->n, op->n, op->n, op->vec ? 0 : op->n, op->n,                                                \
-      ops__no_cost, OPS_ROW(ops__lerp), OPS_HOST)                                                                               \
+      ops__no_cost, OPS_ROW(ops__lerp), OPS_GPU(K_ROW_LERP))                                                                    \
     X(ADD_HEADS, "add heads", DEV_CHANGES, ops__all_heads(op), ops__all_heads(op), op->n_head, 0, 0,                            \
-      ops__no_cost, OPS_ROW(ops__add_heads), OPS_HOST)                                                                          \
+      ops__no_cost, OPS_ROW(ops__add_heads), OPS_GPU(K_ROW_ADD_HEADS))                                                          \
     X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1), 0,                             \
       ops__no_cost, OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP), .gpu_args = ops__state_args)                                       \
     X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                            \

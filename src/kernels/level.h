@@ -456,6 +456,7 @@ K_PUBLIC void  k_prefetch(const void *p, size_t n) {
 }
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
+K_PUBLIC float k_xielu(float x, const k_row_xielu *of) { return k__xielu_ref(x, of); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
