@@ -467,7 +467,7 @@ static spec_opts act__spec(const act_job *r) {
 /* Opens the file of --model-draft if it holds a draft head alone. */
 static bool act__open_head(act_job *r, err_t *e) {
     const char *path = r->c->spec.draft;
-    if (!path) return true;
+    if (!path || import_is_folder(path)) return true;
     if (!gguf_open(&r->head, path, e)) {
         r->head.path = NULL;
         return false;

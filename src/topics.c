@@ -35,8 +35,8 @@ static const topic topics_all[] = {
     {"hub", "Models by name", {
         "$ llmrun -hf ggml-org/gemma-3-1b-it-GGUF -p \"Hello\"\tdownload Q4_K_M once, then run it",
         "$ llmrun -hf OWNER/NAME:Q8_0 -p \"Hello\"\tanother type; OWNER/NAME:FILE.gguf: that file",
-        "$ llmrun -hf OWNER/NAME:safetensors -p \"Hello\"\tits checkpoint (--help checkpoints); OWNER/NAME alone where no file is "
-        "GGUF",
+        "$ llmrun -hf OWNER/NAME:safetensors -p \"Hello\"\tits checkpoint (--help checkpoints); OWNER/NAME alone where no file "
+        "is GGUF",
         "$ llmrun --models\tmodels that are here: name, size, type, architecture",
         "$ llmrun -m OWNER/NAME:Q8_0 -p \"Hello\"\tone of them, without the network",
         "$ llmrun --rm-model OWNER/NAME:Q8_0\tremove it from the disk",
