@@ -47,6 +47,7 @@ typedef struct engine {
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
     int       max_out;                                /* rows of a step that may have logits */
+    dev_gpus  assist_on;                              /* of an assistant: the GPU with the keys and values that it reads */
     int       gpu_slots;                              /* most recurrent states that the memory of its GPUs holds; 0: no bound */
     bool      may_pack;                               /* engine_pack() has something left to pack */
     int       pack_worth;                             /* tokens from which packing repays itself; 0: not computed yet */
@@ -284,7 +285,7 @@ typedef struct {
 
 /* The context: what the plan or the options ask for, else what the run needs, up to the model's own. */
 static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
-    const int most = eng->m.hp.n_ctx_most, train = most ? min_int(eng->m.hp.n_ctx_train, most) : eng->m.hp.n_ctx_train;
+    const int train = eng->m.hp.n_ctx_train;
     if (plan->n_ctx) return plan->n_ctx;
     if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0}))
         log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
@@ -415,6 +416,25 @@ static bool engine__shares(const engine *eng, int il) {
     return false;
 }
 
+/* Whether an assistant reads keys and values of layers before il and from il on: it runs where all of them are. */
+static bool engine__lends(const engine *eng, int il) {
+    int first, last;
+    if (!eng->m.assist) return false;
+    model_lent(&eng->m, &first, &last);
+    return first < il && il <= last;
+}
+
+/* An assistant runs where the keys and values are that it reads. */
+static void engine__place_assistant(engine *eng) {
+    const dev_gpus *on = eng->m.gpus;
+    int             first, last;
+    model_lent(&eng->m, &first, &last);
+    const int i = dev_gpus_of(on, first);
+    if (i < 0) return;
+    eng->assist_on = (dev_gpus){.g = {on->g[i]}, .n = 1, .tensor = on->tensor};
+    eng->m.assist->gpus = &eng->assist_on;
+}
+
 /* Recurrent states that a run needs: one for each sequence and two snapshots, or what the options allow. */
 static int engine__gpu_slots(const engine *eng, const kv_opts *ko, const engine_plan *plan) {
     const size_t slot = kv_slot_bytes(&eng->m.hp);
@@ -434,10 +454,10 @@ static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, con
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
         f.needs.layer[il] += (uint64_t)plan->n_seqs *
                              model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, positions, eng->n_batch);
-        f.begins[il] = !engine__shares(eng, il);
+        f.begins[il] = !engine__shares(eng, il) && !engine__lends(eng, il);
     }
-    if (eng->m.hp.n_nextn && f.head)
-        f.needs.layer[all - 1] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, all, ko->type_k, ko->type_v, positions,
+    for (int k = 0; f.head && k < eng->m.hp.n_nextn; k++)
+        f.needs.layer[all - 1] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, all + k, ko->type_k, ko->type_v, positions,
                                                                              eng->n_batch);
     f.first = n < 0 || n > all ? 0 : all - n;
     f.first = max_int(f.first, f.needs.first);
@@ -561,10 +581,11 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
-    if (eng->m.gpus && (!f.head || eng->m.assist)) {
+    if (eng->m.gpus && !f.head) {
         log_info("draft head  not used: the GPU has no kernel for it");
         model_use_head(&eng->m, false);
     }
+    if (eng->m.gpus && eng->m.assist) engine__place_assistant(eng);
     return ok;
 }
 
@@ -635,6 +656,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     kv_place(eng->kv, eng->p);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
+    if (eng->m.assist) fwd_keep_hidden(eng->f);
     eng->n_head = fwd_n_heads(&eng->m);
     eng->head = mem_new((size_t)eng->n_head, sizeof *eng->head);
     for (int k = 0; k < eng->n_head; k++) eng->head[k] = fwd_new_head(&eng->m, eng->kv, eng->p, plan.n_seqs, k);

@@ -1848,10 +1848,6 @@ def texts_read_as_a_whole_refuse():
     refused(run(*m, "--grammar", 'root ::= "a"'), 2, "diffusion", "a constraint")
     refused(run(*m, "--diffusion-eps", "0.1", "--diffusion-block-length", "4"), 2, "expected one of them", "both schedules")
     refused(run(*m, "--diffusion-algorithm", "5"), 2, "--diffusion-algorithm", "an unknown algorithm")
-    for name in ("deepseek32", "glm-dsa", "minimax-m3"):
-        tiny = ("-m", os.path.join(HERE, "tests", "data", "tiny", name + ".gguf"), "-p", "the hat", "-n", "2", "-q")
-        refused(run(*tiny, "-c", "2049"), 2, "at most 2048", name)
-        good(*tiny, "-c", "2048")
 
 
 def made(name, change):

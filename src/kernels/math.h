@@ -71,6 +71,17 @@ K_BOTH inline float k__softplus_ref(float x) {
     return x > 0 ? x + log : log;
 }
 
+/* exp(x) - 1 - x, for x <= 0 without cancellation. */
+K_BOTH inline float k__past_line_ref(float x) {
+    if (x < -0.25f) return k__exp_ref(x) - 1.0f - x;
+    return x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
+}
+
+K_BOTH inline float k__xielu_ref(float x, const k_row_xielu *of) {
+    const float low = x < of->eps ? x : of->eps, bent = k__past_line_ref(low) + (low - x);
+    return (x > 0 ? of->p * x * x : of->n * bent) + of->beta * x;
+}
+
 /* 1/sum, or the sum itself where it is 0 (everything is masked) or NaN. */
 K_BOTH inline float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
 
