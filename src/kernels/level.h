@@ -203,6 +203,14 @@ K_PUBLIC bool k_init(const char *level) {
 
 K_PUBLIC const char *k_level_name(void) { return g_k_level->name; }
 
+K_PUBLIC int k_tile_columns(void) {
+#if K__X86
+    return (g_k_level->needs & (K_CPU_AVX512 | K_CPU_AMX)) == K_CPU_AVX512 ? g_k_tile_cols : 0;
+#else
+    return 0;
+#endif
+}
+
 K_PUBLIC int k_levels_list(const char **names, bool *can) {
     for (int i = 0; i < K_LEVELS; i++) {
         if (names) names[i] = k_levels[i].name;
