@@ -490,6 +490,16 @@ K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
+K_PUBLIC void  k_xielu(float *x, const k_row_xielu *of, int n) {
+    enum { EACH = 256 };
+    float e[EACH];
+    for (int m; n > 0; n -= m, x += m) {
+        m = n < EACH ? n : EACH;
+        for (int i = 0; i < m; i++) e[i] = k__xielu_low(x[i], of);
+        g_k_level->activate(K_EXP, e, NULL, m);
+        for (int i = 0; i < m; i++) x[i] = k__xielu_ref(x[i], e[i], of);
+    }
+}
 K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n) {
     g_k_level->swiglu_clip(gate, up, limit, alpha, n);
 }
@@ -532,6 +542,29 @@ static k__attn_level k__attn_of(const k_attn_args *a) {
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) {
     const k__attn_level lv = k__attn_of(a);
     k__attn_run(&lv, a, scratch);
+}
+
+K_PUBLIC void k_attn_ask(const k_attn_args *a, void *scratch) {
+    k__attn_level     lv = k__attn_of(a);
+    const k__attn_mem w = k__attn_carve(a, scratch);
+    lv.codes = NULL;
+    k__attn_start(&lv, a, &w);
+}
+
+K_PUBLIC void k_attn_products(const k_attn_args *a, int64_t base, float *s, void *scratch) {
+    const k__attn_keys *keys = k__attn_of(a).keys;
+    k__attn_mem         w = k__attn_carve(a, scratch);
+    const int           ld = w.ld_k / keys->per;
+    const int64_t       left = k__attn_reach_of(a).last - base;
+    const int           n_pos = left < K_TILE ? (int)left : K_TILE;
+    k__attn_fetch(keys->widen, a->type_k, a->k_blocks, a->k_stride, a->block, a->hd_k, base, 0, n_pos, w.k, ld);
+    keys->transpose(w.k, ld, w.kt);
+    for (int r = 0; r < a->n_rows; r += K_ATTN_GROUP) {
+        const int    n = a->n_rows - r < K_ATTN_GROUP ? a->n_rows - r : K_ATTN_GROUP;
+        const float *q[K_ATTN_GROUP];
+        for (int i = 0; i < n; i++) q[i] = w.q + (size_t)(r + i) * (size_t)w.ld_k;
+        keys->scores(q, n, w.kt, a->hd_k / keys->per, &w.ahead, s + r * K_TILE);
+    }
 }
 
 K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch) {

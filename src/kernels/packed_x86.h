@@ -31,11 +31,12 @@ struct k__pass {
     k__cols        c;
 };
 
+/* Opens so many times 64 columns of a block, or so many of its groups, to rows at .. at + 15 of a panel. */
+typedef void k__open_fn(const k__form *f, const uint8_t *w, int n, k__panel *to, int at);
+
 /* How a level multiplies packed rows of one format. */
 typedef struct {
-    /* a block's codes, of so many times 64 columns, and its scales, of so many groups, to rows at .. at + 15 of a panel */
-    void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
-    void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
+    k__open_fn *codes, *heads;                        /* of the codes of a block; of its scales */
     k__cols_fn *cols[K__COLS];                        /* index: columns - 1; NULL: the next one serves */
     bool opened;                                      /* cols needs the block in the panel */
     int  aux;                                         /* K__AUX_ */
