@@ -154,6 +154,9 @@ EMU __m512 emu_mm512_cvtepi32_ps(__m512i a) {
 EMU __m512i emu_mm512_cvtps_epi32(__m512 a) {
     return emu_join(_mm256_cvtps_epi32(emu_half_ps(a, 0)), _mm256_cvtps_epi32(emu_half_ps(a, 1)));
 }
+EMU __m512i emu_mm512_cvttps_epi32(__m512 a) {
+    return emu_join(_mm256_cvttps_epi32(emu_half_ps(a, 0)), _mm256_cvttps_epi32(emu_half_ps(a, 1)));
+}
 EMU __m512 emu_mm512_cvtph_ps(__m256i a) {
     return emu_join_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)));
 }
@@ -230,6 +233,7 @@ EMU __m512i emu_mm512_add_epi8(__m512i a, __m512i b) { return (__m512i)((emu_u8)
 EMU __m512i emu_mm512_add_epi16(__m512i a, __m512i b) { return (__m512i)((emu_u16)a + (emu_u16)b); }
 EMU __m512i emu_mm512_add_epi32(__m512i a, __m512i b) { return (__m512i)((emu_u32)a + (emu_u32)b); }
 EMU __m512i emu_mm512_add_epi64(__m512i a, __m512i b) { return (__m512i)((emu_u64)a + (emu_u64)b); }
+EMU __m512i emu_mm512_sub_epi8(__m512i a, __m512i b) { return (__m512i)((emu_u8)a - (emu_u8)b); }
 EMU __m512i emu_mm512_sub_epi16(__m512i a, __m512i b) { return (__m512i)((emu_u16)a - (emu_u16)b); }
 EMU __m512i emu_mm512_sub_epi32(__m512i a, __m512i b) { return (__m512i)((emu_u32)a - (emu_u32)b); }
 EMU __m512i emu_mm512_mullo_epi32(__m512i a, __m512i b) { return (__m512i)((emu_u32)a * (emu_u32)b); }
@@ -368,6 +372,8 @@ EMU_EACH(__m512i, emu_mm512_permutexvar_epi16, (__m512i at, __m512i a), emu_i16,
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi32, (__m512i at, __m512i a), emu_i32, 16, ((emu_i32)a)[((emu_u32)at)[i] & 15])
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi64, (__m512i at, __m512i a), emu_u64, 8, ((emu_u64)a)[((emu_u64)at)[i] & 7])
 EMU __m512 emu_mm512_permutexvar_ps(__m512i at, __m512 a) { return (__m512)emu_mm512_permutexvar_epi32(at, (__m512i)a); }
+EMU_EACH(__m512, emu_mm512_permutex2var_ps, (__m512 a, __m512i at, __m512 b), emu_u32, 16,
+         EMU_BIT(((emu_u32)at)[i], 4) ? ((emu_u32)b)[((emu_u32)at)[i] & 15] : ((emu_u32)a)[((emu_u32)at)[i] & 15])
 EMU __m512 emu_mm512_unpacklo_ps(__m512 a, __m512 b) { return (__m512)emu_mm512_unpacklo_epi32((__m512i)a, (__m512i)b); }
 EMU __m512 emu_mm512_unpackhi_ps(__m512 a, __m512 b) { return (__m512)emu_mm512_unpackhi_epi32((__m512i)a, (__m512i)b); }
 EMU __m512 emu_mm512_shuffle_f32x4(__m512 a, __m512 b, int at) {

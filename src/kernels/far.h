@@ -9,7 +9,8 @@
 
 enum {
     K__FAR_SLOTS = 256,                               /* columns that are dequantised at a time */
-    K__FAR_STEP  = 128                                /* rows of weights at a time */
+    K__FAR_STEP  = 128,                               /* rows of weights at a time */
+    K__FAR_COLS  = 1024                               /* rows of activations whose place in their list is remembered */
 };
 
 /* A far value of column k. */
@@ -55,6 +56,7 @@ struct k__far_mem {
     k__far_place    place[K__FAR_SLOTS];              /* of packed rows */
     int             at[K__FAR_SLOTS];                 /* column of each slot, in rising order */
     int             n_at;                             /* slots that are used */
+    int             done[K__FAR_COLS];                /* far values of a row of activations that have been added */
     uint8_t        *slot;                             /* [n] slot of each column */
     uint64_t       *any;                              /* [(n + 63)/64] columns with far values of any row */
     k__far_columns *columns;                          /* the level's functions */

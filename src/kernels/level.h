@@ -338,21 +338,12 @@ static bool k__mul_codes(const k__weights *w, int nr, const k_acts *a, float *y,
     return false;
 }
 
-/* The number of far values before column k. */
-static int k__far_before(k__far_list far, int k) {
-    int low = 0, high = far.n;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (far.of[middle].k < k) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
-
-/* The part of a list from column `from` on and before column `end`. */
-static k__far_list k__far_cut(k__far_list far, int from, int end) {
-    const int first = k__far_before(far, from);
-    return (k__far_list){far.of + first, k__far_before(far, end) - first};
+/* The part of a list from column `from` on and before column `end`. before: entries that are before `from` for certain. */
+static k__far_list k__far_cut(k__far_list far, int before, int from, int end) {
+    while (before < far.n && far.of[before].k < from) before++;
+    int last = before;
+    while (last < far.n && far.of[last].k < end) last++;
+    return (k__far_list){far.of + before, last - before};
 }
 
 /* Gives slots to the columns with far values from column k on, as far as they go. Returns the column that comes next; n: none. */
@@ -395,7 +386,10 @@ static void k__far_window(const k__weights *w, int nr, const k_acts *a, k__far_m
         for (int t = 0; t < a->nt; t++) {
             const int row = k__row_of(a, t);
             if (!a->split[row]) continue;
-            m->add(m->col, K__FAR_STEP, m->slot, k__far_cut(k__far_of(a, row), from, end), rows, y + (size_t)t * ldy + r);
+            const k__far_list all = k__far_of(a, row);
+            const k__far_list some = k__far_cut(all, t < K__FAR_COLS ? m->done[t] : 0, from, end);
+            if (some.n) m->add(m->col, K__FAR_STEP, m->slot, some, rows, y + (size_t)t * ldy + r);
+            if (t < K__FAR_COLS && r + rows == nr) m->done[t] = (int)(some.of - all.of) + some.n;
         }
     }
 }
@@ -443,6 +437,7 @@ static void k__mul_far(const k__weights *w, int nr, const k_acts *a, float *y, s
     m->slot = (uint8_t *)(m->any + words);
     int k = k__far_first(w, a, m);
     if (k__mul_codes(w, nr, a, y, ldy, m->slot + w->n, k == w->n ? m : NULL)) return;
+    memset(m->done, 0, sizeof *m->done * (size_t)(a->nt < K__FAR_COLS ? a->nt : K__FAR_COLS));
     for (; m->n_at; k = k__far_slots(w, k, m)) {
         k__far_window(w, nr, a, m, y, ldy);
         if (k == w->n) return;
