@@ -135,8 +135,10 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     }
     str nodes = {0};
     pool_says(eng->p, &nodes);
-    log_info("threads     %d%s%s%s, %s kernels, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "", nodes.n ? nodes.p : "",
-             nodes.n ? ")" : "", k_level_name(), eng->n_batch);
+    char tiles[32] = "";
+    if (k_tile_columns()) snprintf(tiles, sizeof tiles, ", tiles of %d columns", k_tile_columns());
+    log_info("threads     %d%s%s%s, %s kernels%s, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "",
+             nodes.n ? nodes.p : "", nodes.n ? ")" : "", k_level_name(), tiles, eng->n_batch);
     str_drop(&nodes);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)

@@ -1960,7 +1960,8 @@ static bool import__general(import_job *j, gguf_writer *w) {
     char       *real = realpath(j->c.dir, NULL);
     gguf_write_str(w, "general.architecture", bytes_of(j->c.row->arch));
     gguf_write_str(w, "general.type", bytes_of("model"));
-    gguf_write_str(w, "general.name", bytes_of(str_base_name(real ? real : j->c.dir)));
+    if (!real || !hub_name_of(real, &text)) str_put(&text, str_base_name(real ? real : j->c.dir));
+    gguf_write_str(w, "general.name", str_bytes(&text));
     mem_free(real);
     str_fmt(&path, "%s/README.md", j->c.dir);
     const bool has = stat(path.p, &its) == 0 && S_ISREG(its.st_mode) &&

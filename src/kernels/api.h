@@ -92,6 +92,9 @@ K_PUBLIC float k_most(uint32_t id);
 K_PUBLIC bool k_init(const char *level);
 /* The level in use; before k_init it is the scalar one. */
 K_PUBLIC const char *k_level_name(void);
+/* Columns of activations that its tiles of quantised weights multiply at a time, where a trial on this processor chose them
+ * (avx512, avx512_bf16); 0: at the other levels. */
+K_PUBLIC int k_tile_columns(void);
 /* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
 /* The processor that this program is compiled for, and the names of its levels. */

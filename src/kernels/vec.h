@@ -548,7 +548,7 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
 /* Many columns. Up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS columns, a span of k at a time. The
  * widened rows stay in the L2 cache. A tile of 4 x 3 holds half of the lanes in registers, so it is done in
  * two turns, and in runs of k whose columns stay in L1. The second turn of the last run adds the halves. */
-enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96 };
+enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_MOST = 32, K__WIDE_COLS = 96 };
 enum { K__WIDE_SPAN_AVX2 = 3072, K__WIDE_RUN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {
@@ -665,6 +665,7 @@ typedef struct {
     void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
                       int n, float *y, size_t ldy);
     int  few;
+    size_t l2;                                        /* bytes of rows at a time, up to K__WIDE_MOST groups; 0: K__WIDE_GROUPS */
 } k__float_level;
 
 /* Up to four columns, the rows that do not fill a group, and rows with an incomplete step are read row by row: one sequential
@@ -672,12 +673,14 @@ typedef struct {
 static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n,
                          const k_acts *a, float *y, size_t ldy) {
     const int      wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
+    const size_t   fit = row_bytes ? lv->l2 / (K__WIDE_ROWS * row_bytes) : 0;
+    const int      most = fit <= K__WIDE_GROUPS ? K__WIDE_GROUPS : fit < K__WIDE_MOST ? (int)fit : K__WIDE_MOST;
     const uint8_t *x[K__WIDE_COLS];
     for (int t = 0, cols; wide && t < a->nt; t += cols) {
         cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
         for (int c = 0; c < cols; c++) x[c] = k__act_row(a, type, t + c);
         for (int r = 0, groups; r < wide; r += groups * K__WIDE_ROWS) {
-            groups = (wide - r) / K__WIDE_ROWS < K__WIDE_GROUPS ? (wide - r) / K__WIDE_ROWS : K__WIDE_GROUPS;
+            groups = (wide - r) / K__WIDE_ROWS < most ? (wide - r) / K__WIDE_ROWS : most;
             lv->wide_rows(type, w + (size_t)r * row_bytes, row_bytes, groups, x, cols, n, y + (size_t)t * ldy + r, ldy);
         }
     }
@@ -690,7 +693,7 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
 }
 
 /* Defines the two functions of a level; the type is a constant inside their loops. */
-#define K__FLOAT_LEVEL(l, vec, few)                                                                                         \
+#define K__FLOAT_LEVEL(l, vec, few, l2)                                                                                     \
     static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, \
                                      size_t ldy) {                                                                          \
         if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                     \
@@ -707,10 +710,10 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
     }                                                                                                                       \
     static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,   \
                                 size_t ldy) {                                                                               \
-        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                        \
+        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few, l2};                                    \
         k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                            \
     }
-K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3)
+K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3, 0)
 
 static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     float y;
@@ -1221,7 +1224,10 @@ K__V512 void k__sum_rows_avx512(const __m512 *v, float *y) {
     _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
-/* Tiles of four rows for k__float_level.wide_rows. The inner loop goes over groups of rows, so that six columns stay in L1. */
+/* Tiles of four rows for k__float_level.wide_rows. The inner loop goes over groups of rows, so that six columns stay in L1. The
+ * rows stay in L2: with 16 at a time, columns that come from L2 or L3 and not the multiplications set the rate of a processor
+ * with two of them a cycle (Zen 5). */
+enum { K__WIDE_L2 = 512 << 10 };
 #define K__TILES(tile)                                                                             \
     for (int c = 0; c < n_cols; c += K__TILE_AVX512)                                               \
         for (int r = 0; r < groups * K__WIDE_ROWS; r += K__WIDE_ROWS)                              \
@@ -1282,7 +1288,7 @@ K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t r
     K__TILES(k__tile_avx512)
 }
 
-K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512)
+K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512, K__WIDE_L2)
 
 /* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the odd product to the sum, rounds, adds the even one, rounds,
  * and treats denormals as zeros (Intel SDM, vol. 2): the summation order of this header. k__dots_in_order() tests that. --- */
@@ -1355,7 +1361,7 @@ static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_
 
 static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                              size_t ldy) {
-    static const k__float_level lv = {k__dots_few, k__dots_wide, K__TILE_AVX512};
+    static const k__float_level lv = {k__dots_few, k__dots_wide, K__TILE_AVX512, K__WIDE_L2};
     k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);
 }
 
