@@ -85,7 +85,7 @@ SHAPES = {                                                      # family, what t
                                        heads=12, kv=4, hd=128, moe=dict(experts=64, used=6, ff=512, shared=1024))),
     "nemotron3-nano": (tiny_ssm, dict(SSM, arch="nemotron_h_moe", tied=False, embd=2688, layers=9, kinds="MEMEM*EME", nh=64, groups=8, heads=32, kv=2,
                                       hd=128, moe=dict(experts=64, used=6, ff=1856, shared=3712))),
-    "glm47-flash": (tiny_latent, dict(tiny_latent.MODELS["deepseek2_glm"], embd=2048, layers=4, heads=20, ff=10240, nope=192, rot=64, rank=512,
+    "glm47-flash": (tiny_latent, dict(tiny_latent.MODELS["deepseek2_glm"], tied=False, embd=2048, layers=4, heads=20, ff=10240, nope=192, rot=64, rank=512,
                                       q_rank=768, v=256, moe=dict(experts=64, used=4, ff=1536, shared=1536, choice=0.3), type=q4_k_m)),
     "kimi-linear-48b": (tiny_latent, dict(tiny_latent.KIMI, embd=2304, layers=8, kinds="KKKLKKKL", heads=32, ff=9216, nope=128, rot=64, rank=512,
                                           v=128, dk=128, moe=dict(experts=48, used=8, ff=1024, shared=1024, choice=0.3), type=q4_k_m)),
