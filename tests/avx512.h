@@ -154,6 +154,9 @@ EMU __m512 emu_mm512_cvtepi32_ps(__m512i a) {
 EMU __m512i emu_mm512_cvtps_epi32(__m512 a) {
     return emu_join(_mm256_cvtps_epi32(emu_half_ps(a, 0)), _mm256_cvtps_epi32(emu_half_ps(a, 1)));
 }
+EMU __m512i emu_mm512_cvttps_epi32(__m512 a) {
+    return emu_join(_mm256_cvttps_epi32(emu_half_ps(a, 0)), _mm256_cvttps_epi32(emu_half_ps(a, 1)));
+}
 EMU __m512 emu_mm512_cvtph_ps(__m256i a) {
     return emu_join_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)));
 }
@@ -368,6 +371,11 @@ EMU_EACH(__m512i, emu_mm512_permutexvar_epi16, (__m512i at, __m512i a), emu_i16,
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi32, (__m512i at, __m512i a), emu_i32, 16, ((emu_i32)a)[((emu_u32)at)[i] & 15])
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi64, (__m512i at, __m512i a), emu_u64, 8, ((emu_u64)a)[((emu_u64)at)[i] & 7])
 EMU __m512 emu_mm512_permutexvar_ps(__m512i at, __m512 a) { return (__m512)emu_mm512_permutexvar_epi32(at, (__m512i)a); }
+EMU_EACH(__m512i, emu__permutex2var, (__m512i a, __m512i at, __m512i b), emu_i32, 16,
+         ((emu_i32)(((emu_u32)at)[i] & 16 ? b : a))[((emu_u32)at)[i] & 15])
+EMU __m512 emu_mm512_permutex2var_ps(__m512 a, __m512i at, __m512 b) {
+    return (__m512)emu__permutex2var((__m512i)a, at, (__m512i)b);
+}
 EMU __m512 emu_mm512_unpacklo_ps(__m512 a, __m512 b) { return (__m512)emu_mm512_unpacklo_epi32((__m512i)a, (__m512i)b); }
 EMU __m512 emu_mm512_unpackhi_ps(__m512 a, __m512 b) { return (__m512)emu_mm512_unpackhi_epi32((__m512i)a, (__m512i)b); }
 EMU __m512 emu_mm512_shuffle_f32x4(__m512 a, __m512 b, int at) {
