@@ -126,7 +126,11 @@
 #define LLMRUN_HUB 1                                  /* 0: without downloads */
 #endif
 #ifndef LLMRUN_SANDBOX
+#ifdef __APPLE__
+#define LLMRUN_SANDBOX 0
+#else
 #define LLMRUN_SANDBOX 1                              /* 0: without Landlock and seccomp */
+#endif
 #endif
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
@@ -158,28 +162,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
 #include <wchar.h>
+#ifdef __APPLE__
+#include "src/darwin.h"
+#else
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/mempolicy.h>
 #include <linux/seccomp.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -403,14 +403,14 @@ static void dev_blocks_place(dev_blocks *m, dev_spot spot) {
     if (spot.at < m->host_bytes && spot.bytes) MEM_PUSH(m->spot, m->n_spot, spot);
 }
 
-/* Gives the pages of a new slab their memory. */
+/* Gives the pages of a new slab their memory, with a system call for each run of spots of one node. */
 static void dev__touch(const dev_blocks *m, uint8_t *slab, int n) {
     host_memory_of was;
     host_choose(&was);
     for (int i = 0; i < m->n_spot; i++) {
         const dev_spot *s = &m->spot[i];
         const size_t    left = m->host_bytes - s->at;
-        host_prefer(s->memory);
+        if (!i || s->memory != s[-1].memory) host_prefer(s->memory);
         for (int b = 0; b < n; b++) host_touch(slab + (size_t)b * m->host_bytes + s->at, s->bytes < left ? s->bytes : left);
     }
     host_restore(&was);

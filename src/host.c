@@ -150,11 +150,22 @@ static void host__memory_left(void *ctx, const char *dir, bool v2) {
     if (left < *most) *most = left;
 }
 
+/* Bytes of memory that are free or can be made free; of macOS, which has no such number, all. 0: unknown. */
+static uint64_t host__memory_free(void) {
+#ifdef __APPLE__
+    uint64_t n = 0;
+    size_t   size = sizeof n;
+    return sysctlbyname("hw.memsize", &n, &size, NULL, 0) ? 0 : n;
+#else
+    return 1024 * host__number("/proc/meminfo", "MemAvailable");
+#endif
+}
+
 /* Bytes that this process may still take: the least of what the machine, its cgroups and its own limit leave. UINT64_MAX:
  * unknown. An estimate: other processes take memory too. */
 static uint64_t host_memory(void) {
-    const uint64_t free_kib = host__number("/proc/meminfo", "MemAvailable");
-    uint64_t       most = free_kib ? free_kib * 1024 : UINT64_MAX;
+    const uint64_t all = host__memory_free();
+    uint64_t       most = all ? all : UINT64_MAX;
     struct rlimit  own;
     long long      pages[2];
     host__cgroups("memory", host__memory_left, &most);

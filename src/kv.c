@@ -391,14 +391,14 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
 /* Blocks that are mapped from here on: keys and values of a head lie on the memory node of the threads that [ops] deals its
  * attention to. Layers that GPUs run and recurrent states are left out. */
 static void kv_place(kv_cache *kv, const pool *p) {
-    for (int il = 0; il < kv->n_layer && pool_nodes(p) > 1; il++) {
-        const dev_kv *l = &kv->layer[il];
-        if (l->group < 0) continue;
-        for (int k = 0; k < pool_nodes(p); k++) {
-            const pool_node *o = pool_node_of(p, k);
-            const size_t     from = (size_t)(l->n_head * o->from / p->n), end = (size_t)(l->n_head * (o->from + o->n) / p->n),
-                             k_head = (size_t)l->block * l->k_stride, v_head = (size_t)l->block * l->v_stride;
-            dev_blocks      *mem = &kv->group[l->group].mem;
+    for (int k = 0; k < pool_nodes(p) && pool_nodes(p) > 1; k++) {       /* node by node: see dev__touch() */
+        const pool_node *o = pool_node_of(p, k);
+        for (int il = 0; il < kv->n_layer; il++) {
+            const dev_kv *l = &kv->layer[il];
+            if (l->group < 0) continue;
+            const size_t from = (size_t)(l->n_head * o->from / p->n), end = (size_t)(l->n_head * (o->from + o->n) / p->n),
+                         k_head = (size_t)l->block * l->k_stride, v_head = (size_t)l->block * l->v_stride;
+            dev_blocks  *mem = &kv->group[l->group].mem;
             dev_blocks_place(mem, (dev_spot){l->k_at + from * k_head, (end - from) * k_head, o->memory});
             if (!l->shared) dev_blocks_place(mem, (dev_spot){l->v_at + from * v_head, (end - from) * v_head, o->memory});
         }

@@ -164,6 +164,17 @@ static void pool__prefetch_lines(pool_seat *s) {
     for (int i = 0; i < POOL_LINES && s->soon != s->soon_end; i++, s->soon += 64) __builtin_prefetch(s->soon, 0, 2);
 }
 
+/* Sleeps while *word is `old`, or for a shorter time; wakes all that sleep. */
+#ifdef __APPLE__
+static void pool__sleep(_Atomic uint32_t *word, uint32_t old) { __ulock_wait(DARWIN_COMPARE_AND_WAIT, (void *)word, old, 0); }
+static void pool__rouse(_Atomic uint32_t *word) { __ulock_wake(DARWIN_COMPARE_AND_WAIT | DARWIN_WAKE_ALL, (void *)word, 0); }
+#else
+static void pool__sleep(_Atomic uint32_t *word, uint32_t old) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+}
+static void pool__rouse(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+#endif
+
 /* Returns once *word is no longer `old`. *asleep counts those that sleep. */
 static void pool__wait(_Atomic uint32_t *word, uint32_t old, _Atomic int *asleep) {
     for (int i = 0; i < POOL_SPIN; i++) {
@@ -172,13 +183,13 @@ static void pool__wait(_Atomic uint32_t *word, uint32_t old, _Atomic int *asleep
         k_pause();
     }
     atomic_fetch_add(asleep, 1);
-    while (atomic_load(word) == old) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    while (atomic_load(word) == old) pool__sleep(word, old);
     atomic_fetch_sub(asleep, 1);
 }
 
 static void pool__advance(_Atomic uint32_t *word, _Atomic int *asleep) {
     atomic_fetch_add(word, 1);
-    if (atomic_load(asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load(asleep)) pool__rouse(word);
 }
 
 /* Returns once the team has finished this stage. `turn` is older than `team` while the thread that closed the stage is preempted

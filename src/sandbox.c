@@ -237,6 +237,7 @@ static bool sandbox__landlock(sandbox *s) {
 
 /* --- seccomp --- */
 
+#ifndef __APPLE__
 /* Which calls the filter refuses. A list of what is allowed would have to know every call that a C library, a BLAS or a GPU's
  * driver makes on any version of either processor, and a run would break where it does not; files are Landlock's matter. So it
  * is a list of what is refused, and calls newer than the list are answered as by an older kernel, which C libraries expect.
@@ -443,6 +444,9 @@ static bool sandbox__seccomp(unsigned needs) {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &p) == 0 ||
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &p) == 0;
 }
+#else
+static bool sandbox__seccomp(unsigned needs) { return (void)needs, false; }
+#endif
 
 /* Gives up all that was not allowed, as far as this kernel can. sandbox_holds() says what holds from now on. */
 static void sandbox_enter(sandbox *s) {

@@ -292,7 +292,7 @@ function banners_hold(    i, n, p) {
 function conditional(s,    n, i, part) {   # #if and its kin
     n = split(s, part, /[^A-Za-z_0-9]+/)
     for (i = 1; i <= n; i++)
-        if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_HUB|LLMRUN_CUDA|LLMRUN_SANDBOX|LLMRUN_STRESS|LLMRUN_NO_MAIN|_GNU_SOURCE)$/)
+        if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_HUB|LLMRUN_CUDA|LLMRUN_SANDBOX|LLMRUN_STRESS|LLMRUN_NO_MAIN|_GNU_SOURCE|__APPLE__)$/)
             fault(here(), "#if on " part[i])
 }
 
@@ -308,7 +308,7 @@ BEGIN {
         folder = root[i]
         if (!sub(/[^\/]*$/, "", folder)) folder = ""
         while ((getline t < root[i]) > 0) {
-            if (t !~ /^#include "src\//) continue
+            if (t !~ /^#include "src\// || t ~ /"src\/darwin\.h"/) continue     # no section: it stands for headers of a system
             split(t, part, "\"")
             if (!((folder part[2]) in is_section)) is_section[ARGV[ARGC++] = folder part[2]] = 1      # some are included once for each width
         }

@@ -173,6 +173,29 @@ static void tcs_dealing(void) {
         }
 }
 
+/* A team of which only some threads could be started is whole: its groups and nodes hold them all, and its tasks are dealt. */
+static void tcs_cut(void) {
+    static const char *const nodes[] = {"", "2x8", "3x5"};
+    uint8_t                  node[100];
+    for (int a = 0; a < 3; a++)
+        for (int n = 1; n <= 20; n++) {
+            pool *p = tcs_team(20, nodes[a]);
+            int   in_groups = 0, in_nodes = 0;
+            pool__cut(p, n);
+            EQ_INT(p->n, n);
+            for (int k = 0; k < p->n_group; k++) {
+                EQ_INT(p->group[k].from, in_groups);
+                CHECK(p->group[k].n > 0 && p->group[k].node < p->n_node);
+                in_groups += p->group[k].n;
+            }
+            for (int k = 0; k < p->n_node; k++) EQ_INT(p->node[k].from, in_nodes), in_nodes += p->node[k].n;
+            EQ_INT(in_groups, n);
+            EQ_INT(in_nodes, n);
+            for (int how = 0; how < 2; how++) tcs_deal(p, 100, NULL, how, (uint32_t)how, node);
+            tcs_team_free(p);
+        }
+}
+
 /* A thread takes tasks of its own range, then of its group, of its node, and of other nodes last. */
 static void tcs_order(void) {
     pool *p = tcs_team(40, "2x8");                     /* groups 6 7 7 | 6 7 7, two tasks for each thread */
@@ -250,6 +273,20 @@ static int tcs_astray(uint8_t *p, size_t n, int memory, int *right) {
     return astray;
 }
 
+/* What is placed on a node follows each other, so that memory of a slab takes a system call for each node, not for each layer. */
+static void tcs_runs(kv_cache *kv, pool *p) {
+    for (int k = 0; k < p->n_node; k++) p->node[k].memory = k;
+    for (int g = 0; g < kv->n_group; g++) kv->group[g].mem.n_spot = 0;
+    kv_place(kv, p);
+    for (int g = 0; g < kv->n_group; g++) {
+        const dev_blocks *m = &kv->group[g].mem;
+        int               runs = 0;
+        for (int i = 0; i < m->n_spot; i++) runs += !i || m->spot[i].memory != m->spot[i - 1].memory;
+        CHECK(m->n_spot > 2 * p->n_node);
+        EQ_INT(runs, p->n_node);
+    }
+}
+
 /* Packed rows lie on the node of the threads that multiply them, and keys and values of a head on that of its attention. */
 static void tcs_placement(void) {
     int  right = 0, n_rows = 0;
@@ -286,6 +323,7 @@ static void tcs_placement(void) {
     }
     CHECKF(right > 0, "%d pages of the cache", right);
     kv_seq_free(seq);
+    tcs_runs(r.kv, r.p);
     t_rig_close(&r);
     tcs_nodes(NULL);
 }
@@ -587,6 +625,7 @@ static const t_case t_cores_cases[] = {
     {"cores topology", "memory nodes, their CPUs and memory, by files of the kernel that are whole, odd or broken", tcs_topology},
     {"cores groups", "threads of a team lie in groups, and groups on nodes in proportion to CPUs", tcs_groups},
     {"cores dealing", "every task is dealt once, to any number of threads and nodes; tasks of a node's own to that node", tcs_dealing},
+    {"cores cut", "a team of which fewer threads could be started has groups, nodes and tasks for these alone", tcs_cut},
     {"cores order", "a thread without tasks takes those of its group, its node, other nodes, in this order", tcs_order},
     {"cores bits", "logits are the same on 2 x 8, 4 x 4 and uneven nodes, with more threads than CPUs, packed and not", tcs_bits},
     {"cores placement", "packed rows and heads of the cache lie on the node whose threads read them, page by page", tcs_placement},

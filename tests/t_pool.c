@@ -155,6 +155,97 @@ static void t_pool_leaving(void) {
     alarm(0);
 }
 
+/* --- several groups, on nodes that are made up: few threads are enough, since no group spans two nodes --- */
+
+/* Nodes and threads of teams. */
+static const struct { const char *nodes; int threads; } t_pool_teams[] = {{"2x1", 2}, {"3x1", 3}, {"2x2", 4}, {"4x1", 4}, {"2x2", 3}};
+
+enum { T_POOL_TEAMS = sizeof t_pool_teams / sizeof *t_pool_teams };
+
+/* Makes up the nodes of teams to come; NULL: none. */
+static void t_pool_nodes(const char *nodes) {
+    if (nodes) setenv("LLMRUN_TOPOLOGY", nodes, 1);
+    else unsetenv("LLMRUN_TOPOLOGY");
+}
+
+/* Every task once and in its stage, for members and for threads that leave and catch up. */
+static void t_pool_groups(void) {
+    uint32_t want[T_POOL_TASKS], got[T_POOL_TASKS];
+    int      gone = 0;
+    alarm(T_POOL_LIMIT);
+    for (int i = 0; i < T_POOL_TEAMS; i++) {
+        const int     n = t_pool_teams[i].threads, stages = n < 3 ? t_pool_stages(n) : 60;
+        t_pool_count *c = mem_new(1, sizeof *c);
+        t_pool_nodes(t_pool_teams[i].nodes);
+        c->p = pool_new(n);
+        CHECK(c->p->n_group > 1);
+        EQ_INT(c->p->n_node, t_pool_teams[i].nodes[0] - '0');
+        c->n_stage = stages;
+        pool_run(c->p, t_pool_count_job, c);
+        EQ_INT(c->wrong, 0);
+        pool_free(c->p);
+        mem_free(c);
+        t_pool_wave_end(0, 2 * stages, false, want);
+        EQ_INT(t_pool_wave_end(n, 2 * stages, false, got), 0);
+        EQ_MEM(got, want, sizeof want);
+        t_pool_restless(true);
+        gone += t_pool_wave_end(n, 2 * stages, true, got);
+        t_pool_restless(false);
+        EQ_MEM(got, want, sizeof want);
+    }
+    t_pool_nodes(NULL);
+    (void)gone;                                       /* groups of one thread never let it go */
+    alarm(0);
+}
+
+/* All tasks are meant for one node, whose threads keep their first one until all others are done: the others do them. */
+typedef struct {
+    pool *p;
+    int   n;                                          /* tasks */
+    int   node;                                       /* for which they are meant */
+    bool  deal;                                       /* by pool_deal() */
+    _Atomic int done;
+    int   by[T_POOL_TASKS];                           /* node that did each */
+} t_pool_steal;
+
+static void t_pool_steal_job(void *ctx, int ith) {
+    t_pool_steal *c = ctx;
+    int           at[5] = {0};
+    const int     node = c->p->seat[ith].group->node, held = c->p->node[c->node].n;
+    for (int k = 1; k <= c->p->n_node; k++) at[k] = k > c->node ? c->n : 0;
+    for (int i; (i = (c->deal ? pool_deal : pool_take)(c->p, c->n, at)) < c->n;) {
+        c->by[i] = node;
+        while (node == c->node && atomic_load(&c->done) < c->n - held) sched_yield();
+        atomic_fetch_add(&c->done, 1);
+        if (node != c->node) sched_yield();           /* lets those threads take their first one */
+    }
+    pool_barrier(c->p);
+}
+
+static void t_pool_stealing(void) {
+    alarm(T_POOL_LIMIT);
+    for (int i = 0; i < T_POOL_TEAMS; i++) {
+        t_pool_nodes(t_pool_teams[i].nodes);
+        pool *p = pool_new(t_pool_teams[i].threads);
+        for (int k = 0; k < 2 * p->n_node; k++) {
+            t_pool_steal *c = mem_new(1, sizeof *c);
+            int           own = 0;
+            c->p = p;
+            c->n = 40;
+            c->node = k / 2;
+            c->deal = k % 2;
+            pool_run(p, t_pool_steal_job, c);
+            EQ_INT(c->done, c->n);
+            for (int t = 0; t < c->n; t++) own += c->by[t] == c->node;
+            CHECKF(own <= p->node[c->node].n, "%d tasks of 40 by the %d threads that wait", own, p->node[c->node].n);
+            mem_free(c);
+        }
+        pool_free(p);
+    }
+    t_pool_nodes(NULL);
+    alarm(0);
+}
+
 /* --- crowded CPUs --- */
 
 typedef struct { int cpus, first; } t_pool_place;     /* how many CPUs a thread may run on, and the first of them */
@@ -350,6 +441,8 @@ static const t_case t_pool_cases[] = {
     {"pool once", "every task of every stage runs once, with 1 to 8 threads, by pool_next and by pool_take", t_pool_once},
     {"pool order", "a stage sees all writes of the stage before and of the single task after it", t_pool_order},
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
+    {"pool groups", "the same with several groups and nodes, of one thread and of more", t_pool_groups},
+    {"pool stealing", "tasks of a node whose threads are busy are done by the threads of others", t_pool_stealing},
     {"pool settled", "beside other processes each thread stays on a CPU of its own, during the job", t_pool_settled},
     {"pool lives", "teams start, work and end hundreds of times and leave no thread", t_pool_lives},
     {"pool sleep", "a thread that waits long sleeps and is woken, whichever thread is late", t_pool_sleep},

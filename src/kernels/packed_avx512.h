@@ -33,7 +33,7 @@ K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, in
 /* sign: codes without the offset. */
 K__IN_512 void k__codes_open512(int bits, bool table, bool sign, const k__form *f, const uint8_t *w, int segs,
                                 k__panel *to, int at) {
-    const __m512i off = _mm512_set1_epi8((char)f->off);
+    const __m512i off = _mm512_set1_epi8((char)f->off), less = _mm512_set1_epi8((char)-f->off);
     __m512i       t = _mm512_setzero_si512();
     if (table) t = _mm512_broadcast_i32x4(k__ld128(f->values));
     if (table && !sign) t = _mm512_add_epi8(t, off);
@@ -50,8 +50,8 @@ K__IN_512 void k__codes_open512(int bits, bool table, bool sign, const k__form *
                 k__lines512(bits, table, t, p, i, &lo, &hi);
             }
             if (sign && !table) {
-                lo = _mm512_sub_epi8(lo, off);
-                hi = _mm512_sub_epi8(hi, off);
+                lo = _mm512_add_epi8(lo, less);
+                hi = _mm512_add_epi8(hi, less);
             }
             _mm512_store_si512(q[i][at], lo);
             _mm512_store_si512(q[8 + i][at], hi);

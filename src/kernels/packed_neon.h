@@ -644,32 +644,44 @@ K__NEON_IN void k__int_tile_neon(const bool mm, const int N, const int by, const
     }
 }
 
+/* A group of SCALE: f += scales times dots. first: f is what they give, since 0 + -0 and -0 are the same in y, which begins with
+ * +0. */
+K__NEON_IN void k__scale_group_neon(const bool mm, const int N, const int by, const bool has_min, const bool first,
+                                    const int8_t **w, const int8_t **x, const float *fs, const float *fm, const float *sum,
+                                    float32x4_t (*f)[4]) {
+    const int V = mm ? 4 : 2;
+    int32x4_t D[K__NEON_N][4];
+    K__UNROLL for (int i = 0; i < N; i++)
+        K__UNROLL for (int v = 0; v < V; v++) D[i][v] = vdupq_n_s32(0);
+    k__group_neon(mm, N, by, w, x, D);
+    K__NEON_DONE(fs, D[N - 1][V - 1], D[0][V - 1]);
+    K__UNROLL for (int v = 0; v < V; v++) {
+        const float32x4_t s = vld1q_f32(fs + 4 * v);
+        K__UNROLL for (int i = 0; i < N; i++) {
+            const float32x4_t u = vmulq_f32(s, vcvtq_f32_s32(D[i][v]));
+            f[i][v] = first ? u : vaddq_f32(f[i][v], u);
+        }
+        if (!has_min) continue;
+        const float32x4_t m = vld1q_f32(fm + 4 * v);
+        K__UNROLL for (int i = 0; i < N; i++) f[i][v] = vaddq_f32(f[i][v], vmulq_f32(m, vld1q_f32(sum + 4 * i)));
+    }
+}
+
 K__NEON_IN void k__scale_tile_neon(const bool mm, const int N, const int by, const bool has_min, const k__neon_panel *w,
                                    const int h, const k__neon_at *x, int groups, float *y) {
     const int     V = mm ? 4 : 2;
     const int8_t *wq = w->q[h], *xq = x->q;
-    const float  *fs = w->fs[h][0][0][0], *fm = w->fs[h][1][0][0], *sum = x->sum, *end = fs + 16 * groups;
-    float32x4_t   f[K__NEON_N][4];
-    K__UNROLL for (int i = 0; i < N; i++)
-        K__UNROLL for (int v = 0; v < V; v++) f[i][v] = k__set_neon(0);
-    K__NO_UNROLL for (; fs < end; fs += 16, fm += 16, sum += 4 * N) {
-        int32x4_t D[K__NEON_N][4];
-        K__UNROLL for (int i = 0; i < N; i++)
-            K__UNROLL for (int v = 0; v < V; v++) D[i][v] = vdupq_n_s32(0);
-        k__group_neon(mm, N, by, &wq, &xq, D);
-        K__NEON_DONE(fs, D[N - 1][V - 1], D[0][V - 1]);
-        K__UNROLL for (int v = 0; v < V; v++) {
-            const float32x4_t s = vld1q_f32(fs + 4 * v);
-            K__UNROLL for (int i = 0; i < N; i++) f[i][v] = vaddq_f32(f[i][v], vmulq_f32(s, vcvtq_f32_s32(D[i][v])));
-            if (!has_min) continue;
-            const float32x4_t m = vld1q_f32(fm + 4 * v);
-            K__UNROLL for (int i = 0; i < N; i++) f[i][v] = vaddq_f32(f[i][v], vmulq_f32(m, vld1q_f32(sum + 4 * i)));
-        }
-    }
+    const float  *fs = w->fs[h][0][0][0], *fm = w->fs[h][1][0][0], *sum = x->sum, *end = fs + 16 * groups, *d = x->d;
+    float        *to = y + x->y;
+    float32x4_t   f[K__NEON_N][4], da[K__NEON_N];
+    k__scale_group_neon(mm, N, by, has_min, true, &wq, &xq, fs, fm, sum, f);
+    K__NO_UNROLL while (fs += 16, fm += 16, sum += 4 * N, fs < end)
+        k__scale_group_neon(mm, N, by, has_min, false, &wq, &xq, fs, fm, sum, f);
+    K__UNROLL for (int i = 0; i < N; i++) da[i] = vld1q_f32(d + 4 * i);
     K__UNROLL for (int v = 0; v < V; v++) {
         float32x4_t u[K__NEON_N];
-        K__UNROLL for (int i = 0; i < N; i++) u[i] = vmulq_f32(f[i][v], vld1q_f32(x->d + 4 * i));
-        k__add_quads_neon(N, u, y + x->y + 4 * N * v);
+        K__UNROLL for (int i = 0; i < N; i++) u[i] = vmulq_f32(f[i][v], da[i]);
+        k__add_quads_neon(N, u, to + 4 * N * v);
     }
 }
 
@@ -983,8 +995,8 @@ static int k_quant_act_neon(const float *x, int n, int8_t *q, k_sums *sum, float
     for (int i = 0; i < n; i += 16) {
         int32x4_t v[4];
         K__UNROLL for (int k = 0; k < 4; k++) v[k] = vcvtnq_s32_f32(vmulq_f32(vld1q_f32(x + i + 4 * k), k__set_neon(inv)));
-        const int16x8_t a = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1])), b = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
-        const int8x16_t c = vcombine_s8(vqmovn_s16(a), vqmovn_s16(b));
+        const int16x8_t a = vuzp1q_s16((int16x8_t)v[0], (int16x8_t)v[1]), b = vuzp1q_s16((int16x8_t)v[2], (int16x8_t)v[3]);
+        const int8x16_t c = vuzp1q_s8((int8x16_t)a, (int8x16_t)b);        /* low bytes: no code is beyond 127 */
         vst1q_s8(q + i, c);
         sum->of16[i / 16] = vaddlvq_s8(c);
         sizes[i / 16] = (int16_t)vaddlvq_u8((uint8x16_t)vabsq_s8(c));
