@@ -7,9 +7,10 @@
  * machine's limit whatever the file is, also beside a small model, and loads no weights into the caches. The peak does not count
  * it. A test with guesses decodes one sequence by rounds as [spec] does: steps of the draft, if there is one, then one step of
  * the model over a row and its guesses. The number of guesses is given, and pseudo-random numbers decide which are accepted.
- * Compared with the same decode without guesses it shows the acceptance rate from which speculation pays off. Columns, keys and
- * tests are those of llama-bench, with the same meaning; further ones follow them. A picture (--plot) shows the rates of all
- * rows, prefill above decode.
+ * Compared with the same decode without guesses it shows the acceptance rate from which speculation pays off. Of several adapters
+ * the sequences have one each in turn, where tests have several of both; else all. Columns, keys and tests are those of
+ * llama-bench, with the same meaning; further ones follow them. A picture (--plot) shows the rates of all rows, prefill above
+ * decode.
  * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run.
  * Opens: bench_opts. */
 
@@ -683,6 +684,7 @@ typedef struct {
     engine           *eng;
     int               step;                           /* most rows of a prefill step */
     kv_seq          **seq;                            /* [n_seq] */
+    dev_adapters    **use;                            /* [n_seq] their adapters */
     int              *valid;                          /* [n_seq] positions that are filled */
     int               n_seq;
     gguf_file         draft_g;                        /* open if o->draft is given */
@@ -1226,6 +1228,19 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     return true;
 }
 
+/* The adapters of sequence s: of one sequence all, of several those that come in turn, so that as many as there are get one each.
+ * NULL: there are none. */
+static dev_adapters *bench__adapters(const bench_job *j, int s) {
+    const lora *l = j->eng->adapters;
+    if (!l) return NULL;
+    const int     k = min_int(l->n, j->n_seq);
+    float        *scale = mem_new((size_t)l->n, sizeof *scale);
+    for (int i = s % k; i < l->n; i += k) scale[i] = l->of[i].scale;
+    dev_adapters *use = lora_use(l, scale);
+    mem_free(scale);
+    return use;
+}
+
 static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     engine_opts fo = *j->fo;
     kv_opts  ko = *j->ko;
@@ -1252,8 +1267,9 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     bench__use_pool(&j->machine, j->eng->p);
     j->n_seq = x->n_seq;
     j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
+    j->use = mem_new((size_t)j->n_seq, sizeof *j->use);
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
-    for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
+    for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_of(j->eng->kv, j->use[s] = bench__adapters(j, s));
     for (int k = 0; k < j->eng->n_head && j->o->draft_vocab; k++) fwd_trim(j->eng->head[k], j->o->draft_vocab);
     return !j->o->draft || j->beside || bench__open_draft(j, &fo, &ko, e);
 }
@@ -1264,9 +1280,11 @@ static void bench__close(bench_job *j) {
     j->draft_seq = NULL;
     j->draft = NULL;
     for (int s = 0; s < j->n_seq; s++) kv_seq_free(j->seq[s]);
-    mem_free_all(j->seq, j->valid);
+    for (int s = 0; s < j->n_seq; s++) mem_free(j->use[s]);
+    mem_free_all(j->seq, j->use, j->valid);
     engine_close(j->eng);
     j->seq = NULL;
+    j->use = NULL;
     j->valid = NULL;
     j->eng = NULL;
     j->n_seq = 0;
@@ -1286,7 +1304,7 @@ static bool bench__setup(bench_job *j, err_t *e) {
     return ok;
 }
 
-/* llama 1.1B Q4_K_M */
+/* llama 1.1B Q4_K_M, 2 adapters */
 static void bench__describe(bench_job *j, const arch_hparams *hp) {
     str type = {0};
     j->bytes = j->weights = 0;
@@ -1297,6 +1315,8 @@ static void bench__describe(bench_job *j, const arch_hparams *hp) {
     }
     quant_type_of(&j->g, &type);
     const double n = (double)j->weights;
+    const int    n_low = j->fo->lora.n;
+    if (n_low) str_fmt(&type, ", %d adapter%s", n_low, n_low == 1 ? "" : "s");
     snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s" : "%s %.1fM %s", hp->desc->name, n >= 1e9 ? n / 1e9 : n / 1e6,
              type.p);
     str_drop(&type);

@@ -8,12 +8,13 @@
 static void plain__products(dev *dv, const dev_op *op) {
     int                n;
     const dev_product *list = ops__list(dv->run->plan, op, &n);
+    const ops_low_stage no = {0};
     for (int i = n - 1; i >= 0; i--) {
         dev_mat     w = *list[i].w;
         dev_product m = list[i];
         w.packed = NULL;
         m.w = &w;
-        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1, 0, m.n);
+        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, &no, r, 1, 0, m.n);
     }
 }
 
