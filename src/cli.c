@@ -454,7 +454,8 @@ static const cli_opt cli_opts[] = {
      ON_STEPS | ON_QUANTIZE | ON(LORA_MERGE),
      .help = "adapter (LoRA), a GGUF file or a folder of PEFT: its products are added to those of the model's matrices, whose "
              "weights stay as they are; SCALE: how strongly (1); several: all of them, unless a request names some (lora); a "
-             "layer with an adapter runs on the CPU; --bench with several sequences: one each in turn"},
+             "layer with an adapter runs on the CPU; --bench: rates with them, and how much of the rate without; several "
+             "sequences have one each in turn"},
     {"--lora-init-without-apply",       NULL,         OPT_ON,   AT(lora_idle),         0, 0, GROUP_RUN, ON_STEPS,
      .help = "adapters have the scale 0 until a request names them (lora) or POST /lora-adapters of --serve sets it"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0, 0, GROUP_RUN, ON_STEPS,
@@ -1769,6 +1770,7 @@ static bool cli__finish_lora(config *c, err_t *e) {
         c->lora_files.n_own = c->lora_files.n;
     }
     for (int i = 0; c->lora_idle && i < c->lora_files.n; i++) c->lora_scales[i] = 0;
+    c->bench.adapters.v[0] = c->lora_files.n;
     c->fwd.lora = (lora_opts){.file = c->lora_files.v, .scale = c->lora_scales, .n = c->lora_files.n};
     return true;
 }

@@ -33,15 +33,21 @@ typedef struct {
     uint64_t hash;                                    /* of all that it adds */
 } lora_adapter;
 
+/* Memory in large pages. */
+typedef struct {
+    uint8_t *p;
+    size_t   bytes, used;
+} lora_slab;
+
 typedef struct lora {
     lora_adapter *of;                                 /* [n] */
     int           n;
     bool          merge;                              /* lora_opts.merge */
     dev_low     **low;                                /* [n_low] those of each matrix, [n] each */
     int           n_low;
-    uint8_t     **own;                                /* [n_own] their numbers */
-    int           n_own;
-    uint64_t      n_bytes;                            /* of these */
+    lora_slab    *slab;                               /* [n_slab] of their numbers */
+    int           n_slab;
+    uint64_t      n_bytes;                            /* of these numbers */
     dev_adapters *all;                                /* what a sequence uses that says nothing */
 } lora;
 
@@ -128,11 +134,19 @@ static bool lora__check_keys(lora_job *j) {
     return gguf_get_f32(g, "adapter.lora.alpha", -LORA_SCALE_MOST, LORA_SCALE_MOST, &j->a->alpha, j->e) >= 0;
 }
 
-/* Memory of the adapters. */
+/* Memory of the adapters, zeros. A step reads all of it, as it reads the weights: in large pages for the same reason. */
 static uint8_t *lora__take(lora *l, size_t n) {
-    uint8_t *p = mem_aligned(n, 1);
+    enum { SLAB = 16 << 20, LINE = 64 };
+    lora_slab *last = l->n_slab ? &l->slab[l->n_slab - 1] : NULL;
+    if (!last || last->bytes - last->used < n) {
+        const size_t size = max_size(n, SLAB);
+        MEM_PUSH(l->slab, l->n_slab, (lora_slab){mem_pages(size), size, 0});
+        last = &l->slab[l->n_slab - 1];
+    }
+    uint8_t *p = last->p + last->used;
+    last->used = min_size(last->bytes, (last->used + n + LINE - 1) / LINE * LINE);
     l->n_bytes += n;
-    return MEM_PUSH(l->own, l->n_own, p), p;
+    return p;
 }
 
 /* Whether all of n values for a tensor of the model are numbers. */
@@ -212,7 +226,6 @@ static void lora__tiles(const lora_job *j, const model_target *to, int il, const
     const size_t tiles = (n_out + K_LOW_TILE - 1) / K_LOW_TILE;
     low->bytes_b = tiles * rank * K_LOW_TILE * size;
     uint8_t *out = lora__take(j->l, mem_size(low->bytes_b, (size_t)to->mat->n_mat));
-    memset(out, 0, low->bytes_b * (size_t)to->mat->n_mat);
     low->b = out;
     for (size_t e = 0; e < (size_t)to->mat->n_mat; e++, out += low->bytes_b)
         for (size_t r = 0; r < n_out; r++) {
@@ -428,8 +441,8 @@ static void lora_close(lora *l) {
     if (!l) return;
     for (int i = 0; i < l->n; i++) mem_free(l->of[i].name);
     for (int i = 0; i < l->n_low; i++) mem_free(l->low[i]);
-    for (int i = 0; i < l->n_own; i++) mem_free(l->own[i]);
-    mem_free_all(l->of, l->low, l->own, l->all, l);
+    for (int i = 0; i < l->n_slab; i++) mem_pages_free(l->slab[i].p, l->slab[i].bytes);
+    mem_free_all(l->of, l->low, l->slab, l->all, l);
 }
 
 /* The number of the adapter of this name; -1: there is none. */

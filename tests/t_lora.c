@@ -368,7 +368,7 @@ static void tlo_patterns(void) {
 static void tlo_bad_patterns(void) {
     static const struct { const char *config, *why; } bad[] = {
         {"{\"rank_pattern\":{\"layers.(0\":3}}", "rank_pattern: missing closing parenthesis at byte 9 of the regular"},
-        {"{\"alpha_pattern\":{\"a{2,1}\":3}}", "alpha_pattern: numbers out of order in {} quantifier at byte 6 of the"},
+        {"{\"alpha_pattern\":{\"a{2,1}\":3}}", "alpha_pattern: numbers out of order in {} quantifier at byte"},
         {"{\"rank_pattern\":{\"q_proj\":\"x\"}}", "rank_pattern of \"q_proj\" is no number"},
         {"{\"rank_pattern\":{\"[\":true}}", "rank_pattern of \"[\" is no number"},
         {"{\"target_modules\":\"*\"}", "target_modules: quantifier does not follow a repeatable item at byte 0 of the"},
@@ -382,7 +382,7 @@ static void tlo_bad_patterns(void) {
         CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, bad[i].why), "%s: %s", bad[i].config, ok ? "taken" : e.text);
         import__expressions_drop(&p);
     }
-    CHECK(tlo_config(&p, "{\"rank_pattern\":{\"(a+)+(a+)+(a+)+b\":3}}", &e));
+    CHECK(tlo_config(&p, "{\"rank_pattern\":{\"(a|aa)+(a|aa)+[bc]\":3}}", &e));
     CHECK(!import__number_of(&p, &p.rank, bytes_of("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), &x));
     CHECKF(strstr(e.text, "rank_pattern: match limit exceeded on the module aaaa"), "%s", e.text);
     import__expressions_drop(&p);
