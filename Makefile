@@ -106,12 +106,12 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 
 tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
 	SHARED=$(SHARED) build/tsan/tests pool "cores bits" net fwd dev quantize sched spec
-	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
+	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_kinds
 	LLMRUN_SLOW=20 $(PYTHON) tests/serve.py build/tsan/llmrun same_text calls vectors leave drain batches
 
-attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 20 s; the last line counts
+attack:                                ## what make san and make fuzz find soonest: unit tests, corpora and hostile files under the sanitizers of clang, each fuzzer for 12 s; the last line counts
 	+@$(PARALLEL) $(ATTACKED)
-	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 FUZZERS="$(FUZZERS)" FUZZ_SECONDS=20 FUZZ_SEED=1 sh tests/run.sh build/fuzz/command build/fuzz
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 FUZZERS="$(FUZZERS)" FUZZ_SECONDS=12 FUZZ_SEED=1 sh tests/run.sh build/fuzz/command build/fuzz
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses; of calls for memory and files each FAILURES-th (7) fails
 	+@$(PARALLEL) $(STRESSED)

@@ -45,8 +45,8 @@
  *   [thread]         the start of every thread
  *   Offline quantisation, which inference does not need:
  *   [fit]            blocks of least squared error, scales searched
- *   [fit_lanes]      the searches of super-blocks for avx2 and for avx512      | x86-64
  *   [fit_grid]       the same for tables, powers of two and lattices
+ *   [fit_lanes]      searches of both for avx2 and for avx512                  | x86-64
  *   [fitters]        one row per format that can be made
  *   A step on NVIDIA GPUs, nvcc alone (the emulator of the tests has it, too), but for the names of kernels:
  *   [cuda]           products
@@ -173,13 +173,13 @@
 #include "src/kernels/level.h"
 #include "src/kernels/thread.h"
 #include "src/kernels/fit.h"
+#include "src/kernels/fit_grid.h"
 #if K__X86
 #define FL_N 8
 #include "src/kernels/fit_lanes.h"
 #define FL_N 16
 #include "src/kernels/fit_lanes.h"
 #endif
-#include "src/kernels/fit_grid.h"
 #include "src/kernels/fitters.h"
 #endif
 

@@ -13,18 +13,18 @@
  *   [http]      requests of HTTP/1.1, as bytes                                     <- base
  *   [net]       sockets, and the thread that serves connections                    <- base http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
- *   [sha256]    SHA-256 of bytes that come in pieces                               <- base
+ *   [sha]       SHA-256 and SHA-1 of bytes that come in pieces                     <- base
+ *   [safetensors] (st) files of tensors in a checkpoint's folder                   <- base gguf
  *   [hub]       models by name: names and lists of a hub, its cache, a folder of models
- *               <- base gguf sha256
- *   [fetch]     downloads from a hub, through libcurl                              <- base sandbox http sha256 hub
+ *               <- base gguf sha safetensors
+ *   [fetch]     downloads from a hub, through libcurl                              <- base sandbox http sha safetensors hub
  *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
  *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
- *   [safetensors] (st) files of tensors in a checkpoint's folder                   <- base gguf
  *   [dequant]   (dq) matrices of checkpoints, plain and quantised, row by row      <- k base gguf safetensors
  *   [family]    models of transformers; config.json as GGUF keys                   <- base gguf writer safetensors
  *   [vocab]     tokenizers of checkpoints as GGUF keys                             <- base gguf writer tok safetensors family
  *   [import]    a checkpoint's folder as a model file in memory
- *               <- k base pool gguf writer safetensors dequant family vocab
+ *               <- k base pool gguf safetensors hub writer dequant family vocab
  *   [val]       values of templates and JSON, as Python has them                   <- base
  *   [filter]    (test function) what templates call: filters, tests, methods, functions
  *               <- base val
@@ -198,12 +198,12 @@
 #include "src/http.c"
 #include "src/net.c"
 #include "src/gguf.c"
-#include "src/sha256.c"
+#include "src/sha.c"
+#include "src/safetensors.c"
 #include "src/hub.c"
 #include "src/fetch.c"
 #include "src/writer.c"
 #include "src/tok.c"
-#include "src/safetensors.c"
 #include "src/dequant.c"
 #include "src/family.c"
 #include "src/vocab.c"

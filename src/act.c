@@ -467,7 +467,7 @@ static spec_opts act__spec(const act_job *r) {
 /* Opens the file of --model-draft if it holds a draft head alone. */
 static bool act__open_head(act_job *r, err_t *e) {
     const char *path = r->c->spec.draft;
-    if (!path) return true;
+    if (!path || import_is_folder(path)) return true;
     if (!gguf_open(&r->head, path, e)) {
         r->head.path = NULL;
         return false;
@@ -482,7 +482,8 @@ static bool act__open_head(act_job *r, err_t *e) {
 /* The plan of a run that speculates so, or decodes by diffusion. */
 static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
     const diffuse_opts *d = &r->c->gen.diffuse;
-    p.n_masks = d->block ? d->block : d->eps > 0 ? 0 : -1;
+    const int64_t       n = r->c->gen.n_predict, most = n < 0 ? DIFFUSE_LENGTH : min_i64(max_i64(n, 1), INT_MAX);
+    p.n_masks = (int)(d->block ? min_i64(d->block, most) : d->eps > 0 ? most : -most);
     p.head = o->head && spec_rows(o, 1) > 0;
     p.head_file = r->head.path ? &r->head : NULL;
     return p;
@@ -1693,7 +1694,7 @@ static bool act__about(const hub_model *m, str *type, str *arch, err_t *e) {
     gguf_file g;
     bytes     name = {0};
     err_t     none = {0};
-    if (!gguf_open(&g, m->path, e)) return false;
+    if (!import_open(&g, m->path, IMPORT_FILE | IMPORT_LAZY, e)) return false;
     quant_type_of(&g, type);
     gguf_get_str(&g, "general.architecture", &name, &none);
     str_visible_line(arch, name);
@@ -2191,7 +2192,8 @@ static bool act__download(const config *c, const hub_name *h, str *path, err_t *
         if (e->code == EXIT_RESOURCE && !h->pick.n && hub_find(h, true, path)) {
             log_warn("%s", e->text);
             *e = (err_t){0};
-            log_warn("%s: runs %s, which is here", spelled.p, str_base_name(path->p));
+            log_warn("%s: runs %s, which is here", spelled.p,
+                     import_is_folder(path->p) ? "its safetensors" : str_base_name(path->p));
         }
     }
     str_drop_all(&spelled, &root);

@@ -141,6 +141,7 @@ enum {                                /* quirks: traits of one architecture or o
     Q_HEAD_NORMS = 1 << 29,           /* Q_HEAD_GAINS in every layer with attention (PLaMo 2) */
     Q_BUCKETS = 1 << 30,              /* scores have a bias for ranges of distances (T5); none has RoPE; names begin with enc. */
     Q_INDEX = 1ll << 33,              /* files have an indexer, which chooses positions where a text has more than a budget */
+    Q_BLOCKS = 1ll << 34,             /* it chooses blocks of positions, for each key head (MiniMax M3) */
     Q_DIFFUSE = 1ll << 32,            /* answers begin as masks, which a token each replaces in any order (diffusion) */
     Q_PAIRS = 1ll << 31,              /* decoder layers follow those of an encoder, whose output they read (cross attention) */
     /* several at once */
@@ -184,6 +185,8 @@ typedef struct {
     bool        aside;                                /* experts read what attention reads, beside it and a dense feed-forward */
     arch_mixer  state;                                /* of layers without K/V heads, or MIX_BOTH of all; 0: none has a state */
     bool        channel_mix;                          /* feed-forwards read the position before, too (RWKV) */
+    bool        index_halves;                         /* RoPE of the indexer is in halves, though not that of attention */
+    int         index_every;                          /* of long contexts: see arch__indexed() */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -275,7 +278,7 @@ static const arch_desc arch_table[] = {
     {"minimax-m2",      "MiniMax M2",                             ROPE_HALVES,
      .traits = A_PRE_NORM | A_MOE | A_QK_NORM_WIDE | A_TOPK_NORM | A_SIGMOID | A_CHOICE_BIAS},
     {"minimax-m3",      "MiniMax M3, its text",                   ROPE_HALVES,
-     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN, .quirks = Q_INDEX,
+     .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_SIGMOID | A_CHOICE_BIAS | A_SHARED_PLAIN, .quirks = Q_INDEX | Q_BLOCKS,
      .act = ACT_SWIGLU_CLIP},
     {"ernie4_5",        "ERNIE 4.5 0.3B",                         ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE},
     {"ernie4_5-moe",    "ERNIE 4.5 21B-A3B, 300B-A47B",           ROPE_PAIRS,
@@ -311,9 +314,11 @@ static const arch_desc arch_table[] = {
      .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID,
      .tensor = "blk.3.exp_probs_b.bias"},
     {"deepseek32",      "DeepSeek V3.2",                          ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX},
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX,
+     .index_halves = true},
     {"glm-dsa",         "GLM-5, 5.1 and 5.2",                     ROPE_PAIRS,
-     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX},
+     .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX,
+     .index_every = 4},
     {"mistral4",        "Mistral Small 4",                        ROPE_PAIRS,
      .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER},
     {"minicpm3",        "MiniCPM 3",                              ROPE_HALVES,
@@ -564,6 +569,8 @@ typedef struct {
     float cap;                                        /* scores become cap * tanh(score / cap); 0: they stay */
     bool  gated;                                      /* the query projection holds a gate after each head */
     bool  recurrent;                                  /* by the pattern of layers: a gated delta net */
+    bool  indexed;                                    /* it has an indexer */
+    bool  chooses;                                    /* it attends to what that chooses, or that of a layer before it */
     int   n_ff;                                       /* width of the dense feed-forward; 0: none */
     float sparse;                                     /* cuts gates off below mean - sparse * deviation; -INFINITY: none */
     int   n_expert;                                   /* experts; 0: none */
@@ -618,12 +625,13 @@ typedef struct arch_hparams {
     int    n_dec;                                     /* decoder layers after them */
     int    n_index;                                   /* Q_INDEX: heads of the indexer */
     int    hd_index;                                  /* values of one */
-    int    index_block;                               /* positions that are chosen together */
+    int    n_top;                                     /* blocks of positions that a row attends to of more; 0: all */
+    int    index_block;                               /* positions of a block, 1: each is chosen for itself */
+    int    index_local;                               /* the last blocks, which are always among them */
     int    n_bucket;                                  /* ranges of distances that have a bias of scores; 0: there are none */
     int    start;                                     /* token with which an answer begins after the text that the encoder reads;
                                                        * -1: the start token */
     int    n_ctx_train;                               /* positions that the model was trained for */
-    int    n_ctx_most;                                /* of a text: attention chooses among more of them; 0: it never does */
     int    n_ahead;                                   /* layers after the last, which predict further tokens */
     int    n_nextn;                                   /* of these, draft heads: their tensors are there, and used */
     int    n_dense;                                   /* the first layers, which have no experts */
@@ -680,7 +688,7 @@ typedef struct arch_hparams {
 enum {
     ARCH_MAX_LAYERS = 512, ARCH_MAX_HEADS = 4096, ARCH_MAX_HEAD = 1024, ARCH_MAX_WIDTH = 1 << 20,
     ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = DEV_EXPERTS, ARCH_MAX_SHARED = 64, ARCH_MAX_CLASSES = 512,
-    ARCH_MAX_VOCAB = 1 << 24, ARCH_MAX_BUCKETS = 128,
+    ARCH_MAX_VOCAB = 1 << 24, ARCH_MAX_BUCKETS = 128, ARCH_MAX_CHOSEN = 1 << 20,
     ARCH_MAX_TAPS = DEV_TAPS,
     ARCH_MAX_STREAMS = DEV_STREAMS
 };
@@ -850,6 +858,15 @@ enum { ARCH_DELTA_PERIOD = 4 };                       /* of so many layers the l
 static double arch__windowed(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l - a.hp->layer), a.hp->desc->window_every); }
 static double arch__recurs(arch_at a) { return arch__in_pattern(a.hp, (int)(a.l - a.hp->layer), ARCH_DELTA_PERIOD); }
 
+enum { ARCH_INDEX_CTX = 1 << 20, ARCH_INDEX_FIRST = 2 };
+
+/* Whether a layer has an indexer of its own, where no key says it: in files of GLM 5.2, whose context is long, the first ones and
+ * one of so many after them. */
+static double arch__indexed(arch_at a) {
+    const int il = (int)(a.l - a.hp->layer), every = a.hp->n_ctx_train < ARCH_INDEX_CTX ? 0 : a.hp->desc->index_every;
+    return !every || il < ARCH_INDEX_FIRST || (il - ARCH_INDEX_FIRST) % every == 0;
+}
+
 #define MODEL(f) .of = OF_MODEL, .at = offsetof(arch_hparams, f)
 #define ROPE(f)  .of = OF_ROPE, .at = offsetof(arch_rope_hp, f)
 #define LAYER(f) .of = OF_LAYER, .at = offsetof(arch_layer_hp, f)
@@ -875,10 +892,12 @@ static const arch_key arch_keys[] = {
     {"attention.relative_buckets_count",    ONLY(0, 0)},
     {"attention.indexer.head_count",        MODEL(n_index),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .quirks = Q_INDEX},
     {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,    .quirks = Q_INDEX},
-    {"attention.indexer.top_k",             MODEL(n_ctx_most),     H_INT,    H_NEED, 1, ARCH_MAX_CTX,     .quirks = Q_INDEX},
+    {"attention.indexer.top_k",             MODEL(n_top),          H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_INDEX},
     {"attention.indexer.top_k",             ONLY(0, 0)},
-    {"attention.indexer.block_size",        MODEL(index_block),    H_INT,    0,      1, ARCH_MAX_CTX,
-     .preset = 1, .quirks = Q_INDEX},
+    {"attention.indexer.block_size",        MODEL(index_block),    H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_BLOCKS},
+    {"attention.indexer.block_size",        ONLY(0, 1)},
+    {"attention.indexer.local_blocks",      MODEL(index_local),    H_INT,    H_NEED, 0, ARCH_MAX_CHOSEN,  .quirks = Q_BLOCKS},
+    {"attention.indexer.local_blocks",      ONLY(0, 0)},
     {"context_length",                      MODEL(n_ctx_train),    H_INT,    H_NEED, 1, ARCH_MAX_CTX},
     {"embedding_length",                    MODEL(n_embd),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH},
     {"embedding_length_out",                MODEL(n_state),        H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .traits = A_ASSIST},
@@ -897,6 +916,8 @@ static const arch_key arch_keys[] = {
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    H_ZERO, 1, ARCH_MAX_HEADS,
      .from = arch__n_head, .traits = A_SHORT_CONV, .quirks = Q_NO_HEADS},
     {"attention.head_count_kv",             LAYER(n_head_kv),      H_INT,    0,      1, ARCH_MAX_HEADS,   .from = arch__n_head},
+    {"attention.indexer.types",             LAYER(indexed),        H_PATTERN, H_FLAT, 0, 1,
+     .from = arch__indexed, .quirks = Q_INDEX},
     {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,
      .traits = A_HEAD_IS_ROT},                        /* the row below reads it too, as n_rot */
     {"attention.kv_lora_rank",              LAYER(rank),           H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .traits = A_LATENT},
@@ -1455,7 +1476,8 @@ static bool arch__latent(const arch_hparams *hp, const gguf_file *g, arch_layer_
     if (l->hd_q && l->hd_k != key)
         return arch__bad(hp, g, "attention.key_length", e,
                          "%d, expected %d with key_length_mla: kv_lora_rank and rope.dimension_count together", l->hd_k, key);
-    if (l->hd_q && l->hd_v != l->rank)
+    /* Kimi Linear's files have the config's head_dim there, which nothing reads */
+    if (l->hd_q && l->hd_v != l->rank && hp->desc->state != MIX_KDA)
         return arch__bad(hp, g, "attention.value_length", e, "%d, expected %d with value_length_mla: kv_lora_rank", l->hd_v,
                          l->rank);
     if (!l->hd_q) l->hd_q = l->hd_k, l->hd_o = l->hd_v;
@@ -1654,7 +1676,43 @@ static void arch__defaults(arch_hparams *hp) {
         ro->base = (float)((double)ro->base * pow((double)hp->alpha, n / (n - 2)));
     }
     if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
-    hp->n_ctx_most = (int)min_i64((int64_t)hp->n_ctx_most * hp->index_block, ARCH_MAX_CTX);
+    if (!hp->index_block) hp->index_block = 1;
+}
+
+/* The indexer of the layer: its own, or that of a layer before it, or none. A draft head has one where its tensors are there. */
+static bool arch__index(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
+    arch_layer_hp *l = &hp->layer[il];
+    const bool     blocks = hp->desc->quirks & Q_BLOCKS, head = il >= hp->n_layer;
+    if (!hp->n_top) return true;
+    if (blocks) l->indexed = il >= hp->n_dense;
+    if (head) l->indexed = arch__has(g, il, "indexer.attn_k");
+    l->chooses = l->indexed || (!blocks && !head);
+    if (!l->indexed)
+        return il || !l->chooses ||
+               arch__bad(hp, g, "attention.indexer.types", e, "layer 0 has the choice of a layer before it, expected its own");
+    if (l->window)
+        return arch__bad(hp, g, "attention.sliding_window", e, "%d, expected none: the indexer chooses positions", l->window);
+    if (!hp->causal)
+        return arch__bad(hp, g, "attention.causal", e, "false, expected true: the indexer chooses earlier positions");
+    if (hp->hd_index % 2 || hp->hd_index < l->n_rot)
+        return arch__bad(hp, g, "attention.indexer.key_length", e, "%d, expected an even number from %d rotated values on",
+                         hp->hd_index, l->n_rot);
+    if (blocks && hp->n_index != l->n_head_kv)
+        return arch__bad(hp, g, "attention.indexer.head_count", e, "%d, expected %d: one for each key head", hp->n_index,
+                         l->n_head_kv);
+    if (l->rank && !l->q_rank)
+        return arch__bad(hp, g, "attention.q_lora_rank", e, "0, expected at least 1: the indexer reads queries of that rank");
+    return true;
+}
+
+/* The sizes of what indexers choose. */
+static bool arch__choice(const arch_hparams *hp, const gguf_file *g, err_t *e) {
+    if (hp->index_local > hp->n_top)
+        return arch__bad(hp, g, "attention.indexer.local_blocks", e, "%d, expected at most %d: the blocks that are chosen",
+                         hp->index_local, hp->n_top);
+    return (int64_t)hp->n_top * hp->index_block <= ARCH_MAX_CHOSEN ||
+           arch__bad(hp, g, "attention.indexer.block_size", e, "%d blocks of %d positions, expected at most %d positions in all",
+                     hp->n_top, hp->index_block, ARCH_MAX_CHOSEN);
 }
 
 /* Whether a text is computed in one step, since its positions see those after them. */
@@ -1746,12 +1804,13 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (hp->n_stream && hp->active >= hp->n_stream)
         return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
+    if (!arch__choice(hp, g, e)) return false;
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < arch_layers(hp); il++) {
         arch_layer_hp *l = &hp->layer[il];
         arch__pattern(hp, g, il);
-        ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, l, e) &&
-             arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
+        ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__index(hp, g, il, e) &&
+             arch__rope(hp, g, &file, l, e) && arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
     }
     if (ok && !arch__reads_past(hp))
         return arch__bad(hp, g, hp->desc->quirks & Q_ONE_BLOCK ? "feed_forward_length" : "attention.head_count_kv", e,
@@ -1933,6 +1992,8 @@ enum {                                                /* flags of a slot */
     S_FIT = 8,                                        /* a tensor of another shape is that of another slot */
     S_FIRST = 16,                                     /* of the first layer alone */
     S_OWN = 32,                                       /* of layers with keys and values of their own; in others it has no use */
+    S_CHOICE = 64,                                    /* of layers with an indexer; in others it has no use */
+    S_CHOICE_VEC = S_CHOICE | S_VEC,
 };
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
@@ -2250,15 +2311,15 @@ static const arch_slot arch_slots[] = {
     {W_CROSS_K,         "dec.blk.%d.cross_attn_k.weight",   D_K,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_CROSS_V,         "dec.blk.%d.cross_attn_v.weight",   D_V,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_CROSS_O,         "dec.blk.%d.cross_attn_o.weight",   D_EMBD,      D_O,         0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
-    {W_INDEX_Q,         "blk.%d.indexer.attn_q_b.weight",   D_INDEX,     D_Q_RANK,    S_OPT,     ON_LATENT,  D_1, 0, Q_INDEX},
-    {W_INDEX_Q,         "blk.%d.indexer.q_proj.weight",     D_INDEX,     D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0, Q_INDEX},
-    {W_INDEX_K,         "blk.%d.indexer.attn_k.weight",     D_INDEX_HEAD, D_EMBD,      S_OPT,     ON_LATENT,  D_1, 0, Q_INDEX},
-    {W_INDEX_K,         "blk.%d.indexer.k_proj.weight",     D_INDEX_HEAD, D_EMBD,      S_OPT,     ON_ATTN,    D_1, 0, Q_INDEX},
-    {W_INDEX_SHARE,     "blk.%d.indexer.proj.weight",       D_INDEX_HEADS, D_EMBD,      S_OPT,     ON_LATENT,  D_1, 0, Q_INDEX},
-    {W_INDEX_Q_NORM,    "blk.%d.indexer.q_norm.weight",     D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
-    {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
-    {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_LATENT,  D_1, 0, Q_INDEX},
-    {B_INDEX_K_NORM,    "blk.%d.indexer.k_norm.bias",       D_1,         D_INDEX_HEAD, S_OPT_VEC, ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_Q,         "blk.%d.indexer.attn_q_b.weight",   D_INDEX,     D_Q_RANK,    S_CHOICE,  ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_Q,         "blk.%d.indexer.q_proj.weight",     D_INDEX,     D_EMBD,      S_CHOICE,  ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_K,         "blk.%d.indexer.attn_k.weight",     D_INDEX_HEAD, D_EMBD,      S_CHOICE,  ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_K,         "blk.%d.indexer.k_proj.weight",     D_INDEX_HEAD, D_EMBD,      S_CHOICE,  ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_SHARE,     "blk.%d.indexer.proj.weight",       D_INDEX_HEADS, D_EMBD,      S_CHOICE,  ON_LATENT,  D_1, 0, Q_INDEX},
+    {W_INDEX_Q_NORM,    "blk.%d.indexer.q_norm.weight",     D_1,         D_INDEX_HEAD, S_CHOICE_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_CHOICE_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_CHOICE_VEC, ON_LATENT,  D_1, 0, Q_INDEX},
+    {B_INDEX_K_NORM,    "blk.%d.indexer.k_norm.bias",       D_1,         D_INDEX_HEAD, S_CHOICE_VEC, ON_LATENT,  D_1, 0, Q_INDEX},
     {W_NEXTN_EMBD,     "blk.%d.nextn.embed_tokens.weight", D_VOCAB,     D_EMBD,      S_OPT,     ON_NEXTN,   D_1, 0},
     {W_NEXTN_TOKEN_NORM, "blk.%d.nextn.enorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},
     {W_NEXTN_STATE_NORM, "blk.%d.nextn.hnorm.weight",      D_1,         D_EMBD,      S_VEC,     ON_NEXTN,   D_1, 0},

@@ -564,6 +564,8 @@ typedef enum {
     ACT_SIGMOID = K_SIGMOID,
     ACT_RELU = K_RELU,
     ACT_RELU2 = K_RELU2,
+    ACT_EXP = K_EXP,
+    ACT_SOFTPLUS = K_SOFTPLUS,
     ACT_SWIGLU_CLIP = K_ROW_CLIP
 } dev_act;
 
@@ -622,17 +624,12 @@ typedef struct {
         } temper;
         int   to;                                     /* OPS_LEVEL: where its output begins */
         int   share;                                  /* OPS_FAMILY: experts of a group */
-        struct {
-            float n;                                  /* curvature below 0 */
-            float p;                                  /* above 0 */
-            float beta;                               /* slope at 0 */
-            float eps;                                /* negative inputs count as this at most */
-        } xielu;
         const struct dev_before *before;              /* OPS_BEFORE */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
         k_row_rope rope;
         k_row_mul  mul;
+        k_row_xielu xielu;
         dev_act    act;                               /* OPS_ACTIVATE */
         struct {
             const double *freq;                       /* [n] radians per position */
@@ -655,6 +652,10 @@ typedef struct {
             const float *slope;                       /* [n_head] score lost per position (ALiBi); NULL: none */
             const float *bias;                        /* [n_head][2 * reach + 1] biases of distances; NULL: none */
             int          reach;                       /* distances with a bias of their own, on each side */
+            int      top;                             /* OPS_CHOOSE, OPS_ATTEND_CHOSEN: blocks of positions that a row sees */
+            int      unit;                            /* positions of such a block */
+            int      local;                           /* OPS_CHOOSE: the last blocks, which are always among them */
+            bool     by_head;                         /* each K/V head has blocks of its own */
         } cache;
         struct {
             const dev_state *st;                      /* of the layer; NULL: the list is only measured */
@@ -743,6 +744,7 @@ typedef struct {
     int          attn_most;                           /* rows of a task at most */
     float       *parts;                               /* [n_parts] of attention whose tasks are segments; NULL: they never are */
     size_t       n_parts;                             /* floats */
+    int          n_views;                             /* of keys, or of values, of attention; or as tables have */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, those that ask for something */
     size_t       n_bytes;                             /* of all that dev_plan_fill() allocates, and of the list */
@@ -751,8 +753,8 @@ typedef struct {
     int          n_own;
     const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
     dev_buf      result;                              /* what steps are for; 0: for what they store */
-    dev_buf      kept;                                /* it is read after a step, too; 0: none */
-    dev_row_set  kept_rows;                           /* these rows of it */
+    dev_buf      kept[2];                             /* they are read after a step, too; 0: none */
+    dev_row_set  kept_rows;                           /* these rows of them */
     int          gpu_op;                              /* first operation of the GPUs; n_op: none */
     int          gpu_phase;                           /* first phase of the GPUs; n_phase: none */
     struct dev_gpu_share *share;                      /* [n_share] launches and memory of each GPU */
@@ -789,6 +791,7 @@ typedef struct {
     size_t scratch;                                   /* bytes, of a thread */
     int    attn_rows;                                 /* of a task of attention */
     size_t parts;                                     /* floats of partial results of attention */
+    int    views;                                     /* positions of attention that takes them one by one */
     int    experts;                                   /* of a layer */
     size_t low;                                       /* floats of adapters, for each row of a step */
 } dev_needs;
@@ -1022,6 +1025,7 @@ static void dev__fill_needs(dev_plan *p, int n_threads) {
     for (int i = 0; i < p->n_op; i++)
         if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], &needs);
     p->attn_most = needs.attn_rows;
+    p->n_views = needs.views;
     p->thread = dev__take(p, (size_t)n_threads, sizeof *p->thread, true);
     for (int i = 0; i < n_threads; i++) {
         const dev_thread own = {dev__take(p, needs.scratch, 1, false),
@@ -1158,10 +1162,10 @@ static void dev__main(void *ctx, int ith) {
     dev_wait(&dv);
 }
 
-/* Room for the views of the longest table. */
+/* Room for the views of the longest table, and of positions that are taken one by one. */
 static void dev__room(dev_run *run) {
     const dev_batch *b = run->batch;
-    int              n = 0;
+    int              n = run->plan->n_views;
     for (int i = 0; i < b->n_seq * b->n_group; i++) n = max_int(n, (int)(b->table_at[i + 1] - b->table_at[i]));
     if (n <= run->n_views) return;
     run->n_views = n < 64 ? 64 : 2 * n;

@@ -344,7 +344,8 @@ static void dev_gpu_fill(dev_plan *p) {
     }
     dev_gpu_share *last = &p->share[p->n_share - 1];  /* what a step is for comes down from it, whole or as numbers */
     if (p->result) dev_gpu__downs(last, p->result, DEV_OUT);
-    if (p->kept) dev_gpu__downs(last, p->kept, p->kept_rows);
+    for (int i = 0; i < 2; i++)
+        if (p->kept[i]) dev_gpu__downs(last, p->kept[i], p->kept_rows);
     last->id = dev_gpu__take(last, (size_t)p->max_out, sizeof *last->id);
     last->best = gpu_kernel(last->g, "k_cuda_best");
     mem_free(wrote);

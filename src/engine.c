@@ -47,6 +47,7 @@ typedef struct engine {
     int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
     int       max_out;                                /* rows of a step that may have logits */
+    dev_gpus  assist_on;                              /* of an assistant: the GPU with the keys and values that it reads */
     int       gpu_slots;                              /* most recurrent states that the memory of its GPUs holds; 0: no bound */
     bool      may_pack;                               /* engine_pack() has something left to pack */
     int       pack_worth;                             /* tokens from which packing repays itself; 0: not computed yet */
@@ -134,8 +135,10 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     }
     str nodes = {0};
     pool_says(eng->p, &nodes);
-    log_info("threads     %d%s%s%s, %s kernels, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "", nodes.n ? nodes.p : "",
-             nodes.n ? ")" : "", k_level_name(), eng->n_batch);
+    char tiles[32] = "";
+    if (k_tile_columns()) snprintf(tiles, sizeof tiles, ", tiles of %d columns", k_tile_columns());
+    log_info("threads     %d%s%s%s, %s kernels%s, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "",
+             nodes.n ? nodes.p : "", nodes.n ? ")" : "", k_level_name(), tiles, eng->n_batch);
     str_drop(&nodes);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
@@ -273,7 +276,8 @@ typedef struct {
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
     bool                pairs;                        /* models that read texts as a whole may answer them; else none may */
     int                 n_masks;                      /* decoding by diffusion: masks of a sequence that get a token in a step; 0:
-                                                       * all of its context; -1: as the model was trained */
+                                                       * all of its context; below 0: all of an answer of -n_masks tokens, or one
+                                                       * block, as the model was trained */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
@@ -284,7 +288,7 @@ typedef struct {
 
 /* The context: what the plan or the options ask for, else what the run needs, up to the model's own. */
 static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
-    const int most = eng->m.hp.n_ctx_most, train = most ? min_int(eng->m.hp.n_ctx_train, most) : eng->m.hp.n_ctx_train;
+    const int train = eng->m.hp.n_ctx_train;
     if (plan->n_ctx) return plan->n_ctx;
     if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0}))
         log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
@@ -304,8 +308,10 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     const size_t rows = eng->whole ? SIZE_MAX : max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1);
     while ((size_t)eng->n_batch > rows) eng->n_batch /= 2;
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
-    if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? 0 : DIFFUSE_BLOCK;
-    if (model_diffuses(&eng->m)) plan->n_out = plan->n_masks ? plan->n_seqs * min_int(plan->n_masks, eng->n_ctx) : eng->n_ctx;
+    if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? -plan->n_masks : DIFFUSE_BLOCK;
+    if (!plan->n_masks || plan->n_masks > eng->n_ctx) plan->n_masks = eng->n_ctx;
+    if (model_diffuses(&eng->m))                      /* of one sequence; of more, as many as ENGINE_LOGIT_BYTES hold */
+        plan->n_out = (int)max_i64(plan->n_masks, min_i64((int64_t)plan->n_seqs * plan->n_masks, (int64_t)out));
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
 }
@@ -415,6 +421,25 @@ static bool engine__shares(const engine *eng, int il) {
     return false;
 }
 
+/* Whether an assistant reads keys and values of layers before il and from il on: it runs where all of them are. */
+static bool engine__lends(const engine *eng, int il) {
+    int first, last;
+    if (!eng->m.assist) return false;
+    model_lent(&eng->m, &first, &last);
+    return first < il && il <= last;
+}
+
+/* An assistant runs where the keys and values are that it reads. */
+static void engine__place_assistant(engine *eng) {
+    const dev_gpus *on = eng->m.gpus;
+    int             first, last;
+    model_lent(&eng->m, &first, &last);
+    const int i = dev_gpus_of(on, first);
+    if (i < 0) return;
+    eng->assist_on = (dev_gpus){.g = {on->g[i]}, .n = 1, .tensor = on->tensor};
+    eng->m.assist->gpus = &eng->assist_on;
+}
+
 /* Recurrent states that a run needs: one for each sequence and two snapshots, or what the options allow. */
 static int engine__gpu_slots(const engine *eng, const kv_opts *ko, const engine_plan *plan) {
     const size_t slot = kv_slot_bytes(&eng->m.hp);
@@ -434,10 +459,10 @@ static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, con
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
         f.needs.layer[il] += (uint64_t)plan->n_seqs *
                              model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, positions, eng->n_batch);
-        f.begins[il] = !engine__shares(eng, il);
+        f.begins[il] = !engine__shares(eng, il) && !engine__lends(eng, il);
     }
-    if (eng->m.hp.n_nextn && f.head)
-        f.needs.layer[all - 1] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, all, ko->type_k, ko->type_v, positions,
+    for (int k = 0; f.head && k < eng->m.hp.n_nextn; k++)
+        f.needs.layer[all - 1] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, all + k, ko->type_k, ko->type_v, positions,
                                                                              eng->n_batch);
     f.first = n < 0 || n > all ? 0 : all - n;
     f.first = max_int(f.first, f.needs.first);
@@ -561,10 +586,11 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->gpu_slots = engine__slots(eng, &f);
     mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
-    if (eng->m.gpus && (!f.head || eng->m.assist)) {
+    if (eng->m.gpus && !f.head) {
         log_info("draft head  not used: the GPU has no kernel for it");
         model_use_head(&eng->m, false);
     }
+    if (eng->m.gpus && eng->m.assist) engine__place_assistant(eng);
     return ok;
 }
 
@@ -635,6 +661,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     kv_place(eng->kv, eng->p);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
+    if (eng->m.assist) fwd_keep_hidden(eng->f);
     eng->n_head = fwd_n_heads(&eng->m);
     eng->head = mem_new((size_t)eng->n_head, sizeof *eng->head);
     for (int k = 0; k < eng->n_head; k++) eng->head[k] = fwd_new_head(&eng->m, eng->kv, eng->p, plan.n_seqs, k);

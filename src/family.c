@@ -8,8 +8,8 @@
  *      before the row of the same key for all others.
  *   3. Rows of import_names in [import] for names of tensors that no other has.
  *   4. `make import PEER=DIR WORDS=NAME` compares it with the converter.
- * Public: family_open, family_drop, family_get, family_number, family_int, family_true, family_is, family_write_keys,
- * family_rope.
+ * Public: family_open, family_drop, family_get, family_number, family_int, family_true, family_is, family_item,
+ * family_write_keys, family_rope, family_layer_kv.
  * Opens: family_row, family_config. */
 
 enum {                               /* what is done with tensors                                          */
@@ -23,7 +23,8 @@ enum {                               /* what is done with tensors               
     FAM_NO_HEAD = 128,               /* lm_head is left out always                                         */
     FAM_OFFSET = 256,                /* positions begin behind the padding token                           */
     FAM_NO_BIAS = 512,               /* biases are zeros, and left out                                     */
-    FAM_NO_HEADS = 1024              /* no attention, so no heads                                          */
+    FAM_NO_HEADS = 1024,             /* no attention, or numbers of heads that layers have apart           */
+    FAM_CENTRED = 2048               /* biases of experts are stored with a mean, which goes               */
 };
 
 typedef struct {
@@ -48,6 +49,7 @@ static const family_row family_table[] = {
     {"Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", 0, NULL},
     {"GptOssForCausalLM", "gpt-oss", 0, NULL},
     {"Phi3ForCausalLM", "phi3", FAM_SPM, NULL},
+    {"Mistral3ForConditionalGeneration Mistral4ForCausalLM", "mistral4", FAM_TIED, "kv_lora_rank"},
     {"Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
     {"GraniteForCausalLM", "granite", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
     {"GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
@@ -70,6 +72,7 @@ static const family_row family_table[] = {
     {"Glm4ForCausalLM Glm4vForConditionalGeneration", "glm4", 0, NULL},
     {"Glm4MoeForCausalLM Glm4vMoeForConditionalGeneration SolarOpenForCausalLM", "glm4moe", 0, NULL},
     {"MiniMaxM2ForCausalLM", "minimax-m2", 0, NULL},
+    {"MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration", "minimax-m3", FAM_NORM_1, NULL},
     {"Ernie4_5ForCausalLM Ernie4_5_ForCausalLM", "ernie4_5", FAM_SPM | FAM_SPACE, NULL},
     {"Ernie4_5_MoeForCausalLM", "ernie4_5-moe", FAM_SPM | FAM_SPACE, NULL},
     {"PaddleOCRVLForConditionalGeneration", "paddleocr", FAM_SPM | FAM_SPACE, NULL},
@@ -83,6 +86,8 @@ static const family_row family_table[] = {
     {"DeepseekForCausalLM", "deepseek", FAM_PAIRS | FAM_SPM, NULL},
     {"DeepseekOCRForCausalLM", "deepseek2-ocr", FAM_TIED, NULL},
     {"BailingMoeForCausalLM", "bailingmoe", FAM_PAIRS, NULL},
+    {"BailingMoeV2ForCausalLM", "bailingmoe2", 0, NULL},
+    {"SarvamMoEForCausalLM modeling_sarvam_moe.SarvamMoEForCausalLM", "bailingmoe2", FAM_CENTRED, NULL},
     {"GlmForCausalLM ChatGLMModel ChatGLMForConditionalGeneration", "chatglm", 0, NULL},
     {"BaichuanForCausalLM BaiChuanForCausalLM", "baichuan", FAM_PAIRS | FAM_SPM, NULL},
     {"XverseForCausalLM", "xverse", FAM_PAIRS, NULL},
@@ -105,12 +110,31 @@ static const family_row family_table[] = {
     {"Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", 0, NULL},
     {"DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM KimiVLForConditionalGeneration YoutuForCausalLM",
      "deepseek2", FAM_TIED, NULL},
+    {"DeepseekV32ForCausalLM", "deepseek32", FAM_TIED, NULL},
+    {"GlmMoeDsaForCausalLM", "glm-dsa", FAM_TIED, NULL},
     {"MiniCPM3ForCausalLM", "minicpm3", FAM_SPM, NULL},
-    {"Exaone4ForCausalLM", "exaone4", 0, NULL},
+    {"PLMForCausalLM", "plm", 0, NULL},
+    {"KimiLinearModel KimiLinearForCausalLM", "kimi-linear", 0, NULL},
+    {"MiMoV2FlashForCausalLM MiMoV2ForCausalLM", "mimo2", 0, NULL},
+    {"Step3p5ForCausalLM Step3p7ForConditionalGeneration", "step35", FAM_NORM_1, NULL},
+    {"Exaone4ForCausalLM Exaone4_5_ForConditionalGeneration", "exaone4", 0, NULL},
+    {"ExaoneMoEForCausalLM ExaoneMoeForCausalLM", "exaone-moe", 0, NULL},
     {"HunYuanDenseV1ForCausalLM", "hunyuan-dense", FAM_TIED, NULL},
+    {"HunYuanVLForConditionalGeneration", "hunyuan_vl", FAM_TIED, NULL},
     {"HunYuanMoEV1ForCausalLM", "hunyuan-moe", FAM_TIED, NULL},
     {"DbrxForCausalLM", "dbrx", 0, NULL},
     {"AfmoeForCausalLM", "afmoe", 0, NULL},
+    {"LagunaForCausalLM", "laguna", 0, NULL},
+    {"SmallThinkerForCausalLM", "smallthinker", 0, NULL},
+    {"GroveMoeForCausalLM modeling_grove_moe.GroveMoeForCausalLM", "grovemoe", 0, NULL},
+    {"MaincoderForCausalLM", "maincoder", 0, NULL},
+    {"NanbeigeForCausalLM", "nanbeige", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"DeciLMForCausalLM", "deci", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
+    {"TalkieForCausalLM", "talkie", 0, NULL},
+    {"BitnetForCausalLM BitNetForCausalLM", "bitnet", FAM_SPM, NULL},
+    {"OpenELMForCausalLM", "openelm", FAM_NO_HEADS | FAM_SPM, NULL},
+    {"GrokForCausalLM Grok1ForCausalLM", "grok", FAM_SPM, NULL},
+    {"ArcticForCausalLM", "arctic", FAM_PAIRS | FAM_SPM, NULL},
     {"ApertusForCausalLM", "apertus", 0, NULL},
     {"StableLmForCausalLM StableLMEpochForCausalLM LlavaStableLMEpochForCausalLM", "stablelm", 0, NULL},
     {"MPTForCausalLM MptForCausalLM", "mpt", 0, NULL},
@@ -121,6 +145,19 @@ static const family_row family_table[] = {
     {"NemotronHForCausalLM", "nemotron_h_moe", FAM_PAIRS, "num_experts_per_tok"},
     {"NemotronHForCausalLM", "nemotron_h", 0, NULL},
     {"JambaForCausalLM", "jamba", FAM_SPM | FAM_NO_SPACE, NULL},
+    {"PlamoForCausalLM", "plamo", FAM_SPM, NULL},
+    {"Plamo2ForCausalLM PLaMo2ForCausalLM", "plamo2", 0, NULL},
+    {"Plamo3ForCausalLM PLaMo3ForCausalLM", "plamo3", 0, NULL},
+    {"Rwkv7ForCausalLM RWKV7ForCausalLM", "rwkv7", FAM_NO_HEADS, NULL},
+    {"RwkvHybridForCausalLM", "arwkv7", FAM_NO_HEADS | FAM_SPM, NULL},
+    {"Rwkv6ForCausalLM", "rwkv6", FAM_NO_HEADS, NULL},
+    {"RWKV6Qwen2ForCausalLM", "rwkv6qwen2", FAM_SPM, NULL},
+    {"DreamModel", "dream", FAM_SPM, NULL},
+    {"LLaDAModelLM", "llada", FAM_PAIRS, NULL},
+    {"LLaDAMoEModel LLaDAMoEModelLM", "llada-moe", 0, NULL},
+    {"T5WithLMHeadModel T5ForConditionalGeneration MT5ForConditionalGeneration UMT5ForConditionalGeneration UMT5Model", "t5",
+     FAM_SPM, NULL},
+    {"T5EncoderModel", "t5encoder", FAM_SPM, NULL},
     {"BertModel BertForMaskedLM CamembertModel BertForSequenceClassification", "bert", FAM_ENCODER, NULL},
     {"RobertaModel RobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
     {"XLMRobertaModel XLMRobertaForSequenceClassification", "bert", FAM_ENCODER | FAM_OFFSET, NULL},
@@ -257,18 +294,22 @@ static bool family__parse(family_config *c, err_t *e) {
     for (size_t i = 0; i < sizeof family__texts / sizeof *family__texts && !c->text.n; i++)
         c->text = family__path(c->root, bytes_of(family__texts[i]));
     if (!family__row(c, e)) return false;
-    c->n_layer = family_int(c, "n_layers num_hidden_layers n_layer num_layers", 0);
+    c->n_layer = family_int(c, "n_layers num_hidden_layers n_layer num_layers num_transformer_layers", 0);
     if (!c->n_layer) c->n_layer = family__kinds(c);
-    c->n_head = c->row->flags & FAM_NO_HEADS ? 1 : family_int(c, "num_attention_heads n_head n_heads", 0);
-    c->n_kv = family_int(c, "num_key_value_heads n_kv_heads multi_query_group_num num_query_groups num_kv_heads n_head_kv",
+    c->n_head = c->row->flags & FAM_NO_HEADS ? 1 : family_int(c, "num_attention_heads n_head n_heads num_heads", 0);
+    c->n_kv = family_int(c, "num_key_value_heads n_kv_heads multi_query_group_num num_query_groups num_kv_heads n_head_kv "
+                         "num_attention_groups",
                          family_is(c, "falcon") ? 1 : c->n_head);
-    c->n_embd = family_int(c, "hidden_size n_embd dim n_embed d_model", 0);
-    c->n_expert = family_int(c, "num_local_experts num_experts n_routed_experts moe_num_experts ffn_config.moe_num_experts", 0);
+    c->n_embd = family_int(c, "hidden_size n_embd dim n_embed d_model model_dim", 0);
+    c->n_expert = family_int(c, "num_local_experts num_experts n_routed_experts moe_num_experts ffn_config.moe_num_experts "
+                             "moe_num_primary_experts", 0);
     if (c->n_layer < 1 || c->n_head < 1 || c->n_embd < 1 || c->n_layer > 4096 || c->n_expert > 65536)
         return err_set(e, EXIT_INPUT, "%s/config.json: %d layers, %d heads, width %d, expected positive numbers", dir, c->n_layer,
                        c->n_head, c->n_embd);
     c->head_dim = family_int(c, "head_dim", c->n_embd / c->n_head);
-    if (family_is(c, "glm4moe hy_v3")) c->n_ahead = family_int(c, "num_nextn_predict_layers", 0);
+    if (family_is(c, "glm4moe hy_v3 exaone-moe bailingmoe2 step35 deepseek32 glm-dsa"))
+        c->n_ahead = family_int(c, "num_nextn_predict_layers", 0);
+    if (family_is(c, "mimo2")) c->n_ahead = 3;        /* all have three, and no config says so */
     if (family_is(c, "qwen3next qwen35 qwen35moe")) c->n_ahead = family_int(c, "mtp_num_hidden_layers", 0);
     return c->n_ahead <= 64 || err_set(e, EXIT_INPUT, "%s/config.json: %d draft heads, expected at most 64", dir, c->n_ahead);
 }
@@ -294,7 +335,12 @@ typedef struct {
 } family_key;
 
 /* Architectures whose keys the converter writes one by one, without those that all others have. */
-#define FAM_OWN "gemma gemma2 phi3 gpt2 starcoder bloom chatglm codeshell refact jais orion " FAM_BARE " phimoe"
+#define FAM_OWN "gemma gemma2 phi3 gpt2 starcoder bloom chatglm codeshell refact jais orion " FAM_BARE " phimoe openelm plamo " \
+    "plamo2 " T5 " " RWKV
+#define T5   "t5 t5encoder"
+#define RWKV "rwkv7 arwkv7 rwkv6 rwkv6qwen2"
+/* Latent attention with the keys of DeepSeek. */
+#define LATENT "deepseek2 deepseek32 glm-dsa mistral4"
 /* Those of them whose norms and heads have other names, too. */
 #define FAM_BARE "falcon gptneox phi2 stablelm mpt dbrx minicpm3 mamba mamba2 jamba"
 
@@ -349,11 +395,20 @@ static double family__used_hunyuan(const family_config *c) { return family__firs
 static double family__shared_hunyuan(const family_config *c) { return family__first(c, "num_shared_expert"); }
 static double family__experts_hunyuan(const family_config *c) { return c->n_expert > 1 ? c->n_expert : (double)NAN; }
 
+/* Whether positions of HunYuan VL have sections, which its base of RoPE goes with. */
+static bool family__xdrope(const family_config *c) {
+    static const char type[] = ROPE_IN("rope_type") " rope_scaling.type";
+    if (!family_is(c, "hunyuan_vl")) return false;
+    return family__says(c, type, "xdrope") ||
+           (family__says(c, type, "dynamic") && family_get(c, "rope_parameters.mrope_section rope_scaling.mrope_section").n);
+}
+
 /* The base of RoPE that HunYuan's context of 256 K needs. */
 static bool family__alpha(const family_config *c, double *base) {
     double alpha = 50, dim = c->head_dim - (c->head_dim == 2);
     *base = 10000;
-    if (!family__says(c, ROPE_IN("rope_type") " rope_scaling.type", "dynamic") || !family_is(c, "hunyuan-dense hunyuan-moe"))
+    if (family__xdrope(c) || !family__says(c, ROPE_IN("rope_type") " rope_scaling.type", "dynamic") ||
+        !family_is(c, "hunyuan-dense hunyuan-moe hunyuan_vl"))
         return false;
     if (family_is(c, "hunyuan-moe")) alpha = 1000, dim = c->n_embd / c->n_head;
     family_number(c, ROPE_IN("alpha"), &alpha);
@@ -498,7 +553,11 @@ static double family__window_phi3(const family_config *c) { return (void)c, 0; }
 static double family__orig_phi3(const family_config *c) { return family_int(c, "max_position_embeddings", 4096); }
 
 static double family__ahead(const family_config *c) {
-    return c->n_ahead || family_get(c, "num_nextn_predict_layers").n ? c->n_ahead : (double)NAN;
+    if (c->n_ahead || family_is(c, "exaone-moe mimo2")) return c->n_ahead;
+    /* heads that the config names and the folder has not: as if no head were wanted */
+    if (family_is(c, "step35") || (family_is(c, "deepseek32 glm-dsa") && family_int(c, "num_nextn_predict_layers", 0)))
+        return (double)NAN;
+    return family_get(c, "num_nextn_predict_layers").n ? 0 : (double)NAN;
 }
 
 static double family__deepstack(const family_config *c) {
@@ -517,15 +576,157 @@ static double family__attn_factor(const family_config *c) {
     return scale > 1 ? sqrt(1 + log(scale) / log(orig)) : 1;
 }
 
+/* Item i of a list of numbers, or the number itself; NAN: there is none. */
+static double family_item(const family_config *c, const char *name, int i) {
+    bytes  list = family_get(c, name), item = list;
+    double v = (double)NAN;
+    char   text[64];
+    for (int k = 0, is_list = list.n && list.p[0] == '['; is_list && k <= i; k++)
+        if (!bytes_cut_item(&list, &item)) return (double)NAN;
+    if (!item.n || item.n >= sizeof text || item.p[0] == '[') return (double)NAN;
+    memcpy(text, item.p, item.n);
+    text[item.n] = 0;
+    char *end;
+    v = strtod(text, &end);
+    return *end && *end != ' ' ? (double)NAN : v;
+}
+
+/* A number of layers' sizes: 0 for what is none. */
+static double family__small(double x) { return x > 0 && x < 1 << 24 ? x : 0; }
+
+/* The member `name` of part `part` of layer i of DeciLM's block_configs; empty: there is none, or it is null. */
+static bytes family__block(const family_config *c, int i, const char *part, const char *name) {
+    bytes list = family_get(c, "block_configs"), item = {0};
+    for (int k = 0; k <= i; k++)
+        if (!bytes_cut_item(&list, &item)) return (bytes){0};
+    const bytes v = bytes_trim(bytes_member(bytes_trim(bytes_member(item, part)), name));
+    return bytes_is(v, "null") ? (bytes){0} : v;
+}
+
+static double family__text_number(bytes v) {
+    char text[64] = "";
+    if (!v.n || v.n >= sizeof text) return 0;
+    memcpy(text, v.p, v.n);
+    return family__small(strtod(text, NULL));
+}
+
+/* Heads of keys of a layer. */
+static int family_layer_kv(const family_config *c, int layer) {
+    if (!family_is(c, "deci") || layer < 0) return c->n_kv;
+    if (!family_get(c, "block_configs").n) {
+        const double own = family_item(c, "num_key_value_heads_per_layer", layer);
+        return isnan(own) ? c->n_kv : (int)family__small(own);
+    }
+    const int group = (int)family__text_number(family__block(c, layer, "attention", "n_heads_in_group"));
+    return group ? c->n_head / group : 0;
+}
+
+static double family__key_deci(const family_config *c) {
+    return family_get(c, "block_configs").n ? c->n_embd / c->n_head : family_get(c, "head_dim").n ? c->head_dim : (double)NAN;
+}
+
+static double family__latent_rot(const family_config *c) {
+    return (int)(family_int(c, "qk_rope_head_dim", 0) * family__part(c, 1));
+}
+static double family__rot_head(const family_config *c) { return (int)(c->head_dim * family__part(c, 1)); }
+static double family__rot_local(const family_config *c) {
+    double part = 1;
+    if (!family_get(c, "rope_parameters.sliding_attention").n) return (double)NAN;
+    family_number(c, "rope_parameters.sliding_attention.partial_rotary_factor", &part);
+    return (int)(c->head_dim * part);
+}
+static double family__rot_bailing(const family_config *c) {
+    return (int)(c->head_dim * (c->row->flags & FAM_CENTRED ? 1 : family__part(c, 0.5)));
+}
+static double family__ctx_t5(const family_config *c) { return (void)c, 512; }
+static double family__ctx_plamo(const family_config *c) { return family_is(c, "plamo") ? 4096 : 2048; }
+static double family__ctx_llada(const family_config *c) { return (void)c, 4096; }
+static double family__five(const family_config *c) { return (void)c, 5; }
+static double family__eps_talkie(const family_config *c) { return (void)c, 0x1p-23; }
+static double family__ff_rwkv(const family_config *c) {
+    return family_is(c, "rwkv7") ? 4.0 * c->n_embd : floor(3.5 * c->n_embd / 32) * 32;
+}
+static double family__wide_heads(const family_config *c) { return family_is(c, "plamo2") ? 128 : 64; }
+static double family__ff_plamo2(const family_config *c) { return (void)c, 13312; }
+static double family__ff_llada(const family_config *c) { return (void)c, 12288; }
+static double family__thirty(const family_config *c) { return (void)c, 30; }
+static double family__n_layer(const family_config *c) { return c->n_layer; }
+static double family__buckets(const family_config *c) { return (void)c, 32; }
+static double family__mix_rank(const family_config *c) { return c->n_embd >= 4096 ? 64 : 32; }
+static double family__decay_rank(const family_config *c) { return c->n_embd >= 4096 ? 128 : 64; }
+
+/* Ranks of RWKV-7 where the config leaves them out: a multiple of 32. */
+static double family__rank_rwkv(const family_config *c, double power, double by) {
+    return max_f64(1, nearbyint(pow(c->n_embd, power) * by / 32)) * 32;
+}
+static double family__rank_decay(const family_config *c) { return family_is(c, "arwkv7") ? 64 : family__rank_rwkv(c, 0.5, 1.8); }
+static double family__rank_value(const family_config *c) { return family_is(c, "arwkv7") ? 32 : family__rank_rwkv(c, 0.5, 1.3); }
+static double family__rank_gate(const family_config *c) {
+    if (family_is(c, "arwkv7")) return family_true(c, "wkv_has_gate") ? 128 : 0;
+    return family__rank_rwkv(c, 0.8, 0.6);
+}
+
+/* Sizes of the heads of PLaMo 2's states. */
+static double family__inner_plamo2(const family_config *c) {
+    return (double)family_int(c, "mamba_num_heads", 64) * family_int(c, "hidden_size_per_head", 128);
+}
+static double family__sixty_four(const family_config *c) { return (void)c, 64; }
+
+static double family__out_grok(const family_config *c) { return 1 / sqrt(c->head_dim); }
+
+/* Layers without experts at the beginning: of a list with a 0 for each, of the number of the first with experts. */
+static double family__dense_minimax(const family_config *c) {
+    bytes list = family_get(c, "moe_layer_freq"), item;
+    int   n = 0;
+    while (bytes_cut_item(&list, &item) && bytes_is(item, "0")) n++;
+    return n;
+}
+static double family__dense_step(const family_config *c) {
+    const bytes list = family_get(c, "moe_layers_enum");
+    int         least = INT32_MAX, n = 0;
+    for (size_t i = 1; i < list.n; i++) {
+        if (isdigit(list.p[i])) n = min_int(n, 1 << 20) * 10 + (list.p[i] - '0');
+        else if (isdigit(list.p[i - 1])) least = min_int(least, n), n = 0;
+    }
+    return least < INT32_MAX ? least : 0;
+}
+
+static double family__ff_shared(const family_config *c) {
+    return (double)family_int(c, "moe_intermediate_size", 0) * family_int(c, "num_shared_experts", 0);
+}
+static double family__softmax_first(const family_config *c) { return family_true(c, "moe_primary_router_apply_softmax") ? 1 : 2; }
+
+/* The window of a model whose layout has one. */
+static double family__window_small(const family_config *c) {
+    bytes list = family_get(c, "sliding_window_layout"), item;
+    bool  some = false;
+    while (bytes_cut_item(&list, &item)) some = some || !bytes_is(item, "0");
+    const int n = family_int(c, "sliding_window_size", 0);
+    return some && n ? n : (double)NAN;
+}
+static double family__window_some(const family_config *c) {
+    const int n = family_int(c, "sliding_window", 0);
+    return n ? n : (double)NAN;
+}
+static double family__chunk(const family_config *c) { return family_int(c, "head_dim", 0) ? family_int(c, "head_dim", 0) : 128; }
+static double family__twentieth(const family_config *c) { return (void)c, 0.05; }
+static double family__loops(const family_config *c) { return max_int(family_int(c, "num_loops", 1), 1); }
+static double family__head_said(const family_config *c) { return family_get(c, "head_dim").n ? c->head_dim : (double)NAN; }
+
 static const family_key family_keys[] = {
     {"block_count",                      FK_INT, NULL, family__layers, NULL},
     {"context_length",                   FK_INT, NULL, family__ctx_encoder, "bert"},
     {"context_length",                   FK_INT, NULL, family__ctx_nomic, "nomic-bert nomic-bert-moe"},
     {"context_length",                   FK_INT, NULL, family__ctx_falcon, "falcon"},
-    {"context_length",                   FK_INT, NULL, family__ctx_mamba, "mamba mamba2"},
+    {"context_length",                   FK_INT, NULL, family__ctx_mamba, "mamba mamba2 " RWKV},
+    {"context_length",                   FK_INT, "n_positions", family__ctx_t5, T5},
+    {"context_length",                   FK_INT, NULL, family__ctx_plamo, "plamo"},
+    {"context_length",                   FK_INT, "max_position_embeddings", family__ctx_plamo, "plamo2"},
+    {"context_length",                   FK_INT, "max_context_length", NULL, "openelm"},
+    {"context_length",                   FK_INT, "max_sequence_length", family__ctx_llada, "llada"},
     {"context_length",                   FK_INT, NULL, family__ctx_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
     {"context_length",                   FK_INT, "max_position_embeddings", family__zero, "falcon-h1"},
-    {"context_length",                   FK_INT, NULL, family__ctx_hunyuan, "hunyuan-dense hunyuan-moe"},
+    {"context_length",                   FK_INT, NULL, family__ctx_hunyuan, "hunyuan-dense hunyuan-moe hunyuan_vl"},
     {"context_length",                   FK_INT, "max_seq_len", NULL, "mpt dbrx"},
     {"context_length",                   FK_INT, "model_max_length max_position_embeddings", NULL, "command-r"},
     {"context_length",                   FK_INT, "n_positions max_position_embeddings", NULL, "phi2"},
@@ -545,16 +746,23 @@ static const family_key family_keys[] = {
     {"feed_forward_length",              FK_INT, NULL, family__ff_neo, "neo-bert"},
     {"feed_forward_length",              FK_INT, NULL, family__ff_lfm2, "lfm2"},
     {"feed_forward_length",              FK_INT, "ffn_hidden_size intermediate_size", family__wide, "chatglm"},
-    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4 nemotron_h nemotron_h_moe"},
+    {"feed_forward_length",              FK_INT, "d_ff", NULL, T5},
+    {"feed_forward_length",              FK_INT, "intermediate_size", family__ff_rwkv, "rwkv7 rwkv6"},
+    {"feed_forward_length",              FK_INT, "intermediate_size", family__ff_plamo2, "plamo2"},
+    {"feed_forward_length",              FK_INT, "mlp_hidden_size", family__ff_llada, "llada"},
+    {"feed_forward_length",              FK_INT, "moe_ffn_hidden_size intermediate_size", NULL, "smallthinker"},
+    {"feed_forward_length",              FK_INT, NULL, family__none, "gemma3n gemma4 nemotron_h nemotron_h_moe openelm deci"},
                                                                                              /* family__by_layer */
     {"feed_forward_length",              FK_INT,
      "prefix_dense_intermediate_size dense_intermediate_size intermediate_size n_inner "
                                                  "hidden_dim", NULL, NULL},
-    {"attention.head_count",             FK_INT, NULL, family__zero, "mamba mamba2"},
+    {"attention.head_count",             FK_INT, NULL, family__zero, "mamba mamba2 " RWKV},
+    {"attention.head_count",             FK_INT, NULL, family__none, "openelm plamo2 step35 laguna deci"},
     {"attention.head_count",             FK_INT, NULL, family__heads, NULL},
     {"attention.head_count_kv",          FK_INT, NULL, family__none, "gpt2 jais lfm2 lfm2moe gemma4 gptneox mamba mamba2 jamba "
-     "granitehybrid nemotron_h nemotron_h_moe"},
-    {"attention.head_count_kv",          FK_INT, NULL, family__one, "deepseek2"},
+     "granitehybrid nemotron_h nemotron_h_moe openelm plamo2 step35 mimo2 kimi-linear deci rwkv7 arwkv7 rwkv6 " T5},
+    {"attention.head_count_kv",          FK_INT, NULL, family__one, LATENT},
+    {"attention.head_count_kv",          FK_INT, NULL, family__five, "plamo"},
     {"attention.head_count_kv",          FK_INT, NULL, family__kv, "falcon phi2"},
     {"attention.head_count_kv",          FK_INT, "attn_config.kv_n_heads", NULL, "mpt dbrx"},
     {"attention.head_count_kv",          FK_INT, NULL, family__one, "starcoder refact"},
@@ -568,69 +776,95 @@ static const family_key family_keys[] = {
     {"attention.layer_norm_epsilon",     FK_FLT, "rms_norm_eps", NULL, "orion"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps", NULL, "nemotron"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_epsilon", NULL, "gpt2 starcoder bloom codeshell jais"},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_epsilon", family__eps6, T5},
+    {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_epsilon norm_eps", NULL, "rwkv7 rwkv6"},
     {"attention.layer_norm_epsilon",     FK_FLT, NULL, family__none,
-     "gemma gemma2 phi3 phimoe chatglm refact minicpm3 mamba mamba2 jamba"},
+     "gemma gemma2 phi3 phimoe chatglm refact minicpm3 mamba mamba2 jamba openelm plamo plamo2 arwkv7 rwkv6qwen2"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon", family__eps12, "bert"},
     {"attention.layer_norm_epsilon",     FK_FLT, "layer_norm_eps layer_norm_epsilon norm_epsilon", NULL, NULL},
     {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__eps5, "olmoe"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layernorm_epsilon", family__eps5, "chatglm"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon", NULL, "refact"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__none,
-     "gpt2 starcoder bloom codeshell jais orion falcon gptneox phi2 stablelm mpt dbrx"},
+     "gpt2 starcoder bloom codeshell jais orion falcon gptneox phi2 stablelm mpt dbrx rwkv7 rwkv6"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon", family__eps6, T5},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__eps6, "openelm"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, NULL, family__eps_talkie, "talkie"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "layernorm_epsilon", family__eps5, "mimo2"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps5, "step35"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps5, "mamba mamba2 falcon-h1"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps6, "jamba"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", NULL, "lfm2"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", family__eps6, "neo-bert"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps6,
-     "gemma3 gemma-embedding deepseek2 deepseek2-ocr llama"},
+     "gemma3 gemma-embedding deepseek2-ocr llama plamo2 " LATENT},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps norm_eps", NULL, NULL},
     {"attention.key_length",             FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
-    {"attention.key_length",             FK_INT, NULL, family__key_whole, "minicpm3"},
-    {"attention.key_length",             FK_INT, NULL, family__key_latent, "deepseek2"},
-    {"attention.value_length",           FK_INT, "kv_lora_rank", family__latent, "deepseek2"},
-    {"attention.key_length_mla",         FK_INT, NULL, family__key_whole, "deepseek2"},
-    {"attention.value_length_mla",       FK_INT, "v_head_dim", NULL, "deepseek2"},
-    {"attention.q_lora_rank",            FK_INT, "q_lora_rank", NULL, "deepseek2 minicpm3"},
-    {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", family__latent, "deepseek2"},
-    {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", NULL, "minicpm3"},
+    {"attention.key_length",             FK_INT, NULL, family__key_whole, "minicpm3 plm"},
+    {"attention.key_length",             FK_INT, NULL, family__key_latent, "kimi-linear " LATENT},
+    {"attention.key_length",             FK_INT, "d_kv", family__wide_heads, T5},
+    {"attention.key_length",             FK_INT, "hidden_size_per_head", family__wide_heads, "plamo2"},
+    {"attention.key_length",             FK_INT, "head_dim", NULL, "openelm"},
+    {"attention.key_length",             FK_INT, NULL, family__key_deci, "deci"},
+    {"attention.value_length",           FK_INT, NULL, family__key_deci, "deci"},
+    {"attention.value_length",           FK_INT, "d_kv", family__wide_heads, T5},
+    {"attention.value_length",           FK_INT, "hidden_size_per_head", family__wide_heads, "plamo2"},
+    {"attention.value_length",           FK_INT, "head_dim", NULL, "openelm"},
+    {"attention.value_length",           FK_INT, "v_head_dim", NULL, "plm mimo2"},
+    {"attention.value_length",           FK_INT, "kv_lora_rank", family__latent, LATENT},
+    {"attention.key_length_mla",         FK_INT, NULL, family__key_whole, "kimi-linear " LATENT},
+    {"attention.value_length_mla",       FK_INT, "v_head_dim", NULL, "kimi-linear " LATENT},
+    {"attention.q_lora_rank",            FK_INT, "q_lora_rank", NULL, "minicpm3 kimi-linear " LATENT},
+    {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", family__latent, LATENT},
+    {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", NULL, "minicpm3 plm kimi-linear"},
     {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
     {"attention.key_length",             FK_INT, "global_head_dim", NULL, "gemma4"},
-    {"attention.key_length",             FK_INT, "head_dim", family__head_llama, "llama"},
+    {"attention.key_length",             FK_INT, "head_dim", family__head_llama, "llama bitnet"},
     {"attention.key_length",             FK_INT, "head_dim", NULL, NULL},
     {"attention.value_length",           FK_INT, NULL, family__head, "gemma gemma2 pangu-embedded"},
     {"attention.value_length",           FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
     {"attention.value_length",           FK_INT, "global_head_dim", NULL, "gemma4"},
-    {"attention.value_length",           FK_INT, "head_dim", family__head_llama, "llama"},
+    {"attention.value_length",           FK_INT, "head_dim", family__head_llama, "llama bitnet"},
     {"attention.value_length",           FK_INT, "head_dim", NULL, NULL},
     {"attention.key_length_swa",         FK_INT, "head_dim", NULL, "gemma4"},
     {"attention.value_length_swa",       FK_INT, "head_dim", NULL, "gemma4"},
     {"vocab_size",                       FK_INT, "vocab_size", NULL,
      "llama mistral3 granite granitemoe smollm3 arcee llama-embed deepseek deepseek2-ocr bailingmoe pangu-embedded nemotron "
-     "lfm2 lfm2moe modern-bert cohere2 cohere2moe llama4 deepseek2 minicpm3 exaone4 afmoe apertus "
-     "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"},
-    {"rope.dimension_count",             FK_INT, NULL, family__plain_head, "granite granitemoe granitehybrid baichuan xverse"},
+     "lfm2 lfm2moe modern-bert cohere2 cohere2moe llama4 minicpm3 exaone4 afmoe apertus "
+     "granitehybrid falcon-h1 nemotron_h nemotron_h_moe plm kimi-linear exaone-moe bailingmoe2 laguna nanbeige deci arctic "
+     "llada plamo2 plamo3 " LATENT},
+    {"rope.dimension_count",             FK_INT, NULL, family__plain_head,
+     "granite granitemoe granitehybrid baichuan xverse arctic"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_part, "cohere2 gptneox stablelm"},
-    {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2 minicpm3"},
+    {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL,
+     "deepseek2 deepseek32 mistral4 minicpm3 plm kimi-linear"},
+    {"rope.dimension_count",             FK_INT, NULL, family__latent_rot, "glm-dsa"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_head, "mimo2 laguna"},
+    {"rope.dimension_count_swa",         FK_INT, NULL, family__rot_local, "laguna"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_bailing, "bailingmoe2"},
+    {"rope.dimension_count",             FK_INT, NULL, family__head_said, "maincoder openelm"},
     {"rope.dimension_count",             FK_INT, NULL, family__head,
      "nemotron_h nemotron_h_moe cohere2moe llama4 afmoe apertus llama mistral3 smollm3 arcee llama-embed deepseek bailingmoe "
-     "jais2 pangu-embedded"},
+     "jais2 pangu-embedded nanbeige deci llada"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi2 phi3 phimoe nemotron"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_exaone, "exaone"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_half, "glm4 glm4moe"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, "qwen3next qwen35 qwen35moe"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_chatglm, "chatglm"},
-    {"rope.dimension_count",             FK_INT, "rotary_dim", NULL, "minimax-m2"},
+    {"rope.dimension_count",             FK_INT, "rotary_dim", NULL, "minimax-m2 minimax-m3"},
     {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2-ocr"},
     {"rope.dimension_count",             FK_INT, "global_head_dim", NULL, "gemma4"},
     {"rope.dimension_count_swa",         FK_INT, "head_dim", NULL, "gemma4"},
     {"rope.freq_base",                   FK_FLT, NULL, family__base, "codeshell neo-bert"},
     {"rope.freq_base",                   FK_FLT, NULL, family__base_chatglm, "chatglm"},
+    {"rope.freq_base",                   FK_FLT, "rope_freq_constant", NULL, "openelm"},
+    {"rope.freq_base",                   FK_FLT, ROPE_IN("rope_theta") " rope_theta", family__base, "plamo2"},
     {"rope.scaling.original_context_length", FK_INT,
      ROPE_IN("original_max_position_embeddings") " original_max_position_embeddings",
      family__orig_phi3, "phi3 phimoe"},
     {"rope.scaling.attn_factor",         FK_FLT, NULL, family__attn_factor, "phi3 phimoe"},
     {"rope.freq_base",                   FK_FLT, "attn_config.rope_theta", NULL, "dbrx"},
-    {"rope.scaling.yarn_log_multiplier", FK_FLT, NULL, family__yarn_deepseek, "deepseek2"},
+    {"rope.scaling.yarn_log_multiplier", FK_FLT, NULL, family__yarn_deepseek, LATENT},
     {"logit_scale",                      FK_FLT, "logit_scale", NULL, "command-r cohere2 cohere2moe"},
     {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__yes, "gptneox"},
     {"use_parallel_residual",            FK_BOOL, "use_parallel_residual", family__zero, "stablelm"},
@@ -640,11 +874,24 @@ static const family_key family_keys[] = {
     {"embedding_scale",                  FK_FLT, "embedding_multiplier", NULL, "granite granitemoe granitehybrid"},
     {"residual_scale",                   FK_FLT, "residual_multiplier", NULL, "granite granitemoe granitehybrid"},
     {"logit_scale",                      FK_FLT, "logits_scaling", NULL, "granite granitemoe granitehybrid"},
+    {"embedding_scale",                  FK_FLT, "embedding_multiplier_scale", NULL, "grok"},
+    {"logit_scale",                      FK_FLT, "output_multiplier_scale", NULL, "grok"},
+    {"attention.output_scale",           FK_FLT, "attn_output_multiplier", family__out_grok, "grok"},
+    {"attention.temperature_length",     FK_INT, "attn_temperature_len", NULL, "grok"},
+    {"attn_logit_softcapping",           FK_FLT, "attn_logit_softcapping", family__thirty, "grok"},
+    {"router_logit_softcapping",         FK_FLT, "router_logit_softcapping", family__thirty, "grok"},
+    {"final_logit_softcapping",          FK_FLT, "final_logit_softcapping", NULL, "grok"},
+    {"attention.value_scale",            FK_FLT, "attention_value_scale", NULL, "mimo2"},
     {"embedding_scale",                  FK_FLT, "scale_emb", NULL, "minicpm"},
     {"residual_scale",                   FK_FLT, NULL, family__residual_minicpm, "minicpm"},
     {"logit_scale",                      FK_FLT, NULL, family__logit_minicpm, "minicpm"},
     {"attention.sliding_window",         FK_INT, "sliding_window", NULL,
-     "gemma2 gemma3 gemma3n gemma4 gemma-embedding gpt-oss olmo2 mellum cohere2 cohere2moe exaone4 afmoe"},
+     "gemma2 gemma3 gemma3n gemma4 gemma-embedding gpt-oss olmo2 mellum cohere2 cohere2moe exaone4 exaone-moe afmoe mimo2 "
+     "step35"},
+    {"attention.sliding_window",         FK_INT, NULL, family__window_some, "laguna"},
+    {"attention.sliding_window",         FK_INT, NULL, family__window_small, "smallthinker"},
+    {"attention.sliding_window",         FK_INT, "window_size sliding_window", NULL, "plamo3"},
+    {"attention.sliding_window_pattern", FK_INT, "sliding_window_pattern", NULL, "plamo3"},
     {"attention.sliding_window",         FK_INT, NULL, family__window_llama4, "llama4"},
     {"attention.sliding_window",         FK_INT, "sliding_window", family__window_phi3, "phi3 phimoe"},
     {"attention.sliding_window",         FK_INT, "local_attention", NULL, "modern-bert"},
@@ -662,62 +909,116 @@ static const family_key family_keys[] = {
     {"altup.num_inputs",                 FK_INT, "altup_num_inputs", NULL, "gemma3n"},
     {"expert_count",                     FK_INT, "moe_num_experts", NULL, "ernie4_5-moe"},
     {"expert_count",                     FK_INT, "ffn_config.moe_num_experts", NULL, "dbrx"},
-    {"expert_count",                     FK_INT, NULL, family__experts_hunyuan, "hunyuan-dense"},
+    {"expert_count",                     FK_INT, NULL, family__experts_hunyuan, "hunyuan-dense hunyuan_vl"},
     {"expert_count",                     FK_INT, "num_local_experts num_experts", NULL, "phimoe jamba"},
     {"expert_used_count",                FK_INT, "ffn_config.moe_top_k", NULL, "dbrx"},
     {"expert_used_count",                FK_INT, "num_experts_per_tok num_experts_per_token", NULL, "phimoe jamba"},
     {"expert_used_count",                FK_INT, NULL, family__used_hunyuan, "hunyuan-moe"},
+    {"expert_count",                     FK_INT, "moe_num_primary_experts num_local_experts num_experts", NULL, "smallthinker"},
+    {"expert_count",                     FK_INT, "moe_num_experts", NULL, "step35"},
     {"expert_count",                     FK_INT, "num_local_experts num_experts n_routed_experts", NULL, "!" FAM_OWN},
     {"expert_used_count",                FK_INT, "moe_k", NULL, "ernie4_5-moe"},
-    {"expert_used_count",                FK_INT, "moe_top_k", NULL, "nomic-bert-moe"},
+    {"expert_used_count",                FK_INT, "moe_top_k", NULL, "nomic-bert-moe step35"},
+    {"expert_used_count",                FK_INT, "moe_num_active_primary_experts num_experts_per_tok", NULL, "smallthinker"},
     {"expert_used_count",                FK_INT, "num_experts_per_tok num_experts_per_token top_k_experts", NULL, "!" FAM_OWN},
     {"expert_group_count",               FK_INT, "n_group", NULL, "!" FAM_OWN},
     {"expert_group_used_count",          FK_INT, "topk_group", NULL, "!" FAM_OWN},
     {"expert_feed_forward_length",       FK_INT, "intermediate_size", NULL,
-     "gpt-oss minimax-m2 llama4 cohere2moe"},
+     "gpt-oss minimax-m2 minimax-m3 llama4 cohere2moe"},
+    {"expert_feed_forward_length",       FK_INT, "moe_ffn_hidden_size", NULL, "smallthinker"},
+    {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size", NULL, "llada-moe"},
     {"expert_feed_forward_length",       FK_INT, NULL, family__ff_hunyuan, "hunyuan-moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
      "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
-     "ernie4_5-moe afmoe nemotron_h_moe"},
-    {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2 deepseek2-ocr"},
+     "ernie4_5-moe afmoe nemotron_h_moe kimi-linear mimo2 step35 exaone-moe bailingmoe2 laguna grovemoe grok"},
+    {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2-ocr " LATENT},
+    {"expert_chunk_feed_forward_length", FK_INT, NULL, family__chunk, "grovemoe"},
+    {"experts_per_group",                FK_INT, NULL, family__two, "grovemoe"},
+    {"expert_group_scale",               FK_FLT, NULL, family__twentieth, "grovemoe"},
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size moe_intermediate_size", NULL, "gemma4"},
     {"expert_shared_feed_forward_length", FK_INT, "shared_expert_intermediate_size", NULL,
-     "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe dots1"},
+     "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe dots1 laguna"},
+    {"expert_shared_feed_forward_length", FK_INT, "share_expert_dim", NULL, "step35"},
+    {"expert_shared_feed_forward_length", FK_INT, "moe_shared_expert_intermediate_size", family__ff_shared, "bailingmoe2"},
+    {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared, "exaone-moe"},
     {"expert_shared_feed_forward_length", FK_INT, "shared_intermediate_size", NULL, "granitemoe granitehybrid"},
     {"expert_shared_feed_forward_length", FK_INT, "moe_shared_expert_intermediate_size", NULL, "nemotron_h_moe"},
     {"expert_shared_feed_forward_length", FK_INT, "intermediate_size", NULL, "hunyuan-moe"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__shared_cohere, "cohere2moe"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_hy, "hy_v3"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_ernie, "ernie4_5-moe"},
-    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek nemotron_h_moe"},
-    {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2 deepseek2-ocr"},
-    {"expert_shared_count",              FK_INT, "num_shared_experts", NULL, "bailingmoe afmoe"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek nemotron_h_moe minimax-m3"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2-ocr " LATENT},
+    {"expert_shared_count",              FK_INT, "num_shared_experts", NULL,
+     "bailingmoe bailingmoe2 afmoe kimi-linear exaone-moe"},
     {"expert_shared_count",              FK_INT, NULL, family__shared_count, "cohere2moe"},
     {"expert_shared_count",              FK_INT, NULL, family__shared_hunyuan, "hunyuan-moe"},
     {"expert_shared_count",              FK_INT, "moe_num_shared_experts", NULL, "ernie4_5-moe"},
     {"leading_dense_block_count",        FK_INT, "first_k_dense_replace", NULL,
-     "glm4moe dots1 deepseek deepseek2-ocr bailingmoe"},
+     "glm4moe dots1 deepseek deepseek2-ocr bailingmoe bailingmoe2 kimi-linear"},
+    {"leading_dense_block_count",        FK_INT, "first_k_dense_replace first_last_k_dense_replace", family__zero, "exaone-moe"},
+    {"leading_dense_block_count",        FK_INT, NULL, family__dense_minimax, "minimax-m3"},
+    {"leading_dense_block_count",        FK_INT, NULL, family__dense_step, "step35"},
     {"leading_dense_block_count",        FK_INT, "num_dense_layers", NULL, "lfm2moe afmoe"},
-    {"leading_dense_block_count",        FK_INT, "first_k_dense_replace", family__dense_deepseek, "deepseek2"},
-    {"leading_dense_block_count",        FK_INT, NULL, family__dense_cohere, "cohere2moe"},
+    {"leading_dense_block_count",        FK_INT, "first_k_dense_replace", family__dense_deepseek, LATENT},
+    {"leading_dense_block_count",        FK_INT, NULL, family__dense_cohere, "cohere2moe laguna"},
     {"interleave_moe_layer_step",        FK_INT, "interleave_moe_layer_step", NULL, "llama4"},
     {"expert_weights_scale",             FK_FLT, "route_scale", NULL, "afmoe"},
     {"expert_weights_norm",              FK_BOOL, "route_norm", NULL, "afmoe"},
     {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", family__zero, "cohere2moe"},
-    {"expert_weights_norm",              FK_BOOL, NULL, family__norm_deepseek, "deepseek2"},
+    {"expert_weights_norm",              FK_BOOL, NULL, family__norm_deepseek, LATENT},
+    {"expert_weights_norm",              FK_BOOL, NULL, family__yes, "minimax-m3 laguna"},
+    {"expert_weights_norm",              FK_BOOL, "norm_expert_weight", NULL, "step35"},
     {"leading_dense_block_count",        FK_INT, "moe_layer_start_index", NULL, "ernie4_5-moe"},
     {"interleave_moe_layer_step",        FK_INT, "moe_layer_interval", NULL, "ernie4_5-moe"},
     {"expert_weights_scale",             FK_FLT, NULL, family__one, "deepseek bailingmoe"},
     {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL,
-     "glm4moe dots1 deepseek2 deepseek2-ocr nemotron_h_moe"},
+     "glm4moe dots1 deepseek2-ocr nemotron_h_moe kimi-linear exaone-moe bailingmoe2 minimax-m3 " LATENT},
+    {"expert_weights_scale",             FK_FLT, "moe_routed_scaling_factor", NULL, "laguna"},
+    {"expert_weights_scale",             FK_FLT, "moe_router_scaling_factor", NULL, "step35"},
     {"expert_weights_scale",             FK_FLT, "router_scaling_factor", family__one, "hy_v3"},
-    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL, "glm4moe dots1 bailingmoe nemotron_h_moe"},
+    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL,
+     "glm4moe dots1 bailingmoe bailingmoe2 nemotron_h_moe exaone-moe"},
     {"moe_latent_size",                  FK_INT, "moe_latent_size", NULL, "nemotron_h_moe"},
     {"rope.scaling.finetuned",           FK_BOOL, NULL, family__rope_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
     {"expert_weights_norm",              FK_BOOL, "route_norm", family__yes, "hy_v3"},
-    {"expert_gating_func",               FK_INT, NULL, family__two, "glm4moe lfm2moe hy_v3"},
+    {"expert_gating_func",               FK_INT, NULL, family__two, "glm4moe lfm2moe hy_v3 laguna"},
+    {"expert_gating_func",               FK_INT, NULL, family__softmax_first, "smallthinker"},
+    {"moe_every_n_layers",               FK_INT, "moe_every_n_layer", family__one, "step35"},
     {"moe_every_n_layers",               FK_INT, "moe_every_n_layers", NULL, "nomic-bert-moe"},
-    {"nextn_predict_layers",             FK_INT, NULL, family__ahead, "glm4moe hy_v3 qwen3next qwen35 qwen35moe"},
+    {"nextn_predict_layers",             FK_INT, NULL, family__ahead,
+     "glm4moe hy_v3 qwen3next qwen35 qwen35moe mimo2 step35 exaone-moe bailingmoe2 deepseek32 glm-dsa"},
+    {"attention.indexer.head_count",     FK_INT, "index_n_heads", NULL, "deepseek32 glm-dsa"},
+    {"attention.indexer.key_length",     FK_INT, "index_head_dim", NULL, "deepseek32 glm-dsa"},
+    {"attention.indexer.top_k",          FK_INT, "index_topk", NULL, "deepseek32 glm-dsa"},
+    {"attention.indexer.head_count",     FK_INT, "sparse_attention_config.sparse_num_index_heads", NULL, "minimax-m3"},
+    {"attention.indexer.key_length",     FK_INT, "sparse_attention_config.sparse_index_dim", NULL, "minimax-m3"},
+    {"attention.indexer.top_k",          FK_INT, "sparse_attention_config.sparse_topk_blocks", NULL, "minimax-m3"},
+    {"attention.indexer.block_size",     FK_INT, "sparse_attention_config.sparse_block_size", NULL, "minimax-m3"},
+    {"attention.indexer.local_blocks",   FK_INT, "sparse_attention_config.sparse_local_block", NULL, "minimax-m3"},
+    {"num_loops",                        FK_INT, NULL, family__loops, "nanbeige"},
+    {"skip_loop_final_norm",             FK_BOOL, "skip_loop_final_norm", family__zero, "nanbeige"},
+    {"decoder_block_count",              FK_INT, "num_decoder_layers", family__n_layer, "t5"},
+    {"decoder_start_token_id",           FK_INT, "decoder_start_token_id", NULL, "t5"},
+    {"attention.relative_buckets_count", FK_INT, "relative_attention_num_buckets", family__buckets, T5},
+    {"kda.head_dim",                     FK_INT, "linear_attn_config.head_dim", NULL, "kimi-linear"},
+    {"wkv.head_size",                    FK_INT, "head_size head_dim", NULL, "rwkv7 rwkv6 arwkv7"},
+    {"wkv.head_size",                    FK_INT, NULL, family__plain_head, "rwkv6qwen2"},
+    {"rescale_every_n_layers",           FK_INT, "rescale_every", NULL, "rwkv6"},
+    {"time_mix_extra_dim",               FK_INT, "lora_rank_tokenshift", family__mix_rank, "rwkv6qwen2"},
+    {"time_decay_extra_dim",             FK_INT, "lora_rank_decay", family__decay_rank, "rwkv6qwen2"},
+    {"time_mix_extra_dim",               FK_INT, NULL, family__mix_rank, "rwkv6"},
+    {"time_decay_extra_dim",             FK_INT, NULL, family__decay_rank, "rwkv6"},
+    {"attention.decay_lora_rank",        FK_INT, "lora_rank_decay decay_low_rank_dim", family__rank_decay, "rwkv7"},
+    {"attention.iclr_lora_rank",         FK_INT, "lora_rank_iclr a_low_rank_dim", family__rank_decay, "rwkv7"},
+    {"attention.value_residual_mix_lora_rank", FK_INT, "lora_rank_value_residual_mix v_low_rank_dim", family__rank_value,
+     "rwkv7"},
+    {"attention.gate_lora_rank",         FK_INT, "lora_rank_gate gate_low_rank_dim", family__rank_gate, "rwkv7"},
+    {"attention.decay_lora_rank",        FK_INT, NULL, family__rank_decay, "arwkv7"},
+    {"attention.iclr_lora_rank",         FK_INT, NULL, family__rank_decay, "arwkv7"},
+    {"attention.value_residual_mix_lora_rank", FK_INT, NULL, family__rank_value, "arwkv7"},
+    {"attention.gate_lora_rank",         FK_INT, NULL, family__rank_gate, "arwkv7"},
+    {"token_shift_count",                FK_INT, NULL, family__one, "arwkv7 rwkv6qwen2"},
     {"n_deepstack_layers",               FK_INT, NULL, family__deepstack, "qwen3vl qwen3vlmoe"},
     {"ssm.conv_kernel",                  FK_INT, "linear_conv_kernel_dim", NULL, "qwen3next qwen35 qwen35moe"},
     {"ssm.state_size",                   FK_INT, "linear_key_head_dim", NULL, "qwen3next qwen35 qwen35moe"},
@@ -725,6 +1026,12 @@ static const family_key family_keys[] = {
     {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, "qwen3next qwen35 qwen35moe"},
     {"ssm.inner_size",                   FK_INT, NULL, family__inner, "qwen3next qwen35 qwen35moe"},
     {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.conv_kernel",                  FK_INT, "linear_attn_config.short_conv_kernel_size", NULL, "kimi-linear"},
+    {"ssm.conv_kernel",                  FK_INT, "mamba_d_conv", family__four, "plamo2"},
+    {"ssm.state_size",                   FK_INT, "mamba_d_state", family__sixty_four, "plamo2"},
+    {"ssm.time_step_rank",               FK_INT, "mamba_num_heads", family__sixty_four, "plamo2"},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner_plamo2, "plamo2"},
+    {"ssm.group_count",                  FK_INT, NULL, family__zero, "plamo2"},
     {"ssm.conv_kernel",                  FK_INT, "conv_kernel d_conv mamba_d_conv", family__four, HYBRID " mamba mamba2 jamba"},
     {"ssm.inner_size",                   FK_INT, "intermediate_size d_inner", family__inner_mamba, "mamba mamba2"},
     {"ssm.inner_size",                   FK_INT, NULL, family__inner_mamba, "jamba"},
@@ -812,7 +1119,10 @@ static void family__rope_keys(const family_config *c, gguf_writer *w) {
         family__rope_number(c, w, "beta_slow", "rope.scaling.yarn_beta_slow");
     } else if (family__says(c, type, "longrope") || family__says(c, type, "su")) {
         gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("longrope"));
-    } else if (family_is(c, "deepseek modern-bert eurobert neo-bert nemotron command-r cohere2 cohere2moe")) {
+    } else if (family_is(c, "bitnet")) {
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("linear"));
+        gguf_write_f32(w, family__key(c, "rope.scaling.factor", key), 1);
+    } else if (family_is(c, "deepseek modern-bert eurobert neo-bert nemotron command-r cohere2 cohere2moe exaone-moe")) {
         gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("none"));
     }
     if (family__alpha(c, &v)) {
@@ -822,7 +1132,24 @@ static void family__rope_keys(const family_config *c, gguf_writer *w) {
         gguf_write_u32(w, family__key(c, "rope.scaling.original_context_length", key), 1 << 18);
         return;
     }
+    if (family__xdrope(c)) {
+        const double ctx = family_int(c, "max_position_embeddings", 0);
+        double       alpha = 1, by = 1;
+        family_rope(c, "alpha", &alpha);
+        family_rope(c, "factor", &by);
+        gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("none"));
+        gguf_write_f32(w, family__key(c, "rope.scaling.alpha", key), (float)alpha);
+        gguf_write_f32(w, family__key(c, "rope.scaling.factor", key), (float)by);
+        gguf_write_u32(w, family__key(c, "rope.scaling.original_context_length", key), (uint32_t)ctx);
+    }
     if (family_is(c, "neo-bert")) return;             /* its base is a row of family_keys */
+    if (family_is(c, "step35") && family_get(c, "rope_theta").n && *family_get(c, "rope_theta").p == '[') {
+        v = family_item(c, "rope_theta", 0);
+        if (!isnan(v)) gguf_write_f32(w, family__key(c, "rope.freq_base", key), (float)v);
+        v = family_item(c, "rope_theta", 1);
+        if (!isnan(v)) gguf_write_f32(w, family__key(c, "rope.freq_base_swa", key), (float)v);
+        return;
+    }
     if (family_number(c, ROPE_IN("rope_theta") " global_rope_theta rope_global_theta "
                          "rope_theta_global rope_theta "
                          "rotary_emb_base", &v))
@@ -836,7 +1163,8 @@ static void family__rope_keys(const family_config *c, gguf_writer *w) {
 
 /* Sections of RoPE, padded to four. */
 static void family__sections(const family_config *c, gguf_writer *w) {
-    bytes    list = family_get(c, "rope_parameters.mrope_section rope_scaling.mrope_section"), item;
+    bytes    list = family_get(c, "rope_parameters.xdrope_section rope_scaling.xdrope_section rope_parameters.mrope_section "
+                               "rope_scaling.mrope_section"), item;
     int32_t  v[4] = {0};
     char     key[128];
     int      n = 0;
@@ -858,18 +1186,147 @@ static bool family__layer_is(bytes types, int i, const char *kind) {
 static void family__windows(const family_config *c, gguf_writer *w) {
     const bytes types = family_get(c, "layer_types");
     char        key[128];
-    uint8_t    *on = mem_new((size_t)c->n_layer, 1);
+    const int   n = c->n_layer + (family_is(c, "step35") ? c->n_ahead : 0);
+    uint8_t    *on = mem_new((size_t)n, 1);
     const bool  every4 = family_is(c, "olmo2") && !types.n;
-    for (int i = 0; i < c->n_layer; i++) on[i] = every4 ? (i + 1) % 4 != 0 : family__layer_is(types, i, "sliding_attention");
+    for (int i = 0; i < n; i++) on[i] = every4 ? (i + 1) % 4 != 0 : family__layer_is(types, i, "sliding_attention");
     const bytes pattern = family_get(c, "sliding_window_pattern");
     const int   every = family_int(c, "sliding_window_pattern", 0);
-    const bool  letters = pattern.n > 2 && pattern.p[0] == '"', exaone = family_is(c, "exaone4");
+    const bool  letters = pattern.n > 2 && pattern.p[0] == '"', exaone = family_is(c, "exaone4 exaone-moe");
     for (int i = 0; i < c->n_layer && exaone && !types.n; i++)
         on[i] = letters ? pattern.p[1 + (size_t)i % (pattern.n - 2)] == 'L' : every && (i + 1) % every != 0;
-    if (family_is(c, "gemma3n gemma4 cohere2moe") || (family_is(c, "olmo2 mellum") && family_get(c, "sliding_window").n) ||
+    if (family_is(c, "gemma3n gemma4 cohere2moe step35") || (family_is(c, "olmo2 mellum") && family_get(c, "sliding_window").n) ||
         (exaone && family_get(c, "sliding_window").n && (types.n || letters || every)))
-        gguf_write_array(w, family__key(c, "attention.sliding_window_pattern", key), GGUF_BOOL, on, (uint64_t)c->n_layer);
+        gguf_write_array(w, family__key(c, "attention.sliding_window_pattern", key), GGUF_BOOL, on, (uint64_t)n);
     mem_free(on);
+}
+
+/* An array of whole numbers, one for each of n layers. */
+static void family__array(const family_config *c, gguf_writer *w, const char *name, const int32_t *v, int n) {
+    char key[128];
+    gguf_write_array(w, family__key(c, name, key), GGUF_I32, v, (uint64_t)n);
+}
+
+/* OpenELM: a multiple of `by` that is no more than a tenth less than x. */
+static int32_t family__divisible(double x, int by) {
+    const double n = max_f64(by, floor(trunc(x + by / 2.0) / by) * by), more = n < 0.9 * x ? n + by : n;
+    return more < 1 << 30 ? (int32_t)more : 0;
+}
+
+typedef struct {
+    const family_config *c;
+    gguf_writer *w;
+    int32_t     *q, *k, *ff;         /* [n] heads of queries, heads of keys, widths of the feed-forward    */
+    int          n;                  /* layers and draft heads                                             */
+} family__layers_job;
+
+static void family__openelm(const family__layers_job *j) {
+    const family_config *c = j->c;
+    const int            by = max_int(family_int(c, "ffn_dim_divisor", 1), 1);
+    for (int i = 0; i < j->n; i++) {
+        j->q[i] = (int32_t)family__small(family_item(c, "num_query_heads", i));
+        j->k[i] = (int32_t)family__small(family_item(c, "num_kv_heads", i));
+        j->ff[i] = family__divisible(family__small(family_item(c, "ffn_multipliers", i)) * c->n_embd, by);
+    }
+    family__array(c, j->w, "feed_forward_length", j->ff, j->n);
+    family__array(c, j->w, "attention.head_count", j->q, j->n);
+    family__array(c, j->w, "attention.head_count_kv", j->k, j->n);
+}
+
+/* DeciLM 7B has a list of heads of keys; the Nemotrons have block_configs. */
+static void family__deci(const family__layers_job *j) {
+    const family_config *c = j->c;
+    const bool           blocks = family_get(c, "block_configs").n > 0;
+    char                 key[128];
+    for (int i = 0; i < j->n; i++) {
+        const bytes  linear = family__block(c, i, "attention", "replace_with_linear");
+        const double wide = floor(2 * family__text_number(family__block(c, i, "ffn", "ffn_mult")) * c->n_embd / 3);
+        j->k[i] = family_layer_kv(c, i);
+        j->q[i] = j->k[i] || bytes_is(linear, "true") ? c->n_head : 0;
+        j->ff[i] = wide < 1 << 30 ? ((int32_t)wide + 255) / 256 * 256 : 0;
+    }
+    if (blocks) family__array(c, j->w, "attention.head_count", j->q, j->n);
+    else gguf_write_u32(j->w, family__key(c, "attention.head_count", key), (uint32_t)c->n_head);
+    if (blocks) family__array(c, j->w, "feed_forward_length", j->ff, j->n);
+    else gguf_write_u32(j->w, family__key(c, "feed_forward_length", key), (uint32_t)family_int(c, "intermediate_size", 0));
+    if (blocks || family_get(c, "num_key_value_heads_per_layer").n)
+        family__array(c, j->w, "attention.head_count_kv", j->k, j->n);
+    else gguf_write_u32(j->w, family__key(c, "attention.head_count_kv", key), (uint32_t)c->n_kv);
+}
+
+static void family__laguna(const family__layers_job *j) {
+    for (int i = 0; i < j->n; i++) {
+        const double own = family_item(j->c, "num_attention_heads_per_layer", i);
+        j->q[i] = isnan(own) ? j->c->n_head : (int32_t)family__small(own);
+    }
+    family__array(j->c, j->w, "attention.head_count", j->q, j->n);
+}
+
+/* Layers of the list, counted from 1, have attention; the others have states. */
+static void family__kimi(const family__layers_job *j) {
+    bytes list = family_get(j->c, "linear_attn_config.full_attn_layers"), item;
+    while (bytes_cut_item(&list, &item)) {
+        const long i = strtol((const char *)item.p, NULL, 10);
+        if (i >= 1 && i <= j->n) j->k[i - 1] = 1;
+    }
+    family__array(j->c, j->w, "attention.head_count_kv", j->k, j->n);
+}
+
+static void family__plamo2(const family__layers_job *j) {
+    const int step = max_int(family_int(j->c, "mamba_step", 2), 1), heads = family_int(j->c, "num_attention_heads", 32),
+              kv = family_int(j->c, "num_key_value_heads", 4);
+    if (bytes_is(family_get(j->c, "mamba_enabled"), "false")) return;
+    for (int i = 0; i < j->n; i++)
+        if (j->n <= step / 2 ? i == j->n - 1 : i % step == step / 2) j->q[i] = heads, j->k[i] = kv;
+    family__array(j->c, j->w, "attention.head_count_kv", j->k, j->n);
+    family__array(j->c, j->w, "attention.head_count", j->q, j->n);
+}
+
+/* Draft heads have a window. */
+static void family__mimo(const family__layers_job *j) {
+    for (int i = 0; i < j->n; i++) {
+        j->ff[i] = i < j->c->n_layer ? (int32_t)family__small(family_item(j->c, "hybrid_layer_pattern", i)) : 1;
+        j->k[i] = family_int(j->c, j->ff[i] == 1 ? "swa_num_key_value_heads" : "num_key_value_heads", 0);
+    }
+    family__array(j->c, j->w, "attention.head_count_kv", j->k, j->n);
+    family__array(j->c, j->w, "attention.sliding_window_pattern", j->ff, j->n);
+}
+
+static void family__step(const family__layers_job *j) {
+    static const char *const limits[][2] = {{"swiglu_limits", "swiglu_clamp_exp"},
+                                            {"swiglu_limits_shared", "swiglu_clamp_shexp"}};
+    const bytes types = family_get(j->c, "layer_types");
+    const int   heads = j->c->n_head, kv = family_int(j->c, "num_attention_groups", 0);
+    float      *limit = mem_new((size_t)j->n, sizeof *limit);
+    char        key[128];
+    for (int i = 0; i < j->n; i++) {
+        const bool local = family__layer_is(types, i, "sliding_attention");
+        j->q[i] = local ? family_int(j->c, "attention_other_setting.num_attention_heads", heads) : heads;
+        j->k[i] = local ? family_int(j->c, "attention_other_setting.num_attention_groups", kv) : kv;
+    }
+    family__array(j->c, j->w, "attention.head_count", j->q, j->n);
+    family__array(j->c, j->w, "attention.head_count_kv", j->k, j->n);
+    for (int k = 0; k < 2; k++) {
+        if (!family_get(j->c, limits[k][0]).n) continue;
+        for (int i = 0; i < j->n; i++) {
+            const double x = family_item(j->c, limits[k][0], i);
+            limit[i] = isnan(x) ? 0 : (float)x;
+        }
+        gguf_write_array(j->w, family__key(j->c, limits[k][1], key), GGUF_F32, limit, (uint64_t)j->n);
+    }
+    mem_free(limit);
+}
+
+/* Numbers of layers whose kinds the config has in a form of its own. */
+static void family__by_kind(const family_config *c, gguf_writer *w) {
+    static const struct { const char *arch; void (*write)(const family__layers_job *j); } kinds[] = {
+        {"openelm", family__openelm}, {"deci", family__deci}, {"laguna", family__laguna}, {"kimi-linear", family__kimi},
+        {"plamo2", family__plamo2}, {"mimo2", family__mimo}, {"step35", family__step}};
+    const size_t       n = (size_t)(c->n_layer + c->n_ahead);
+    family__layers_job j = {c, w, mem_new(n, sizeof *j.q), mem_new(n, sizeof *j.k), mem_new(n, sizeof *j.ff), (int)n};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (family_is(c, kinds[i].arch)) kinds[i].write(&j);
+    mem_free_all(j.q, j.k, j.ff);
 }
 
 /* Numbers that differ between layers. */
@@ -920,6 +1377,7 @@ static void family__by_layer(const family_config *c, gguf_writer *w) {
         if (ff) gguf_write_u32(w, family__key(c, "feed_forward_length", key), (uint32_t)ff);
         else gguf_write_array(w, family__key(c, "feed_forward_length", key), GGUF_I32, v, (uint64_t)c->n_layer);
     }
+    family__by_kind(c, w);
     mem_free(v);
 }
 
@@ -1003,8 +1461,37 @@ static void family__labels(const family_config *c, gguf_writer *w) {
     mem_free_all(text, label);
 }
 
+/* Which layers of GLM have an indexer of their own. */
+static void family__index_types(const family_config *c, gguf_writer *w) {
+    bytes    list = family_get(c, "indexer_types"), item, at = list;
+    char     key[128];
+    uint64_t n = 0, i = 0;
+    while (bytes_cut_item(&at, &item)) n++;
+    uint8_t *full = mem_new(n, 1);
+    for (at = list; i < n && bytes_cut_item(&at, &item); i++) full[i] = bytes_is(item, "\"full\"");
+    if (list.n) gguf_write_array(w, family__key(c, "attention.indexer.types", key), GGUF_BOOL, full, n);
+    mem_free(full);
+}
+
+/* YaRN of Grok, whose members lie in the config itself. */
+static void family__yarn_grok(const family_config *c, gguf_writer *w) {
+    static const struct { const char *from, *key; } numbers[] = {
+        {"scaling_factor", "rope.scaling.factor"}, {"extrapolation_factor", "rope.scaling.yarn_ext_factor"},
+        {"attn_factor", "rope.scaling.yarn_attn_factor"}, {"beta_fast", "rope.scaling.yarn_beta_fast"},
+        {"beta_slow", "rope.scaling.yarn_beta_slow"}};
+    char   key[128];
+    double v;
+    if (!family__says(c, "rope_type", "yarn") && !family__says(c, "rope_type", "original")) return;
+    gguf_write_str(w, family__key(c, "rope.scaling.type", key), bytes_of("yarn"));
+    gguf_write_u32(w, family__key(c, "rope.scaling.original_context_length", key),
+                   (uint32_t)family_int(c, "original_max_position_embeddings", 0));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (family_number(c, numbers[i].from, &v)) gguf_write_f32(w, family__key(c, numbers[i].key, key), (float)v);
+}
+
 static bool family__causal(const family_config *c) {
-    return !family_is(c, "bert nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert") &&
+    return !family_is(c, "bert nomic-bert nomic-bert-moe jina-bert-v2 jina-bert-v3 modern-bert neo-bert eurobert dream llada "
+                      "llada-moe") &&
            !bytes_is(family_get(c, "is_causal"), "false");
 }
 
@@ -1020,7 +1507,7 @@ static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
     if (!family_is(c, FAM_OWN)) {
         family__rope_keys(c, w);
         family__sections(c, w);
-        if (*family__score(c) && !family_is(c, "glm4moe lfm2moe hy_v3"))
+        if (*family__score(c) && !family_is(c, "glm4moe lfm2moe hy_v3 laguna smallthinker"))
             gguf_write_u32(w, family__key(c, "expert_gating_func", key), *family__score(c) == 's' && family__score(c)[1] == 'i'
                            ? 2 : 1);
     }
@@ -1040,12 +1527,16 @@ static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
     family__by_layer(c, w);
     if (family_is(c, "gemma3n")) family__sparsity(c, w);
     if (!family__causal(c)) gguf_write_bool(w, family__key(c, "attention.causal", key), false);
+    if (family_is(c, "llada llada-moe")) gguf_write_bool(w, "diffusion.shift_logits", false);
+    if (family_is(c, "glm-dsa")) family__index_types(c, w);
+    if (family_is(c, "grok")) family__yarn_grok(c, w);
     if (family_is(c, "bert neo-bert modern-bert")) family__labels(c, w);
     if (family_is(c, "modern-bert") && str_unquote(&act, family_get(c, "hidden_activation"), true))
         gguf_write_str(w, "modern-bert.hidden_activation", str_bytes(&act));
     str_drop(&act);
     if (family_is(c, "neo-bert")) return gguf_write_u32(w, "neo-bert.pooling_type", 2), true;
-    return !family_is(c, "bert nomic-bert nomic-bert-moe jina-bert-v2 modern-bert eurobert gemma-embedding qwen2 qwen3 arcee") ||
+    return !family_is(c, "bert nomic-bert nomic-bert-moe jina-bert-v2 modern-bert eurobert gemma-embedding qwen2 qwen3 arcee "
+                      "dream llada") ||
            family__pooling(c, w, e);
 }
 

@@ -3,11 +3,12 @@
  * libcurl is opened when it is needed; the few functions and numbers of it that are used stand here, as its headers may be
  * missing. The bytes of strangers are read in a process of its own, which can reach the network, but writes to the cache alone,
  * starts no programs, and reads only what libraries need.
- * Invariants: a file has its name only when its size and its SHA-256 are those of the list and all of it is on disk; what came
+ * Invariants: a file has its name only when its size and its SHA-256 are those of the list (of files that git has itself, its
+ * SHA-1) and all of it is on disk; the config.json of a checkpoint, which makes a folder a model, gets its name last; what came
  * before an interruption stays in SHA256.incomplete and is not asked for again; the token goes to the host of the hub alone;
  * one run at a time downloads a file, under the lock that Hugging Face's tools use too.
  *   One download: fetch_model. In it: the list, page by page; for each file the lock, what is there already, a request for the
- * rest, the sum, the name; then links and the commit.
+ * rest, the sum, the name; then links and the commit. Of a checkpoint the index comes before the weights that it names.
  * Public: fetch_model, fetch_library.
  * Opens: fetch_opts. */
 
@@ -94,7 +95,7 @@ typedef struct {
     const hub_file *what;
     int             fd;                               /* of SHA256.incomplete */
     uint64_t        have;                             /* its bytes, which `sum` has taken */
-    sha256          sum;
+    sha             sum;
     bool            begun;                            /* this answer has brought bytes */
     int             why;                              /* errno of a failed write */
     const char     *wrong;                            /* what is wrong with the answer; NULL: nothing */
@@ -210,9 +211,20 @@ static size_t fetch__on_head(char *p, size_t size, size_t n, void *ctx) {
     return size * n;
 }
 
+/* Whether git has the file itself: its sum is SHA-1 of a line with its size and of its bytes. */
+static bool fetch__is_git(const hub_file *f) { return strlen(f->sha) == SHA_1_HEX; }
+
+/* The sum of no bytes of a file. */
+static void fetch__begin_sum(sha *sum, const hub_file *f) {
+    char      line[32];
+    const int n = snprintf(line, sizeof line, "blob %llu", (unsigned long long)f->bytes);
+    sha_begin(sum, fetch__is_git(f) ? SHA_1 : SHA_256);
+    if (fetch__is_git(f)) sha_add(sum, line, (size_t)n + 1);     /* with its NUL */
+}
+
 /* Begins the file anew. False: it cannot be cut. */
 static bool fetch__anew(fetch__file *f) {
-    sha256_begin(&f->sum);
+    fetch__begin_sum(&f->sum, f->what);
     f->have = f->from = 0;
     f->since = clock_now();
     if (out_cut(f->fd, 0) && lseek(f->fd, 0, SEEK_SET) == 0) return true;
@@ -263,7 +275,7 @@ static bool fetch__take(fetch__client *c, fetch__file *f, bytes b) {
             f->why = n ? errno : EIO;
             return false;
         }
-        sha256_add(&f->sum, b.p, (size_t)n);
+        sha_add(&f->sum, b.p, (size_t)n);
         f->have += (uint64_t)n;
         b = bytes_slice(b, (size_t)n, b.n);
     }
@@ -557,7 +569,7 @@ static bool fetch__continue(fetch__file *f, const char *path, err_t *e) {
     while (f->have < (uint64_t)st.st_size && (n = read(f->fd, buf, STEP)) != 0) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) break;
-        sha256_add(&f->sum, buf, (size_t)n);
+        sha_add(&f->sum, buf, (size_t)n);
         f->have += (uint64_t)n;
         progress_show("%s: reads what is here", str_base_name(f->what->path));
     }
@@ -567,18 +579,17 @@ static bool fetch__continue(fetch__file *f, const char *path, err_t *e) {
     return n >= 0 || err_set(e, err_code_of(errno), "%s: cannot read: %s", path, strerror(errno));
 }
 
-/* Whether the rest of the file fits on the disk. */
-static bool fetch__fits(const fetch__file *f, const char *path, err_t *e) {
+/* Whether so many more bytes fit on the disk of a folder. what: needs them. */
+static bool fetch__fits(const char *folder, const char *what, uint64_t left, err_t *e) {
     struct statvfs fs;
     str            need = {0}, has = {0};
-    if (fstatvfs(f->fd, &fs) || !fs.f_frsize) return true;
-    const uint64_t left = f->what->bytes - f->have;
-    const double   room = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (statvfs(folder, &fs) || !fs.f_frsize) return true;
+    const double room = (double)fs.f_bavail * (double)fs.f_frsize;
     str_size(&need, (double)left);
     str_size(&has, room);
     if (room < (double)left)
-        err_set(e, EXIT_RESOURCE, "%s: no space: needs %s, the disk of %.*s has %s (HF_HOME names another folder)", f->what->path,
-                need.p, (int)(str_base_name(path) - path), path, has.p);
+        err_set(e, EXIT_RESOURCE, "%s: no space: needs %s, the disk of %s has %s (HF_HOME names another folder)", what, need.p,
+                folder, has.p);
     str_drop_all(&need, &has);
     return !e->code;
 }
@@ -631,14 +642,14 @@ static bool fetch__bytes(fetch__client *c, fetch__file *f, const char *url, err_
 static bool fetch__blob(fetch__client *c, const hub_file *what, const char *partly, const char *blob, bool *again, err_t *e) {
     fetch__file f = {.what = what, .fd = open(partly, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
     str         url = {0}, size = {0};
-    char        sum[SHA256_HEX + 1];
+    char        sum[SHA_HEX + 1];
     if (f.fd < 0) return err_set(e, err_code_of(errno), "%s: cannot be made: %s", partly, strerror(errno));
-    sha256_begin(&f.sum);
+    fetch__begin_sum(&f.sum, what);
     f.since = clock_now();
     fetch__address(c, what->path, &url);
-    bool ok = fetch__continue(&f, partly, e) && fetch__fits(&f, partly, e);
+    bool ok = fetch__continue(&f, partly, e) && fetch__fits(c->root.p, what->path, what->bytes - f.have, e);
     const uint64_t left = f.from;
-    if (ok) {
+    if (ok && !hub_goes_beside(what->path)) {         /* small files of a checkpoint go without saying */
         str_size(&size, (double)(what->bytes - f.have));
         log_warn("%s: downloads %s, %s%s", c->spelled.p, what->path, size.p, left ? " that are missing" : "");
     }
@@ -647,13 +658,13 @@ static bool fetch__blob(fetch__client *c, const hub_file *what, const char *part
     c->file = NULL;
     progress_clear();
     if (ok) {
-        sha256_end(&f.sum, sum);
+        sha_end(&f.sum, sum);
         const bool right = strcmp(sum, what->sha) == 0;
         *again = !right && left;
         if (!right) unlink(partly);
         if (!right && !left)
-            err_set(e, EXIT_INPUT, "%s: the SHA-256 of what %s sent is %.12s..., expected %.12s...: it was thrown away, run the "
-                    "command again", what->path, fetch__host(c), sum, what->sha);
+            err_set(e, EXIT_INPUT, "%s: the %s of what %s sent is %.12s..., expected %.12s...: it was thrown away, run the "
+                    "command again", what->path, fetch__is_git(what) ? "SHA-1" : "SHA-256", fetch__host(c), sum, what->sha);
         else if (right && !out_replace(f.fd, partly, blob))
             err_set(e, err_code_of(errno), "%s: cannot be written: %s", blob, strerror(errno));
     }
@@ -682,13 +693,13 @@ static bool fetch__link(const char *folder, const char *commit, const hub_file *
     return !e->code;
 }
 
-/* Has the file in the cache: under its lock it is downloaded, unless its blob is there. c->commit is the commit that the hub
- * names for it. */
-static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, err_t *e) {
+/* Has the file in the cache: under its lock it is downloaded, unless its blob is there. *commit: the one that the hub names,
+ * which must be that of the files before it; empty: it is the first. */
+static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, str *commit, err_t *e) {
     str         blob = {0}, partly = {0}, lock = {0}, url = {0};
     struct stat st;
     if (!f->sha[0])
-        return err_set(e, EXIT_INPUT, "%s: the list has no SHA-256 of %s, expected one to check it against", c->name->repo.p,
+        return err_set(e, EXIT_INPUT, "%s: the list has no sum of %s, expected one to check it against", c->name->repo.p,
                        f->path);
     str_fmt(&blob, "%s/blobs/%s", folder, f->sha);
     str_fmt(&partly, "%s.incomplete", blob.p);
@@ -702,16 +713,20 @@ static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, 
             log_warn("%s: the bytes that an earlier run left are not those of the hub: begins anew", f->path);
             fetch__blob(c, f, partly.p, blob.p, &again, e);
         }
+        if (!e->code && there && commit->n) str_set(&c->commit, str_bytes(commit));
         if (!e->code && !c->commit.n) {               /* nothing was asked for */
             fetch__address(c, f->path, &url);
             fetch__request(c, url.p, true, 0, f->path, e);
         }
         if (!e->code && !c->commit.n)
             err_set(e, EXIT_INPUT, "%s: %s names no commit (X-Repo-Commit), expected a hub", c->name->repo.p, fetch__host(c));
-        if (!e->code && c->etag.n == SHA256_HEX && strcmp(c->etag.p, f->sha) != 0)
+        if (!e->code && c->etag.n == strlen(f->sha) && strcmp(c->etag.p, f->sha) != 0)
             err_set(e, EXIT_RESOURCE, "%s: %s has changed since its list was read: what is here is kept, run the command again",
                     c->name->repo.p, f->path);
-        if (!e->code) fetch__link(folder, c->commit.p, f, e);
+        if (!e->code && commit->n && !bytes_eq(str_bytes(commit), str_bytes(&c->commit)))
+            err_set(e, EXIT_RESOURCE, "%s: it has changed during the download: what is here is kept, run the command again",
+                    c->name->repo.p);
+        if (!e->code) str_set(commit, str_bytes(&c->commit)), fetch__link(folder, commit->p, f, e);
         close(fd);
     }
     str_drop_all(&blob, &partly, &lock, &url);
@@ -734,19 +749,50 @@ static bool fetch__ref(const char *folder, const char *commit, err_t *e) {
     return ok;
 }
 
+/* Bytes of the weights that are not here yet. */
+static uint64_t fetch__missing(const char *folder, const hub_list *l, const st_names *shards) {
+    uint64_t    n = 0;
+    str         blob = {0};
+    struct stat its;
+    for (size_t i = 0; i < shards->n; i++) {
+        const hub_file *f = hub_of_path(l, shards->at[i]);
+        str_clear(&blob);
+        str_fmt(&blob, "%s/blobs/%s", folder, f->sha);
+        uint64_t left = stat(blob.p, &its) == 0 ? 0 : f->bytes;
+        str_put(&blob, ".incomplete");
+        if (left && stat(blob.p, &its) == 0) left -= min_u64(left, (uint64_t)its.st_size);
+        if (__builtin_add_overflow(n, left, &n)) return UINT64_MAX;
+    }
+    str_drop(&blob);
+    return n;
+}
+
+/* Downloads a checkpoint: what is beside its weights, then they, and config.json at last. */
+static void fetch__checkpoint(fetch__client *c, const char *folder, const hub_list *l, const hub_file *config, str *commit,
+                              err_t *e) {
+    st_names shards = {0};
+    str      snapshot = {0};
+    for (size_t i = 0; i < l->n && !e->code; i++)
+        if (&l->file[i] != config && hub_goes_beside(l->file[i].path)) fetch__one(c, folder, &l->file[i], commit, e);
+    str_fmt(&snapshot, "%s/snapshots/%s", folder, commit->n ? commit->p : "");
+    if (!e->code && hub_shards(l, c->name->repo.p, snapshot.p, &shards, e))
+        fetch__fits(c->root.p, c->name->repo.p, fetch__missing(folder, l, &shards), e);
+    for (size_t i = 0; i < shards.n && !e->code; i++) fetch__one(c, folder, hub_of_path(l, shards.at[i]), commit, e);
+    if (!e->code) fetch__one(c, folder, config, commit, e);
+    st_names_drop(&shards);
+    str_drop(&snapshot);
+}
+
 /* The whole download. */
 static bool fetch__run(fetch__client *c, err_t *e) {
     hub_list        l = {0};
     str             folder = {0}, commit = {0};
     const hub_file *first = fetch__list(c, &l, e) ? hub_choose(&l, c->name, e) : NULL;
     hub_repo_folder(c->root.p, c->name->repo.p, &folder);
-    for (int i = 0, n = first ? hub_parts(first) : 0; i < n && !e->code; i++) {
-        if (!fetch__one(c, folder.p, hub_part(&l, first, i), e)) break;
-        if (i && !bytes_eq(str_bytes(&commit), str_bytes(&c->commit)))
-            err_set(e, EXIT_RESOURCE, "%s: it has changed during the download: what is here is kept, run the command again",
-                    c->name->repo.p);
-        str_set(&commit, str_bytes(&c->commit));
-    }
+    if (first && hub_is_checkpoint(first)) fetch__checkpoint(c, folder.p, &l, first, &commit, e);
+    else
+        for (int i = 0, n = first ? hub_parts(first) : 0; i < n && !e->code; i++)
+            fetch__one(c, folder.p, hub_part(&l, first, i), &commit, e);
     const bool ok = first && !e->code && fetch__ref(folder.p, commit.p, e);
     hub_list_drop(&l);
     str_drop_all(&folder, &commit);

@@ -92,6 +92,10 @@ typedef struct {
     dev_buf q;                                        /* [B, H*HD] */
     dev_buf k;                                        /* [B, G*HD] */
     dev_buf ask;                                      /* [B, H * (rank + n_rot)] queries of latent attention */
+    dev_buf index_q;                                  /* [B, indexer's heads * values] queries of the indexer */
+    dev_buf index_k;                                  /* [B, values of one] its keys */
+    dev_buf index_w;                                  /* [B, heads] weights of its heads */
+    dev_buf chosen;                                   /* [B, lists * top] what it chooses */
     dev_buf head;                                     /* [H*B] what matrices of heads read: rows of one head after another */
     dev_buf v;                                        /* [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
@@ -126,6 +130,7 @@ typedef struct {
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
+    dev_buf pairs;                                    /* [B, heads * 2*D] those of all heads */
     dev_buf skip;                                     /* [B, D] embeddings that layers add again */
     dev_buf family;                                   /* [B, K] groups of the chosen experts */
     dev_buf guess;                                    /* [B, D] normed stream of a draft head, where xn stays */
@@ -345,11 +350,69 @@ static void fwd__values(fwd_draft *d) {
                             .n_head = lh->n_head_kv});
 }
 
+/* --- the indexer of a layer: it chooses the positions that attention sees (DeepSeek-AI 2025, DeepSeek Sparse Attention) --- */
+
+#define FWD_INDEX_EPS 1e-6f                           /* of the norm of its keys beside latent attention: no file has it */
+
+/* The product of its keys, and of the weights of its heads. */
+static void fwd__index_products(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    if (!d->lh->indexed) return;
+    dev_plan_product(d->to, &w[W_INDEX_K], d->rows, d->in, d->index_k);
+    if (w[W_INDEX_SHARE].data) dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
+}
+
+/* RoPE of the first values of each of its heads. */
+static void fwd__index_rotate(fwd_draft *d, dev_buf b, int n_head) {
+    const arch_desc *desc = d->m->hp.desc;
+    const int        form = desc->rope == ROPE_HALVES || desc->index_halves ? K_ROPE_HALVES : K_ROPE_PAIRS;
+    if (d->lh->n_rot)
+        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = d->m->hp.hd_index, .n_head = n_head,
+                            .rope = {.n_rot = d->lh->n_rot, .at = d->m->rope[d->lh->rope].at, .form = form}});
+}
+
+/* Where its keys lie; NULL: the list is only measured. */
+static const dev_kv *fwd__index_kv(const fwd_draft *d) { return d->kv ? &d->kv->index[d->il] : NULL; }
+
+/* Its keys go to the cache. */
+static void fwd__index_store(fwd_draft *d) {
+    const float *const *norm = &d->l->vec[W_INDEX_K_NORM];
+    const int           n = d->m->hp.hd_index;
+    if (!d->lh->indexed) return;
+    if (d->lh->rank)
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->index_k}, .out = {d->index_k}, .vec = norm[0], .scale = FWD_INDEX_EPS,
+                            .n = n, .norm = {K_NORM_LAYER, norm[1]}});
+    else fwd__norm(d, d->index_k, d->index_k, norm, 1, n);
+    fwd__index_rotate(d, d->index_k, 1);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->index_k}, .cache = {.kv = fwd__index_kv(d)}});
+}
+
+/* Its queries, from their product. */
+static void fwd__index_queries(fwd_draft *d) {
+    const int n = d->m->hp.hd_index, heads = d->m->hp.n_index;
+    if (!d->lh->indexed) return;
+    fwd__norm(d, d->index_q, d->index_q, &d->l->vec[W_INDEX_Q_NORM], heads, n);
+    fwd__index_rotate(d, d->index_q, heads);
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->index_q}, .n = n, .n_head = heads,
+                        .hadamard = {fwd__index_kv(d), false}});
+}
+
+/* Rows choose. */
+static void fwd__choose(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->hd_index, heads = hp->n_index;
+    const bool          by_head = hp->desc->quirks & Q_BLOCKS;
+    fwd__op(d, (dev_op){.kind = OPS_CHOOSE, .in = {d->index_q, by_head ? 0 : d->index_w}, .out = {d->chosen}, .n = n,
+                        .n_head = heads, .cache = {.kv = fwd__index_kv(d), .top = hp->n_top, .unit = hp->index_block,
+                                                   .local = hp->index_local, .by_head = by_head}});
+}
+
 /* The products of keys and values. */
 static void fwd__kv_products(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
     if (w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
+    fwd__index_products(d);
 }
 
 /* Keys and values go to the cache. */
@@ -360,6 +423,7 @@ static void fwd__kv_store(fwd_draft *d, const dev_kv *kv) {
     fwd__values(d);
     fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], d->lh->n_head_kv);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+    fwd__index_store(d);
 }
 
 /* The gate of what attention gives, a matrix of its own; NULL: there is none. */
@@ -372,18 +436,16 @@ static const dev_mat *fwd__out_gate(const fwd_draft *d) {
 static dev_buf fwd__gate_out(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *gate = fwd__out_gate(d);
-    const bool           soft = d->m->hp.desc->quirks & Q_SOFT_GATE, by_head = d->l->mat[W_HEAD_GATE].data != NULL;
-    const int            n = lh->n_head * lh->hd_v;
+    const bool           by_head = d->l->mat[W_HEAD_GATE].data != NULL;
+    const dev_act        act = d->m->hp.desc->quirks & Q_SOFT_GATE ? ACT_SOFTPLUS : ACT_SIGMOID;
     if (!lh->gated && !gate) return d->att;
-    if (soft) fwd__op(d, (dev_op){.kind = OPS_SOFTPLUS, .out = {d->z}, .n = gate->n_out});
-    else if (by_head) fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {d->z}, .act = ACT_SIGMOID, .n = gate->n_out});
-    if (by_head) {
-        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->z}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
-        return d->att;
+    if (!by_head) {
+        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = act, .n = lh->n_head * lh->hd_v});
+        return d->z;
     }
-    if (soft) fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->z, d->att}, .out = {d->z}, .n = n});
-    else fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = n});
-    return d->z;
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {d->z}, .act = act, .n = gate->n_out});
+    fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->z}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
+    return d->att;
 }
 
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
@@ -396,11 +458,13 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     else dev_plan_product(d->to, &d->l->mat[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
     if (own && !joined->data) fwd__kv_products(d);
     if (fwd__out_gate(d)) dev_plan_product(d->to, fwd__out_gate(d), d->past, d->in, d->z);
+    if (lh->indexed) dev_plan_product(d->to, &d->l->mat[W_INDEX_Q], d->past, d->in, d->index_q);
     d->part = FWD_CACHE;
     if (own) fwd__kv_store(d, kv);
     d->rows = d->past;
     d->beside = own;
     fwd__queries(d);
+    fwd__index_queries(d);
 }
 
 /* out = attention of q to the positions of the view. */
@@ -408,16 +472,19 @@ static void fwd__look(fwd_draft *d, const dev_kv *kv, dev_view view, dev_buf q, 
     const arch_layer_hp *lh = d->lh;
     const float *const  *vec = d->l->vec;
     const arch_hparams  *hp = &d->m->hp;
+    const bool           chosen = lh->chooses && view == lh->view;
     if (lh->tempered) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
-    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {q}, .out = {out}, .n = lh->hd_v, .n_head = lh->n_head,
-                        .scale = lh->attn_scale,
+    if (chosen && lh->indexed) fwd__choose(d);
+    fwd__op(d, (dev_op){.kind = chosen ? OPS_ATTEND_CHOSEN : OPS_ATTEND, .in = {q, chosen ? d->chosen : 0}, .out = {out},
+                        .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
                                   .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = view, .cap = lh->cap,
                                   .sinks = vec[W_SINKS], .reach = MODEL_REACH,
                                   .bias = d->m->distance && view == lh->view ? d->m->distance[d->il] : NULL,
-                                  .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
+                                  .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL,
+                                  .top = hp->n_top, .unit = hp->index_block, .by_head = hp->desc->quirks & Q_BLOCKS}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {out}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
 }
 
@@ -476,6 +543,7 @@ static void fwd__latent_store(fwd_draft *d) {
     fwd__norm(d, d->k, d->k, &d->l->vec[W_KV_A_NORM], 1, d->lh->rank);
     fwd__rotate(d, d->k, 1, d->lh->rank);
     fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k}, .cache = {.kv = fwd__kv(d)}});
+    fwd__index_store(d);
 }
 
 /* out = of each head, its matrix of the stack w times the values from its place on in `in`. Heads lie `stride` values apart
@@ -495,7 +563,9 @@ static void fwd__latent_queries(fwd_draft *d) {
     if (lh->q_rank) {
         fwd__norm(d, d->all, d->all, &d->l->vec[W_Q_A_NORM], 1, lh->q_rank);
         fwd__product(d, FWD_QKV, &w[W_Q_B], d->all, d->q);
+        if (lh->indexed) dev_plan_product(d->to, &w[W_INDEX_Q], d->rows, d->all, d->index_q);
         d->part = FWD_CACHE;
+        fwd__index_queries(d);
     }
     fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {d->q}, .out = {d->ask}, .n = lh->n_rot, .n_head = lh->n_head,
                         .pick = {.stride = lh->hd_q, .at = lh->hd_q - lh->n_rot, .to = lh->rank, .step = lh->hd_k}});
@@ -508,6 +578,7 @@ static void fwd__latent(fwd_draft *d) {
     const dev_mat       *w = d->l->mat;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
+    fwd__index_products(d);
     if (lh->q_rank) dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
     else dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
     d->part = FWD_CACHE;
@@ -1306,13 +1377,14 @@ static void fwd__buffers(fwd_draft *d) {
         dev_buf    *buf;
     } all[] = {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(ask),
+        FWD_BUF(index_q), FWD_BUF(index_k), FWD_BUF(index_w), FWD_BUF(chosen),
         FWD_BUF(head), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight),
         FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha),
         FWD_BUF(beta), FWD_BUF(o), FWD_BUF(mixed), FWD_BUF(rates), FWD_BUF(piece[0]), FWD_BUF(piece[1]), FWD_BUF(piece[2]),
         FWD_BUF(piece[3]), FWD_BUF(piece[4]), FWD_BUF(piece[5]), FWD_BUF(low[0]), FWD_BUF(low[1]), FWD_BUF(low[2]),
         FWD_BUF(low[3]), FWD_BUF(before), FWD_BUF(first), FWD_BUF(share), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
-        FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(skip), FWD_BUF(family),
-        FWD_BUF(guess), FWD_BUF(state)};
+        FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(pairs), FWD_BUF(skip),
+        FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -1362,25 +1434,32 @@ static void fwd__pair_token(fwd_draft *d, int k, bool fresh) {
     fwd__norm(d, own ? d->next : d->x, d->pair, &l->vec[W_NEXTN_TOKEN_NORM], 1, n);
 }
 
-/* The layer of head k begins: its stream with the token and h, the state of the position before. h 0: `before` has those of all
- * rows. */
-static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
-    const model_tensors *l = fwd__draft_head(d, k);
-    const int            n = d->m->hp.n_embd;
+/* After the token in pair: the normed state h of the position before. h 0: `before` has those of all rows. */
+static void fwd__pair_before(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
+    const int n = d->m->hp.n_embd;
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .in = {h}, .out = {d->y}, .n = n, .before = before});
-    fwd__norm(d, d->y, d->y, &l->vec[W_NEXTN_STATE_NORM], 1, n);
+    fwd__norm(d, d->y, d->y, &fwd__draft_head(d, k)->vec[W_NEXTN_STATE_NORM], 1, n);
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
+}
+
+/* The layer of head k begins: its stream is the product of pair. */
+static void fwd__pair_enter(fwd_draft *d, int k) {
     fwd__at_layer(d, d->m->hp.n_layer + k);
-    fwd__product(d, FWD_EMBED, &l->mat[W_NEXTN_PROJ], d->pair, d->x);
+    fwd__product(d, FWD_EMBED, &fwd__draft_head(d, k)->mat[W_NEXTN_PROJ], d->pair, d->x);
+}
+
+static void fwd__pair_state(fwd_draft *d, int k, dev_buf h, const dev_before *before) {
+    fwd__pair_before(d, k, h, before);
+    fwd__pair_enter(d, k);
 }
 
 /* The layer's keys and values of all rows. */
 static void fwd__keep_pairs(fwd_draft *d) {
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
-    if (d->lh->mixer == MIX_LATENT) dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k);
-    else fwd__kv_products(d);
+    if (d->lh->mixer != MIX_LATENT) fwd__kv_products(d);
+    else dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k), fwd__index_products(d);
     d->part = FWD_CACHE;
     if (d->lh->mixer == MIX_LATENT) fwd__latent_store(d);
     else fwd__kv_store(d, fwd__kv(d));
@@ -1410,6 +1489,7 @@ static void fwd__plan_assist(fwd *f, fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .out = {d->y}, .n = n, .before = &f->prior});
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
     fwd__angles(d, 1);
+    fwd__at_layer(d, 0);
     fwd__product(d, FWD_EMBED, &f->m->layer[0].mat[W_ASSIST_IN], d->pair, d->x);
     for (int il = 0; il < f->m->hp.n_layer; il++) {
         fwd__at_layer(d, il);
@@ -1420,7 +1500,7 @@ static void fwd__plan_assist(fwd *f, fwd_draft *d) {
     fwd__matmul(d, FWD_HEAD);
     dev_plan_product(d->to, &glob->mat[W_ASSIST_OUT], d->rows, d->in, d->y);
     fwd__head(d, &glob->mat[W_OUTPUT], f->n_vocab, false);
-    f->hidden = f->state = f->plan.kept = d->y;
+    f->hidden = f->state = f->plan.kept[0] = d->y;
     f->plan.kept_rows = DEV_ALL;
 }
 
@@ -1436,16 +1516,26 @@ static void fwd__plan_guess(fwd *f, fwd_draft *d) {
     fwd__pair_token(d, f->head, true);
     fwd__pair_state(d, f->head, 0, &f->prior);
     fwd__guess(d, f->head, past, f->n_vocab, false);
-    f->hidden = f->state = f->plan.kept = chain ? d->x : d->in;
+    f->hidden = f->state = f->plan.kept[0] = chain ? d->x : d->in;
     f->plan.kept_rows = past;
 }
 
-/* The list of its keys and values alone, for the rows of the model's step. */
+/* The list of keys and values of all heads alone, for the rows of the model's step. What GPUs have no kernels for, pairs, comes
+ * before the layers. */
 static void fwd__plan_keep(fwd *f, fwd_draft *d) {
+    const int heads = f->m->hp.n_nextn, n = 2 * f->m->hp.n_embd;
     fwd__embed(d);
-    fwd__pair_token(d, 0, true);
-    fwd__pair_state(d, 0, 0, &f->prior);
-    fwd__keep_pairs(d);
+    for (int k = 0; k < heads; k++) {
+        fwd__pair_token(d, k, true);
+        fwd__pair_before(d, k, 0, &f->prior);
+        if (heads > 1) fwd__pick(d, d->pair, d->pairs, 1, n, n, 0, k * n);
+    }
+    for (int k = 0; k < heads; k++) {
+        fwd__at_layer(d, f->m->hp.n_layer + k);
+        if (heads > 1) fwd__pick(d, d->pairs, d->pair, 1, n, n, k * n, 0);
+        fwd__pair_enter(d, k);
+        fwd__keep_pairs(d);
+    }
 }
 
 /* The draft heads in the list of the model, behind its last norm: their keys and values of all rows, or, where the tap watches,
@@ -1514,8 +1604,11 @@ static void fwd__plan_model(fwd *f, fwd_draft *d) {
     if (ahead && !watched) d->rows = DEV_OUT;
     if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
     if (here) fwd__heads_behind(f, d, watched);
-    else if (ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_ALL;
-    if (f->vectors && !ahead) f->plan.kept = f->hidden, f->plan.kept_rows = DEV_OUT;
+    else if (ahead || f->vectors) {
+        f->plan.kept[0] = ahead ? f->state : f->hidden;
+        f->plan.kept[1] = chain && f->vectors ? f->hidden : 0;
+        f->plan.kept_rows = ahead ? DEV_ALL : DEV_OUT;
+    }
 }
 
 /* Writes the list of f->m. */
@@ -1587,28 +1680,40 @@ static void fwd__gpu_needs_of(fwd f, dev_gpu_needs *to) {
     fwd__drop(&f);
 }
 
-/* What GPUs would take beside the cache; to->layer has space for each layer. The draft head counts as a part of the last layer.
- * False: they have no kernels for it, and it is left out. */
+/* Adds what list f of a draft head would take on GPUs, its layers and the output matrix to `weights`; false: they have no kernels
+ * for it. */
+static bool fwd__head_needs(fwd f, uint64_t *each, uint64_t *weights) {
+    const int     layers = f.m->hp.n_layer + f.m->hp.n_nextn;
+    dev_gpu_needs of = {.layer = mem_new((size_t)layers, sizeof *of.layer)};
+    fwd__gpu_needs_of(f, &of);
+    *each += of.each;
+    for (int il = 0; il < layers; il++) *weights += of.layer[il];
+    mem_free(of.layer);
+    return of.first == 0;
+}
+
+/* What GPUs would take beside the cache; to->layer has space for each layer. Draft heads count as a part of the last layer, an
+ * assistant as a part of the last one whose keys and values it reads. False: they have no kernels for them, and they are left
+ * out. */
 static bool fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
-    const int     all = m->hp.n_layer;
-    const fwd     f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab, .apart = true};
-    fwd           guess = f, keep = f;
-    dev_gpu_needs head = {0}, kept = {0};
+    const fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab, .apart = true};
+    const int n_seqs = min_int(max_rows, max_out), n = fwd_n_heads(m);
+    int       first, last = m->hp.n_layer - 1;
+    uint64_t  each = 0, weights = 0, none = 0;
+    bool      can = true;
     fwd__gpu_needs_of(f, to);
-    if (!m->hp.n_nextn || fwd__chains(&m->hp)) return !m->hp.n_nextn;
-    guess.gives = FWD_GUESS, guess.max_rows = guess.max_out = min_int(max_rows, max_out);
-    keep.gives = FWD_KEEP;
-    head.layer = mem_new((size_t)all + 1, sizeof *head.layer);
-    kept.layer = mem_new((size_t)all + 1, sizeof *kept.layer);
-    fwd__gpu_needs_of(guess, &head);
-    fwd__gpu_needs_of(keep, &kept);
-    const bool can = head.first == 0 && kept.first == 0;
-    if (can) {
-        to->each += head.each + kept.each;
-        to->layer[all - 1] += head.layer[all];
-        if (!m->layer[all].mat[W_NEXTN_OUTPUT].data) to->layer[all - 1] -= dev_gpu_mat_bytes(&m->glob.mat[W_OUTPUT]);
+    if (m->assist) model_lent(m, &first, &last);
+    for (int k = 0; k < n; k++) {
+        can = fwd__head_needs(fwd__head_of(m, n_seqs, k), &each, &weights) && can;
+        if (!m->assist && !m->layer[m->hp.n_layer + k].mat[W_NEXTN_OUTPUT].data)   /* the model's, which is counted */
+            weights -= dev_gpu_mat_bytes(&m->glob.mat[W_OUTPUT]);
     }
-    mem_free_all(head.layer, kept.layer);
+    if (m->hp.n_nextn) {
+        fwd keep = f;
+        keep.gives = FWD_KEEP;
+        can = fwd__head_needs(keep, &each, &none) && can;
+    }
+    if (can) to->each += each, to->layer[last] += weights;
     return can;
 }
 
@@ -1769,7 +1874,7 @@ static void fwd__write_states(fwd *f) {
 
 /* After a step of the model. False: an interrupt came. */
 static bool fwd__keep_step(fwd *f) {
-    const dev_acts *h = &f->plan.buf[f->hidden].a;
+    const dev_acts *h = &f->plan.buf[f->state].a;
     f->keep->prior = (dev_before){.first = f->before, .rows = h->x, .ld = h->ldx};
     const bool ok = dev_step(&f->keep->run);
     if (ok) dev_gpu_step(&f->keep->run);

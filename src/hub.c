@@ -1,15 +1,19 @@
 /* ===== [hub] models by name: names and lists of a hub, its cache on this disk, a folder of models =====
  * A hub has repositories OWNER/NAME with files. OWNER/NAME:QUANT or OWNER/NAME:FILE is one model of them: a GGUF file, or the
- * first part of a split one. The cache has the layout of Hugging Face's own tools, which read what is written here and the other
+ * first part of a split one. OWNER/NAME:safetensors is the checkpoint that the repository is: config.json, a tokenizer, and the
+ * *.safetensors that the index names; OWNER/NAME alone means it where no file is GGUF. In lists its config.json stands for all of
+ * it, on disk its folder. The cache has the layout of Hugging Face's own tools, which read what is written here and the other
  * way round:
  *     ROOT/models--OWNER--NAME/refs/main                  the commit of the branch, 40 digits
  *     ROOT/models--OWNER--NAME/snapshots/COMMIT/PATH      a relative link into
- *     ROOT/models--OWNER--NAME/blobs/SHA256               the bytes; SHA256.incomplete: the beginning of them
+ *     ROOT/models--OWNER--NAME/blobs/SHA256               the bytes, of files that git has itself by its SHA-1;
+ *                                                         SHA256.incomplete: the beginning of them
  * This section knows no network and writes no blobs ([fetch] does): it reads names, lists and folders.
  * Invariants: no path of a list or of a folder leaves its folder or holds a control character (hub__path_ok); a model has all of
- * its parts; sizes have 64 bits.
- * Public: hub_parse, hub_name_drop, hub_spell, hub_list_add, hub_list_seal, hub_list_drop, hub_choose, hub_parts,
- * hub_part, hub_cache, hub_repo_folder, hub_is_commit, hub_find, hub_models, hub_models_drop, hub_by_name, hub_remove.
+ * its parts, a checkpoint all of its weights and a tokenizer; sizes have 64 bits.
+ * Public: hub_parse, hub_name_drop, hub_spell, hub_list_add, hub_list_seal, hub_list_drop, hub_of_path, hub_choose, hub_parts,
+ * hub_part, hub_is_checkpoint, hub_goes_beside, hub_shards, hub_cache, hub_repo_folder, hub_is_commit, hub_find, hub_name_of,
+ * hub_models, hub_models_drop, hub_by_name, hub_remove.
  * Opens: hub_name, hub_file, hub_list, hub_model, hub_set. */
 
 enum {
@@ -24,11 +28,14 @@ enum {
 static const char *const hub_usual[] = {"Q4_K_M", "Q4_0", "Q5_K_M", "Q6_K", "Q8_0", "F16"};
 enum { HUB_USUAL = sizeof hub_usual / sizeof *hub_usual };
 
+/* What stands for a checkpoint in place of a quant. */
+static const char hub_safetensors[] = "safetensors";
+
 /* --- names --- */
 
 typedef struct {
     str repo;                                         /* OWNER/NAME */
-    str pick;                                         /* the quant or the file; empty: the first of hub_usual */
+    str pick;                                         /* the quant or the file; empty: the first of hub_usual, or a checkpoint */
 } hub_name;
 
 /* Frees what hub_parse() made. */
@@ -179,7 +186,7 @@ static bytes hub__quant_of(bytes path) {
 typedef struct {
     char    *path;                                    /* in the repository or the folder, as hub__path_ok() has it */
     uint64_t bytes;
-    char     sha[SHA256_HEX + 1];                     /* SHA-256 in lower case; "": the list has none */
+    char     sha[SHA_HEX + 1];                        /* SHA-256 in lower case, or git's SHA-1, 40 digits; "": it has none */
 } hub_file;
 
 typedef struct {
@@ -194,12 +201,12 @@ static void hub_list_drop(hub_list *l) {
     *l = (hub_list){0};
 }
 
-static bool hub__push(hub_list *l, bytes path, uint64_t n_bytes, const char *sha) {
+static bool hub__push(hub_list *l, bytes path, uint64_t n_bytes, const char *sum) {
     str copy = {0};
     if (l->n == HUB_FILES_MOST) return false;
     str_cat(&copy, path);
     MEM_PUSH(l->file, l->n, (hub_file){.path = copy.p, .bytes = n_bytes});
-    snprintf(l->file[l->n - 1].sha, sizeof l->file->sha, "%s", sha);
+    snprintf(l->file[l->n - 1].sha, sizeof l->file->sha, "%s", sum);
     return true;
 }
 
@@ -223,28 +230,30 @@ static bool hub_is_commit(bytes b) { return hub__is_hex(b, HUB_COMMIT); }
 
 /* One entry of a list: a file is added, anything else is not. */
 static bool hub__entry(hub_list *l, bytes entry, const char *label, err_t *e) {
-    str         path = {0}, sha = {0};
+    str         path = {0}, sum = {0};
     uint64_t    size = 0;
     const bytes type = bytes_trim(bytes_member(entry, "type")), lfs = bytes_trim(bytes_member(entry, "lfs"));
     const bytes at = bytes_trim(bytes_member(entry, "path"));
+    const bool  large = lfs.n && lfs.p[0] == '{';
     if (!entry.n || entry.p[0] != '{') return err_set(e, EXIT_INPUT, "%s: an entry of the list is no object", label);
     if (!bytes_is(type, "\"file\"")) return true;
-    const bytes n = bytes_trim(bytes_member(lfs.n && lfs.p[0] == '{' ? lfs : entry, "size"));
+    const bytes n = bytes_trim(bytes_member(large ? lfs : entry, "size"));
+    const bool  summed = str_unquote(&sum, bytes_trim(bytes_member(large ? lfs : entry, "oid")), true) &&
+                         hub__is_hex(str_bytes(&sum), large ? SHA_HEX : SHA_1_HEX);
     if (!str_unquote(&path, at, true) || !hub__path_ok(str_bytes(&path)))
         err_set(e, EXIT_INPUT, "%s: the list of the hub names a file %.*s, expected a path inside the repository", label,
                 (int)min_size(at.n, 120), (const char *)at.p);
     else if (!hub__size(n, &size))
         err_set(e, EXIT_INPUT, "%s: the list of the hub has no size of %.200s, expected a number of bytes", label, path.p);
-    else if (lfs.n && lfs.p[0] == '{' && (!str_unquote(&sha, bytes_trim(bytes_member(lfs, "oid")), true) ||
-                                          !hub__is_hex(str_bytes(&sha), SHA256_HEX)))
+    else if (large && !summed)
         err_set(e, EXIT_INPUT, "%s: the list of the hub has no SHA-256 of %.200s, expected 64 hexadecimal digits", label, path.p);
-    else if (!hub__push(l, str_bytes(&path), size, sha.n ? sha.p : ""))
+    else if (!hub__push(l, str_bytes(&path), size, summed ? sum.p : ""))
         err_set(e, EXIT_INPUT, "%s: more than %d files, expected fewer", label, HUB_FILES_MOST);
-    str_drop_all(&path, &sha);
+    str_drop_all(&path, &sum);
     return !e->code;
 }
 
-/* Adds the files of a page of a hub's list: JSON [{"type":"file","path":...,"size":...,"lfs":{"oid":...,"size":...}}, ...].
+/* Adds the files of a page of a hub's list: JSON [{"type":"file","path":...,"size":...,"oid":...,"lfs":{"oid":...,...}}, ...].
  * Errors begin with `label`. False: e is set. */
 static bool hub_list_add(hub_list *l, bytes json, const char *label, err_t *e) {
     bytes rest = bytes_trim(json), entry;
@@ -266,7 +275,7 @@ static bool hub_list_seal(hub_list *l, const char *label, err_t *e) {
 }
 
 /* The file of a sealed list with this path; NULL: there is none. */
-static const hub_file *hub__of_path(const hub_list *l, const char *path) {
+static const hub_file *hub_of_path(const hub_list *l, const char *path) {
     const hub_file key = {.path = (char *)(uintptr_t)path};
     return l->n ? bsearch(&key, l->file, l->n, sizeof *l->file, hub__by_path) : NULL;
 }
@@ -282,7 +291,7 @@ static int hub_parts(const hub_file *first) {
 static const hub_file *hub_part(const hub_list *l, const hub_file *first, int no) {
     str path = {0};
     if (!no) return first;
-    const hub_file *f = gguf_other_part(first->path, (uint64_t)no, &path) ? hub__of_path(l, path.p) : NULL;
+    const hub_file *f = gguf_other_part(first->path, (uint64_t)no, &path) ? hub_of_path(l, path.p) : NULL;
     str_drop(&path);
     return f;
 }
@@ -296,6 +305,83 @@ static bool hub__whole(const hub_list *l, const hub_file *first, uint64_t *n_byt
     }
     return true;
 }
+
+/* --- checkpoints --- */
+
+/* Whether the file stands for a checkpoint: its config.json. */
+static bool hub_is_checkpoint(const hub_file *f) { return strcmp(str_base_name(f->path), "config.json") == 0; }
+
+/* Whether it is one of the files beside the weights of a checkpoint that [import] reads; path: in the checkpoint's folder. */
+static bool hub_goes_beside(const char *path) {
+    const char *slash = strchr(path, '/');
+    if (slash) return bytes_ends((bytes){(const uint8_t *)path, (size_t)(slash - path)}, bytes_of("_Pooling")) &&
+                      strcmp(slash, "/config.json") == 0;
+    return bytes_among(bytes_of(path), "config.json generation_config.json tokenizer.json tokenizer.model tokenizer_config.json "
+                       "added_tokens.json special_tokens_map.json chat_template.jinja modules.json README.md "
+                       "model.safetensors.index.json");
+}
+
+/* Whether it is such a file or has weights. */
+static bool hub__of_checkpoint(const char *path) {
+    return hub_goes_beside(path) || (!strchr(path, '/') && bytes_ends(bytes_of(path), bytes_of(".safetensors")));
+}
+
+/* The config.json of the checkpoint that a sealed list has, by the names of its files; NULL: it has none. */
+static const hub_file *hub__checkpoint(const hub_list *l) {
+    const hub_file *config = hub_of_path(l, "config.json");
+    if (!hub_of_path(l, "tokenizer.json") && !hub_of_path(l, "tokenizer.model")) return NULL;
+    for (size_t i = 0; config && i < l->n; i++)
+        if (!strchr(l->file[i].path, '/') && bytes_ends(bytes_of(l->file[i].path), bytes_of(".safetensors"))) return config;
+    return NULL;
+}
+
+/* The files with the weights of a list's checkpoint, in order. folder: where its index lies if the list has one. False: the list
+ * lacks one of them, and e is set. */
+static bool hub_shards(const hub_list *l, const char *repo, const char *folder, st_names *out, err_t *e) {
+    static const char index[] = "model.safetensors.index.json";
+    str               text = {0};
+    const bool        indexed = hub_of_path(l, index) != NULL;
+    if (indexed && st_read_json(folder, index, &text, e) == 1)
+        st_shards_of_index(bytes_member(str_bytes(&text), "weight_map"), index, out, e);
+    else if (indexed && !e->code) err_set(e, EXIT_INPUT, "%s: no %s in %s", repo, index, folder);
+    for (size_t i = 0; i < l->n && !indexed; i++)
+        if (!strchr(l->file[i].path, '/') && bytes_ends(bytes_of(l->file[i].path), bytes_of(".safetensors")))
+            MEM_PUSH(out->at, out->n, str_dup(l->file[i].path));
+    if (!indexed) st_shards_of(repo, out, e);
+    for (size_t i = 0; i < out->n && !e->code; i++)
+        if (!hub_of_path(l, out->at[i]))
+            err_set(e, EXIT_INPUT, "%s: its index names %.200s, which its list lacks", repo, out->at[i]);
+    str_drop(&text);
+    return !e->code;
+}
+
+/* Whether a folder on this disk has all of a checkpoint; *n_bytes: of its files. Other tools may have left a part of one. */
+static bool hub__is_whole(const char *dir, uint64_t *n_bytes) {
+    static const char *const tokens[] = {"tokenizer.json", "tokenizer.model"};
+    st_names    names = {0};
+    err_t       none = {0};
+    str         text = {0}, path = {0};
+    struct stat its;
+    bool        ok = false, weights = st_shards(dir, &text, &names, &none);
+    *n_bytes = 0;
+    for (int i = 0; i < 2 && !ok; i++) {
+        str_clear(&path);
+        str_fmt(&path, "%s/%s", dir, tokens[i]);
+        ok = stat(path.p, &its) == 0 && S_ISREG(its.st_mode);
+        if (ok) *n_bytes += (uint64_t)its.st_size;
+    }
+    for (size_t i = 0; ok && weights && i < names.n; i++) {
+        str_clear(&path);
+        str_fmt(&path, "%s/%s", dir, names.at[i]);
+        ok = stat(path.p, &its) == 0 && S_ISREG(its.st_mode);
+        if (ok) *n_bytes += (uint64_t)its.st_size;
+    }
+    st_names_drop(&names);
+    str_drop_all(&text, &path);
+    return ok && weights;
+}
+
+/* --- which file of a list a name stands for --- */
 
 /* The model with this quant; of several the one with the shortest path, which has no other words. NULL: there is none. */
 static const hub_file *hub__of_quant(const hub_list *l, bytes quant) {
@@ -323,7 +409,15 @@ static const hub_file *hub__of_name(const hub_list *l, bytes name, int *n) {
 /* What a person writes behind the colon for this model of the list: its quant, or its path. */
 static bytes hub__pick_of(const hub_list *l, const hub_file *f) {
     const bytes path = bytes_of(f->path), quant = hub__quant_of(path);
+    if (hub_is_checkpoint(f)) return bytes_of(hub_safetensors);
     return quant.n && hub__of_quant(l, quant) == f ? quant : path;
+}
+
+/* Whether a list has a GGUF file that can be a model. */
+static bool hub__any_model(const hub_list *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (hub__is_model(bytes_of(l->file[i].path))) return true;
+    return false;
 }
 
 /* The models of a list, for an error. */
@@ -346,9 +440,12 @@ static void hub__say_models(const hub_list *l, str *out) {
 static const hub_file *hub__none(const hub_list *l, const hub_name *h, err_t *e) {
     str all = {0};
     hub__say_models(l, &all);
-    if (!all.n)
-        err_set(e, EXIT_INPUT, "%s: no GGUF file among its %zu files, expected a repository with models as GGUF, such as "
-                "OWNER/NAME-GGUF", h->repo.p, l->n);
+    if (!all.n && hub__checkpoint(l))
+        err_set(e, EXIT_INPUT, "%s: no GGUF file, expected %s alone, which runs its safetensors (--quantize makes a GGUF file of "
+                "them)", h->repo.p, h->repo.p);
+    else if (!all.n)
+        err_set(e, EXIT_INPUT, "%s: neither a GGUF file nor config.json, a tokenizer and safetensors among its %zu files, "
+                "expected a repository with one of them, such as OWNER/NAME-GGUF", h->repo.p, l->n);
     else if (h->pick.n)
         err_set(e, EXIT_INPUT, "%s: no model %.120s, expected one of %s", h->repo.p, h->pick.p, all.p);
     else
@@ -358,13 +455,18 @@ static const hub_file *hub__none(const hub_list *l, const hub_name *h, err_t *e)
     return NULL;
 }
 
-/* The file of a sealed list that a name stands for, all of whose parts are there. NULL: e is set. */
+/* The file of a sealed list that a name stands for, all of whose parts are there; of a checkpoint its config.json. NULL: e is
+ * set. */
 static const hub_file *hub_choose(const hub_list *l, const hub_name *h, err_t *e) {
     const bytes     pick = str_bytes(&h->pick);
     const hub_file *f = NULL;
     uint64_t        n_bytes;
     int             n;
     for (int i = 0; !pick.n && !f && i < HUB_USUAL; i++) f = hub__of_quant(l, bytes_of(hub_usual[i]));
+    if (bytes_is(pick, hub_safetensors) || (!pick.n && !f && !hub__any_model(l))) {
+        f = hub__checkpoint(l);
+        return f ? f : hub__none(l, h, e);
+    }
     if (bytes_ends(pick, bytes_of(".gguf"))) {
         f = hub__of_name(l, pick, &n);
         if (n > 1)
@@ -423,8 +525,8 @@ static void hub_repo_folder(const char *root, const char *repo, str *out) {
     str_fmt(out, "%s/models--%.*s--%s", root, owner, repo, repo + owner + 1);
 }
 
-/* Adds the GGUF files of a folder and of those in it, whose paths begin with `under`. Links to files are followed, links to
- * folders are not. What cannot be read is left out. */
+/* Adds the GGUF files and those of checkpoints of a folder and of those in it, whose paths begin with `under`. Links to files are
+ * followed, links to folders are not. What cannot be read is left out. */
 static void hub__walk(const char *folder, const char *under, int deep, hub_list *l) {
     str            at = {0}, path = {0};
     DIR           *d = deep <= HUB_DEEP ? opendir(folder) : NULL;
@@ -437,14 +539,15 @@ static void hub__walk(const char *folder, const char *under, int deep, hub_list 
         str_fmt(&path, "%s%s%s", under, *under ? "/" : "", en->d_name);
         if (lstat(at.p, &st) || path.n > HUB_PATH_MOST) continue;
         if (S_ISDIR(st.st_mode)) hub__walk(at.p, path.p, deep + 1, l);
-        else if (bytes_ends(str_bytes(&path), bytes_of(".gguf")) && !stat(at.p, &st) && S_ISREG(st.st_mode))
+        else if ((bytes_ends(str_bytes(&path), bytes_of(".gguf")) || hub__of_checkpoint(path.p) ||
+                  hub__of_checkpoint(en->d_name)) && !stat(at.p, &st) && S_ISREG(st.st_mode))
             hub__push(l, str_bytes(&path), (uint64_t)st.st_size, "");
     }
     if (d) closedir(d);
     str_drop_all(&at, &path);
 }
 
-/* The GGUF files of a folder, sealed. */
+/* The files of models of a folder, sealed. */
 static hub_list hub__files(const char *folder) {
     hub_list l = {0};
     err_t    none = {0};
@@ -500,23 +603,42 @@ static void hub__snapshots_drop(hub__snapshots *s) {
     mem_free(s->at);
 }
 
-/* Appends the path of a model in the cache. any: a name without a quant is the best that is there, else the first of hub_usual
- * alone. False: the cache has it not. */
+/* Appends the path of a model of a list of the folder's files: of its file, or of a checkpoint of its folder. */
+static void hub__put_model(str *path, const char *folder, const hub_file *f) {
+    const size_t n = hub_is_checkpoint(f) ? (size_t)(str_base_name(f->path) - f->path) : strlen(f->path);
+    str_put(path, folder);
+    if (n) str_fmt(path, "/%.*s", (int)(n - hub_is_checkpoint(f)), f->path);
+}
+
+/* Whether all of a model of a list of the folder's files is there; *n_bytes: of its files. */
+static bool hub__is_there(const hub_list *l, const char *folder, const hub_file *f, uint64_t *n_bytes) {
+    str path = {0};
+    hub__put_model(&path, folder, f);
+    const bool ok = hub_is_checkpoint(f) ? hub__is_whole(path.p, n_bytes) : hub__whole(l, f, n_bytes);
+    str_drop(&path);
+    return ok;
+}
+
+/* Appends the path of a model in the cache; of a checkpoint, of its folder. any: a name without a quant is the best that is
+ * there, else the first of hub_usual or a checkpoint alone. False: the cache has it not. */
 static bool hub_find(const hub_name *h, bool any, str *path) {
     err_t none = {0};
     str   root = {0}, folder = {0};
     bool  found = false;
     if (hub_cache(false, &root, &none)) hub_repo_folder(root.p, h->repo.p, &folder);
     hub__snapshots s = folder.n ? hub__snapshots_of(folder.p) : (hub__snapshots){0};
-    for (int k = 0; k < (any && !h->pick.n ? HUB_USUAL : 1) && !found; k++) {
-        hub_name one = {h->repo, h->pick};
-        if (!h->pick.n) one.pick = (str){.p = (char *)(uintptr_t)hub_usual[k], .n = strlen(hub_usual[k])};
+    for (int k = 0; k < (h->pick.n ? 1 : HUB_USUAL + 1) && !found; k++) {
+        const char *pick = k < HUB_USUAL ? hub_usual[k] : hub_safetensors;
+        hub_name    one = {h->repo, h->pick};
+        if (!any && k > 0 && k < HUB_USUAL) continue;
+        if (!h->pick.n) one.pick = (str){.p = (char *)(uintptr_t)pick, .n = strlen(pick)};
         for (size_t i = 0; i < s.n && !found; i++) {
             hub_list        l = hub__files(s.at[i].path);
             err_t           no = {0};
             const hub_file *f = hub_choose(&l, &one, &no);
-            if (f) str_fmt(path, "%s/%s", s.at[i].path, f->path);
-            found = f != NULL;
+            uint64_t        n_bytes;
+            found = f && hub__is_there(&l, s.at[i].path, f, &n_bytes);
+            if (found) hub__put_model(path, s.at[i].path, f);
             hub_list_drop(&l);
         }
     }
@@ -529,7 +651,7 @@ static bool hub_find(const hub_name *h, bool any, str *path) {
 
 typedef struct {
     char    *name;                                    /* what -m takes: OWNER/NAME:QUANT, or the path in the folder of models */
-    char    *path;                                    /* of its first file */
+    char    *path;                                    /* of its first file; of a checkpoint, of its folder */
     char    *repo;                                    /* its folder in the cache; NULL: it is in the folder of models */
     uint64_t bytes;                                   /* of all its files */
 } hub_model;
@@ -549,7 +671,7 @@ static void hub_models_drop(hub_set *s) {
 static void hub__add_model(hub_set *s, const str *name, const char *folder, const hub_file *f, const char *repo,
                            uint64_t n_bytes) {
     str path = {0};
-    str_fmt(&path, "%s/%s", folder, f->path);
+    hub__put_model(&path, folder, f);
     MEM_PUSH(s->at, s->n, (hub_model){str_dup(name->p), path.p, repo ? str_dup(repo) : NULL, n_bytes});
 }
 
@@ -569,14 +691,19 @@ static void hub__add_repo(hub_set *s, const char *folder, const char *id) {
         for (size_t k = 0; k < l.n; k++) {
             const hub_file *f = &l.file[k];
             uint64_t        n_bytes;
-            if (!hub__is_model(bytes_of(f->path)) || !hub__whole(&l, f, &n_bytes)) continue;
+            if (!hub__is_model(bytes_of(f->path)) && strcmp(f->path, "config.json") != 0) continue;
+            if (!hub__is_there(&l, all.at[i].path, f, &n_bytes)) continue;
             const bytes pick = hub__pick_of(&l, f);
             str_clear(&name), str_clear(&by_path);
             str_fmt(&name, "%s:%.*s", id, (int)pick.n, (const char *)pick.p);
             str_fmt(&by_path, "%s:%s", id, f->path);
-            const size_t under = strlen(all.at[i].path) + 1;   /* all of the snapshots' paths are as long */
+            const size_t under = strlen(all.at[i].path);       /* all of the snapshots' paths are as long */
+            const char  *in = hub_is_checkpoint(f) ? "" : f->path;
             bool         seen = false;
-            for (size_t m = 0; m < own.n && !seen; m++) seen = strcmp(own.at[m].path + under, f->path) == 0;
+            for (size_t m = 0; m < own.n && !seen; m++) {
+                const char *at = own.at[m].path + under;
+                seen = strcmp(at + (*at == '/'), in) == 0;
+            }
             if (seen) continue;
             hub__add_model(&own, hub__has_name(&own, name.p) ? &by_path : &name, all.at[i].path, f, folder, n_bytes);
         }
@@ -597,8 +724,9 @@ static void hub__add_folder(hub_set *s) {
     for (size_t i = 0; i < l.n; i++) {
         uint64_t    n_bytes;
         const bytes path = bytes_of(l.file[i].path);
-        if (!hub__is_model(path) || !hub__whole(&l, &l.file[i], &n_bytes)) continue;
-        str_set(&name, hub__stem(path));
+        const bool  checkpoint = hub_is_checkpoint(&l.file[i]) && bytes_find(path, 0, bytes_of("/")) != SIZE_MAX;
+        if ((!hub__is_model(path) && !checkpoint) || !hub__is_there(&l, folder, &l.file[i], &n_bytes)) continue;
+        str_set(&name, checkpoint ? bytes_slice(path, 0, path.n - strlen("/config.json")) : hub__stem(path));
         if (hub__has_name(s, name.p)) str_set(&name, path);
         hub__add_model(s, &name, folder, &l.file[i], NULL, n_bytes);
     }
@@ -620,6 +748,19 @@ static bool hub__id_of(const char *folder, str *id) {
     str_put(id, "/");
     str_cat(id, bytes_slice(b, at + 2, b.n));
     return hub__is_id(str_bytes(id));
+}
+
+/* Appends the name of the repository whose snapshot a folder is, without its owner. False: it is none. real: without links. */
+static bool hub_name_of(const char *real, str *out) {
+    const char *commit = str_base_name(real);
+    const int   n = (int)(commit - real) - (int)strlen("/snapshots/");
+    str         folder = {0}, id = {0};
+    if (n > 0 && hub_is_commit(bytes_of(commit)) && strncmp(real + n, "/snapshots/", strlen("/snapshots/")) == 0)
+        str_fmt(&folder, "%.*s", n, real);
+    const bool ok = folder.n && hub__id_of(str_base_name(folder.p), &id);
+    if (ok) str_put(out, strchr(id.p, '/') + 1);
+    str_drop_all(&folder, &id);
+    return ok;
 }
 
 /* The models that are here, of the folder of models and of the cache, each in the order of their names. */
@@ -725,7 +866,7 @@ static bool hub__remove_link(const char *repo, const char *path, err_t *e) {
     str_fmt(&all, "%s/snapshots", repo);
     const char *name = n >= 0 ? str_base_name(to) : "";
     str_fmt(&blob, "%s/blobs/%s", repo, name);
-    const bool hash = hub__is_hex(bytes_of(name), SHA256_HEX) || hub_is_commit(bytes_of(name));
+    const bool hash = hub__is_hex(bytes_of(name), SHA_HEX) || hub_is_commit(bytes_of(name));
     if (hash && !hub__holds(all.p, name, 0) && unlink(blob.p) && errno != ENOENT)
         err_set(e, err_code_of(errno), "%s: cannot remove: %s", blob.p, strerror(errno));
     str_fmt(&all, "/%.*s", HUB_COMMIT, path + all.n + 1);      /* the snapshot's folder stays: a ref may name it */
@@ -754,16 +895,32 @@ static bool hub__is_busy(const char *repo) {
     return busy;
 }
 
+/* Removes the files of a checkpoint from a snapshot. */
+static void hub__remove_checkpoint(const char *repo, const char *snapshot, err_t *e) {
+    hub_list l = hub__files(snapshot);
+    str      path = {0};
+    for (size_t i = 0; i < l.n && !e->code; i++) {
+        if (!hub__of_checkpoint(l.file[i].path)) continue;
+        str_clear(&path);
+        str_fmt(&path, "%s/%s", snapshot, l.file[i].path);
+        hub__remove_link(repo, path.p, e);
+    }
+    hub_list_drop(&l);
+    str_drop(&path);
+}
+
 /* Removes the files of a model of the cache from every snapshot, and the repository's folder when no file is left in it. */
 static bool hub__remove_cached(const hub_model *m, err_t *e) {
     hub__snapshots s = hub__snapshots_of(m->repo);
     str            path = {0}, all = {0}, part = {0};
-    const char    *under = s.n ? m->path + strlen(s.at[0].path) + 1 : m->path;
+    const bool     checkpoint = s.n && strlen(m->path) == strlen(s.at[0].path);
+    const char    *under = s.n && !checkpoint ? m->path + strlen(s.at[0].path) + 1 : m->path;
     const hub_file first = {.path = (char *)(uintptr_t)under};
     struct stat    st;
     if (hub__is_busy(m->repo))
         err_set(e, EXIT_RESOURCE, "%s: another run downloads a file of its repository: run the command again later", m->name);
-    for (size_t i = 0; i < s.n && !e->code; i++)
+    for (size_t i = 0; i < s.n && checkpoint && !e->code; i++) hub__remove_checkpoint(m->repo, s.at[i].path, e);
+    for (size_t i = 0; i < s.n && !checkpoint && !e->code; i++)
         for (int k = hub_parts(&first) - 1; k >= 0 && !e->code; k--) {         /* the first part last: a model begins with it */
             str_clear(&path), str_clear(&part);
             if (!k || !gguf_other_part(under, (uint64_t)k, &part)) str_set(&part, bytes_of(under));
@@ -778,11 +935,30 @@ static bool hub__remove_cached(const hub_model *m, err_t *e) {
     return !e->code;
 }
 
+/* Removes the files of a checkpoint from its folder, and the folder if it is empty then. */
+static bool hub__remove_folder(const char *folder, err_t *e) {
+    hub_list l = hub__files(folder);
+    str      path = {0};
+    for (size_t i = 0; i < l.n && !e->code; i++) {
+        if (!hub__of_checkpoint(l.file[i].path)) continue;
+        str_clear(&path);
+        str_fmt(&path, "%s/%s", folder, l.file[i].path);
+        if (unlink(path.p)) err_set(e, err_code_of(errno), "%s: cannot remove: %s", path.p, strerror(errno));
+        hub__prune(path.p, folder);
+    }
+    if (!e->code) rmdir(folder);                      /* other files of it stay */
+    hub_list_drop(&l);
+    str_drop(&path);
+    return !e->code;
+}
+
 /* Removes a model that hub_models() has found. False: e is set. */
 static bool hub_remove(const hub_model *m, err_t *e) {
     const hub_file first = {.path = m->path};
     str            part = {0};
+    struct stat    its;
     if (m->repo) return hub__remove_cached(m, e);
+    if (!stat(m->path, &its) && S_ISDIR(its.st_mode)) return hub__remove_folder(m->path, e);
     for (int k = hub_parts(&first) - 1; k >= 0 && !e->code; k--) {
         if (!k || !gguf_other_part(m->path, (uint64_t)k, &part)) str_set(&part, bytes_of(m->path));
         if (unlink(part.p)) err_set(e, err_code_of(errno), "%s: cannot remove: %s", part.p, strerror(errno));

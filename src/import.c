@@ -46,6 +46,20 @@ typedef enum {
     IC_HEAD_ROWS,                    /* vectors of heads become rows of one matrix                         */
     IC_EXPERTS,                      /* [rows of all experts] become a stack                               */
     IC_EXPERTS_T,                    /* the same, each transposed                                          */
+    IC_DEEP,                         /* [n, taps] or [n, 1, taps] become [1, n, 1, taps]                   */
+    IC_DECAYS,                       /* -exp(x), of as many dimensions                                     */
+    IC_FLAT,                         /* a vector, whatever its dimensions are                              */
+    IC_FLIP,                         /* dimensions of 1 go; then as IC_TRANSPOSE, each matrix of a stack   */
+    IC_FIVE,                         /* the same; five blocks of rows change places                        */
+    IC_RESCALE,                      /* divided by 2 for each group of layers in front                     */
+    IC_LERPS,                        /* vectors of one matrix, which become a stack                        */
+    IC_LERP_0, IC_LERP_1, IC_LERP_2, IC_LERP_3, IC_LERP_4, IC_LERP_5,        /* a vector of that stack     */
+    IC_TERNARY,                      /* each value becomes -m, 0 or m, m the mean of their sizes           */
+    IC_SIGNS,                        /* the second half of each head is turned                             */
+    IC_TOP,                          /* [n] becomes [n, 1]                                                 */
+    IC_SPREAD,                       /* heads of queries of PLaMo: groups of 5 become 5 groups             */
+    IC_SPREAD_IN,                    /* the same of columns                                                */
+    IC_FIRST,                        /* left out where another tensor has the name already                 */
     IC_SKIP                          /* left out                                                           */
 } import_change;
 
@@ -60,9 +74,149 @@ typedef struct {
     "glm4moe seed_oss gpt-oss qwen35 qwen35moe qwen3next gemma2 gemma3 gemma3n gemma4 gemma-embedding olmo2 exaone4 afmoe"
 #define LINEAR    "qwen3next qwen35 qwen35moe"
 #define MAMBA2    "mamba2 granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
+#define RWKV_7    "rwkv7 arwkv7"
+#define RWKV_6    "rwkv6 rwkv6qwen2"
 
 /* Names of layers. The first row that matches counts. A "to" with a suffix of its own (.weight, .bias, .scale) is whole. */
 static const import_name import_layer_names[] = {
+    /* BitNet */
+    {"self_attn.q_proj", "attn_q", IC_TERNARY, "bitnet"}, {"self_attn.k_proj", "attn_k", IC_TERNARY, "bitnet"},
+    {"self_attn.v_proj", "attn_v", IC_TERNARY, "bitnet"}, {"self_attn.o_proj", "attn_output", IC_TERNARY, "bitnet"},
+    {"mlp.gate_proj", "ffn_gate", IC_TERNARY, "bitnet"}, {"mlp.up_proj", "ffn_up", IC_TERNARY, "bitnet"},
+    {"mlp.down_proj", "ffn_down", IC_TERNARY, "bitnet"}, {"self_attn.inner_attn_ln", "attn_sub_norm", 0, "bitnet"},
+    {"mlp.ffn_layernorm", "ffn_sub_norm", 0, "bitnet"},
+    /* RWKV-7, as its authors name parts and as the library fla does */
+    {"ln1", "attn_norm", 0, RWKV_7 " rwkv6"}, {"attn_norm", "attn_norm", 0, RWKV_7}, {"ln2", "attn_norm_2", 0, "rwkv7 rwkv6"},
+    {"ffn_norm", "attn_norm_2", 0, "rwkv7"}, {"pre_norm", "token_embd_norm", 0, "rwkv7"},
+    {"pre_ln", "token_embd_norm", 0, "rwkv6"},
+    {"attention.x_x", "time_mix_lerp_fused.weight", IC_LERPS, RWKV_7},
+    {"attention.x_r", "time_mix_lerp_fused.weight", IC_LERP_0, RWKV_7},
+    {"attention.x_w", "time_mix_lerp_fused.weight", IC_LERP_1, RWKV_7},
+    {"attention.x_k", "time_mix_lerp_fused.weight", IC_LERP_2, RWKV_7},
+    {"attention.x_v", "time_mix_lerp_fused.weight", IC_LERP_3, RWKV_7},
+    {"attention.x_a", "time_mix_lerp_fused.weight", IC_LERP_4, RWKV_7},
+    {"attention.x_g", "time_mix_lerp_fused.weight", IC_LERP_5, RWKV_7},
+    {"attention.w0", "time_mix_w0.weight", IC_FLAT, RWKV_7}, {"attention.w1", "time_mix_w1.weight", IC_FLIP, RWKV_7},
+    {"attention.w2", "time_mix_w2.weight", IC_FLIP, RWKV_7}, {"attention.a0", "time_mix_a0.weight", IC_FLAT, RWKV_7},
+    {"attention.a1", "time_mix_a1.weight", IC_FLIP, RWKV_7}, {"attention.a2", "time_mix_a2.weight", IC_FLIP, RWKV_7},
+    {"attention.v0", "time_mix_v0.weight", IC_FLAT, RWKV_7}, {"attention.v1", "time_mix_v1.weight", IC_FLIP, RWKV_7},
+    {"attention.v2", "time_mix_v2.weight", IC_FLIP, RWKV_7}, {"attention.g1", "time_mix_g1.weight", IC_FLIP, RWKV_7},
+    {"attention.g2", "time_mix_g2.weight", IC_FLIP, RWKV_7},
+    {"attention.w_lora.lora.0", "time_mix_w1", 0, RWKV_7}, {"attention.w_lora.lora.2.weight", "time_mix_w2.weight", 0, RWKV_7},
+    {"attention.w_lora.lora.2.bias", "time_mix_w0.weight", IC_FLAT, RWKV_7},
+    {"attention.a_lora.lora.0", "time_mix_a1", 0, RWKV_7}, {"attention.a_lora.lora.2.weight", "time_mix_a2.weight", 0, RWKV_7},
+    {"attention.a_lora.lora.2.bias", "time_mix_a0.weight", IC_FLAT, RWKV_7},
+    {"attention.v_lora.lora.0", "time_mix_v1", 0, RWKV_7}, {"attention.v_lora.lora.2.weight", "time_mix_v2.weight", 0, RWKV_7},
+    {"attention.v_lora.lora.2.bias", "time_mix_v0.weight", IC_FLAT, RWKV_7},
+    {"attention.g_lora.lora.0", "time_mix_g1", 0, RWKV_7}, {"attention.g_lora.lora.2", "time_mix_g2", 0, RWKV_7},
+    {"attention.k_k", "time_mix_k_k.weight", IC_FLAT, RWKV_7}, {"attention.k_a", "time_mix_k_a.weight", IC_FLAT, RWKV_7},
+    {"attention.r_k", "time_mix_r_k.weight", IC_FLAT, RWKV_7},
+    {"attention.receptance", "time_mix_receptance", 0, RWKV_7}, {"attention.r_proj", "time_mix_receptance", 0, RWKV_7},
+    {"attention.key", "time_mix_key", 0, RWKV_7}, {"attention.k_proj", "time_mix_key", 0, RWKV_7},
+    {"attention.value", "time_mix_value", 0, RWKV_7}, {"attention.v_proj", "time_mix_value", 0, RWKV_7},
+    {"attention.output", "time_mix_output", 0, RWKV_7}, {"attention.o_proj", "time_mix_output", 0, RWKV_7},
+    {"attention.ln_x", "time_mix_ln", 0, RWKV_7}, {"attention.g_norm", "time_mix_ln", 0, RWKV_7},
+    {"feed_forward.x_k", "channel_mix_lerp_k.weight", IC_FLAT, "rwkv7"},
+    {"feed_forward.key", "channel_mix_key", 0, "rwkv7 rwkv6"}, {"feed_forward.value", "channel_mix_value", 0, "rwkv7"},
+    /* RWKV-6 */
+    {"attention.time_maa_x", "time_mix_lerp_x.weight", IC_FLAT, RWKV_6},
+    {"attention.time_maa_w", "time_mix_lerp_fused.weight", IC_LERP_0, RWKV_6},
+    {"attention.time_maa_k", "time_mix_lerp_fused.weight", IC_LERP_1, RWKV_6},
+    {"attention.time_maa_v", "time_mix_lerp_fused.weight", IC_LERP_2, RWKV_6},
+    {"attention.time_maa_r", "time_mix_lerp_fused.weight", IC_LERP_3, RWKV_6},
+    {"attention.time_maa_g", "time_mix_lerp_fused.weight", IC_LERP_4, RWKV_6},
+    {"attention.time_maa_w1", "time_mix_w1.weight", IC_FLIP, "rwkv6"},
+    {"attention.time_maa_w2", "time_mix_w2.weight", IC_FLIP, "rwkv6"},
+    {"attention.time_maa_w1", "time_mix_w1.weight", IC_FIVE, "rwkv6qwen2"},
+    {"attention.time_maa_w2", "time_mix_w2.weight", IC_FIVE, "rwkv6qwen2"},
+    {"attention.time_decay", "time_mix_decay.weight", IC_FLAT, RWKV_6},
+    {"attention.time_decay_w1", "time_mix_decay_w1.weight", IC_FLIP, RWKV_6},
+    {"attention.time_decay_w2", "time_mix_decay_w2.weight", IC_FLIP, RWKV_6},
+    {"attention.time_faaaa", "time_mix_first.weight", 0, "rwkv6"},
+    {"attention.receptance", "time_mix_receptance", 0, "rwkv6"}, {"attention.key", "time_mix_key", 0, "rwkv6"},
+    {"attention.value", "time_mix_value", 0, "rwkv6"}, {"attention.gate", "time_mix_gate", 0, RWKV_6},
+    {"attention.output", "time_mix_output", IC_RESCALE, "rwkv6"}, {"attention.ln_x", "time_mix_ln", 0, "rwkv6"},
+    {"attention.q_proj", "time_mix_receptance", 0, "rwkv6qwen2"}, {"attention.k_proj", "time_mix_key", 0, "rwkv6qwen2"},
+    {"attention.v_proj", "time_mix_value", 0, "rwkv6qwen2"}, {"attention.o_proj", "time_mix_output", 0, "rwkv6qwen2"},
+    {"feed_forward.time_maa_k", "channel_mix_lerp_k.weight", IC_FLAT, "rwkv6"},
+    {"feed_forward.time_maa_r", "channel_mix_lerp_r.weight", IC_FLAT, "rwkv6"},
+    {"feed_forward.receptance", "channel_mix_receptance", 0, "rwkv6"},
+    {"feed_forward.value", "channel_mix_value", IC_RESCALE, "rwkv6"},
+    /* Kimi Linear */
+    {"self_attn.q_conv1d", "ssm_conv1d_q", IC_DEEP, "kimi-linear"},
+    {"self_attn.k_conv1d", "ssm_conv1d_k", IC_DEEP, "kimi-linear"},
+    {"self_attn.v_conv1d", "ssm_conv1d_v", IC_DEEP, "kimi-linear"}, {"self_attn.A_log", "ssm_a", IC_DECAYS, "kimi-linear"},
+    {"self_attn.dt_bias", "ssm_dt.bias", 0, "kimi-linear"}, {"self_attn.f_a_proj", "ssm_f_a", 0, "kimi-linear"},
+    {"self_attn.f_b_proj", "ssm_f_b", 0, "kimi-linear"}, {"self_attn.b_proj", "ssm_beta", 0, "kimi-linear"},
+    {"self_attn.g_a_proj", "ssm_g_a", 0, "kimi-linear"}, {"self_attn.g_b_proj", "ssm_g_b", 0, "kimi-linear"},
+    {"self_attn.o_norm", "ssm_norm", 0, "kimi-linear"},
+    {"block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias", 0, "kimi-linear"},
+    /* Talkie */
+    {"attn.attn_query", "attn_q", IC_SIGNS, "talkie"}, {"attn.attn_key", "attn_k", IC_SIGNS, "talkie"},
+    {"attn.attn_value", "attn_v", 0, "talkie"}, {"attn.attn_resid", "attn_output", 0, "talkie"},
+    {"attn.head_gain.head_g", "attn_q_norm.weight", IC_TOP, "talkie"}, {"attn_gain.a_g", "attn_output.scale", 0, "talkie"},
+    {"mlp_gain.a_g", "ffn_down.scale", 0, "talkie"}, {"mlp.mlp_linear", "ffn_up", 0, "talkie"},
+    {"mlp.mlp_gate", "ffn_gate", 0, "talkie"}, {"mlp.mlp_resid", "ffn_down", 0, "talkie"},
+    {"embed_skip.a_g", "layer_output_scale.weight", 0, "talkie"},
+    /* PLaMo */
+    {"self_attn.q_proj", "attn_q", IC_SPREAD, "plamo"}, {"self_attn.o_proj", "attn_output", IC_SPREAD_IN, "plamo"},
+    {"pre_mixer_norm", "attn_norm", 0, "plamo2 plamo3"}, {"post_mixer_norm.weight", "post_attention_norm", 0, "plamo2 plamo3"},
+    {"pre_mlp_norm", "ffn_norm", 0, "plamo2 plamo3"}, {"post_mlp_norm.weight", "post_ffw_norm", 0, "plamo2 plamo3"},
+    {"mixer.qkv_proj", "attn_qkv", 0, "plamo2 plamo3"}, {"mixer.q_weight", "attn_q_norm.weight", 0, "plamo2"},
+    {"mixer.k_weight", "attn_k_norm.weight", 0, "plamo2"}, {"mixer.q_norm", "attn_q_norm", 0, "plamo3"},
+    {"mixer.k_norm", "attn_k_norm", 0, "plamo3"}, {"mixer.bcdt_proj", "ssm_x", 0, "plamo2"},
+    {"mixer.dt_norm_weight", "ssm_dt_norm", 0, "plamo2"}, {"mixer.B_norm_weight", "ssm_b_norm", 0, "plamo2"},
+    {"mixer.C_norm_weight", "ssm_c_norm", 0, "plamo2"},
+    /* Grok 1 and 2 */
+    {"pre_attn_norm", "attn_norm", 0, "grok"}, {"post_attn_norm", "attn_output_norm", 0, "grok"},
+    {"pre_moe_norm", "ffn_norm", 0, "grok"}, {"post_moe_norm", "post_ffw_norm", 0, "grok"},
+    {"rms_norm", "attn_norm", 0, "grok"}, {"rms_norm_1", "attn_output_norm", 0, "grok"}, {"rms_norm_2", "ffn_norm", 0, "grok"},
+    {"rms_norm_3", "layer_output_norm", 0, "grok"}, {"router", "ffn_gate_inp", 0, "grok"},
+    {"multi_head_attention.query", "attn_q", 0, "grok"}, {"multi_head_attention.key", "attn_k", 0, "grok"},
+    {"multi_head_attention.value", "attn_v", 0, "grok"}, {"multi_head_attention.linear", "attn_output", 0, "grok"},
+    {"moe.#.linear", "ffn_gate_exps", 0, "grok"}, {"moe.#.linear_v", "ffn_up_exps", 0, "grok"},
+    {"moe.#.linear_1", "ffn_down_exps", 0, "grok"},
+    /* others */
+    {"residual_layernorm", "ffn_norm", 0, "arctic"}, {"post_attention_layernorm", "ffn_norm_exps", 0, "arctic"},
+    {"residual_mlp.w1", "ffn_gate", 0, "arctic"}, {"residual_mlp.w2", "ffn_down", 0, "arctic"},
+    {"residual_mlp.w3", "ffn_up", 0, "arctic"},
+    {"q_proj", "attn_q", IC_Q, "llada"}, {"k_proj", "attn_k", IC_K, "llada"}, {"v_proj", "attn_v", 0, "llada"},
+    {"attn_out", "attn_output", 0, "llada"}, {"ff_norm", "ffn_norm", 0, "llada"}, {"ff_proj", "ffn_gate", 0, "llada"},
+    {"up_proj", "ffn_up", 0, "llada"}, {"ff_out", "ffn_down", 0, "llada"},
+    {"attn.qkv_proj", "attn_qkv", 0, "openelm"}, {"attn.q_norm", "attn_q_norm", 0, "openelm"},
+    {"attn.k_norm", "attn_k_norm", 0, "openelm"}, {"ffn.proj_1", "ffn_gate|ffn_up", IC_HALVES, "openelm"},
+    {"ffn.proj_2", "ffn_down", 0, "openelm"},
+    {"attention.query_key_value", "attn_qkv", 0, "bailingmoe2"}, {"attention.query_layernorm", "attn_q_norm", 0, "bailingmoe2"},
+    {"attention.key_layernorm", "attn_k_norm", 0, "bailingmoe2"},
+    {"final_layernorm", "layer_output_norm", 0, "bailingmoe2 mimo2"},
+    {"self_attn.qkv_proj", "attn_qkv", 0, "mimo2"}, {"self_attn.attention_sink_bias", "attn_sinks.weight", 0, "mimo2"},
+    {"self_attn.g_proj", "attn_gate", 0, "step35 laguna"}, {"moe.gate", "ffn_gate_inp", 0, "step35"},
+    {"moe.router_bias", "exp_probs_b.bias", 0, "step35"}, {"moe.gate_proj", "ffn_gate_exps", 0, "step35"},
+    {"moe.up_proj", "ffn_up_exps", 0, "step35"}, {"moe.down_proj", "ffn_down_exps", 0, "step35"},
+    {"share_expert.gate_proj", "ffn_gate_shexp", 0, "step35"}, {"share_expert.up_proj", "ffn_up_shexp", 0, "step35"},
+    {"share_expert.down_proj", "ffn_down_shexp", 0, "step35"},
+    {"transformer.shared_head.norm", "nextn.shared_head_norm", 0, "step35"},
+    {"transformer.shared_head.output", "nextn.shared_head_head", 0, "step35"},
+    {"mlp.experts.e_score_correction_bias", "exp_probs_b.bias", 0, "laguna"},
+    {"self_attn.indexer.k_norm", "indexer.k_norm", 0, NULL}, {"self_attn.indexer.weights_proj", "indexer.proj", 0, NULL},
+    {"self_attn.indexer.wk", "indexer.attn_k", 0, NULL}, {"self_attn.indexer.wq_b", "indexer.attn_q_b", 0, NULL},
+    {"self_attn.index_q_proj", "indexer.q_proj", 0, NULL}, {"self_attn.index_k_proj", "indexer.k_proj", 0, NULL},
+    {"self_attn.index_q_norm", "indexer.q_norm", 0, NULL}, {"self_attn.index_k_norm", "indexer.k_norm", 0, NULL},
+    {"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp", 0, NULL},
+    {"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp", 0, NULL},
+    {"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp", 0, NULL},
+    {"block_sparse_moe.primary_router", "ffn_gate_inp", 0, "smallthinker"},
+    {"block_sparse_moe.experts.#.gate", "ffn_gate_exps", 0, "smallthinker"},
+    {"block_sparse_moe.experts.#.up", "ffn_up_exps", 0, "smallthinker"},
+    {"block_sparse_moe.experts.#.down", "ffn_down_exps", 0, "smallthinker"},
+    {"block_sparse_moe.gate", "ffn_gate", 0, "-smallthinker"}, {"block_sparse_moe.up", "ffn_up", 0, "-smallthinker"},
+    {"block_sparse_moe.down", "ffn_down", 0, "-smallthinker"},
+    {"mlp.chunk_experts.#.gate_proj", "ffn_gate_chexps", 0, "grovemoe"},
+    {"mlp.chunk_experts.#.up_proj", "ffn_up_chexps", 0, "grovemoe"},
+    {"mlp.chunk_experts.#.down_proj", "ffn_down_chexps", 0, "grovemoe"}, {"mlp.expert_bias", "", IC_SKIP, "grovemoe"},
+    {"mlp.gate.expert_bias", "", IC_SKIP, "grovemoe"},
+    {"self_attn.linear_attn", "attn_output", 0, "deci"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight", 0, "mistral4"},
     /* Falcon-H1 */
     {"pre_ff_layernorm.weight", "ffn_norm", 0, "falcon-h1"},
     {"self_attn.q_proj", "attn_q", IC_TIMES, "falcon-h1"}, {"self_attn.k_proj", "attn_k", IC_TIMES, "falcon-h1"},
@@ -74,7 +228,7 @@ static const import_name import_layer_names[] = {
     {"norm_2", "ffn_norm", 0, "mpt"}, {"norm_attn_norm.norm_1", "attn_norm", 0, NULL},
     {"norm_attn_norm.norm_2", "attn_output_norm", 0, NULL}, {"attention_layernorm", "attn_norm", 0, NULL},
     {"feedforward_layernorm", "ffn_norm", 0, NULL}, {"pre_mlp_layernorm", "ffn_norm", 0, NULL},
-    {"pre_ff_layernorm", "ffn_norm", 0, NULL}, {"norm", "attn_norm", 0, "mamba mamba2 nemotron_h nemotron_h_moe"},
+    {"pre_ff_layernorm", "ffn_norm", 0, NULL}, {"norm", "attn_norm", 0, "mamba mamba2 nemotron_h nemotron_h_moe plamo"},
     {"self_attn.q_layernorm.norms.#", "attn_q_norm", IC_HEAD_ROWS, NULL},
     {"self_attn.k_layernorm.norms.#", "attn_k_norm", IC_HEAD_ROWS, NULL},
     {"input_layernorm", "attn_norm", 0, NULL}, {"ln_1", "attn_norm", 0, NULL}, {"attention_norm", "attn_norm", 0, NULL},
@@ -96,7 +250,8 @@ static const import_name import_layer_names[] = {
     /* attention */
     {"self_attn.q_a_proj", "attn_q_a", 0, NULL}, {"self_attn.q_a_layernorm", "attn_q_a_norm", 0, NULL},
     {"self_attn.q_b_proj", "attn_q_b", 0, NULL}, {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", 0, NULL},
-    {"self_attn.kv_a_layernorm", "attn_kv_a_norm", 0, NULL}, {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", IC_KV_B, "deepseek2"},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm", 0, NULL}, {"self_attn.kv_b_proj", "attn_k_b|attn_v_b", IC_KV_B,
+                                                 "deepseek2 deepseek32 glm-dsa mistral4 kimi-linear"},
     {"self_attn.kv_b_proj", "attn_kv_b", 0, NULL}, {"self_attn.dense", "attn_output", 0, NULL},
     {"self_attn.gate_proj", "attn_gate", 0, "afmoe"},
     {"norm_attn_norm.attn.Wqkv", "attn_qkv", 0, NULL}, {"norm_attn_norm.attn.out_proj", "attn_output", 0, NULL},
@@ -121,7 +276,7 @@ static const import_name import_layer_names[] = {
     {"self_attention.query_key_value", "attn_qkv", IC_QKV_BLOOM, "bloom"},
     {"self_attention.query_key_value", "attn_qkv", 0, NULL},
     {"self_attention.dense", "attn_output", 0, NULL},
-    {"mixer.out_proj", "ssm_out", 0, "mamba mamba2 nemotron_h nemotron_h_moe"},
+    {"mixer.out_proj", "ssm_out", 0, "mamba mamba2 nemotron_h nemotron_h_moe plamo2"},
     {"mixer.q_proj", "attn_q", IC_Q, NULL}, {"mixer.k_proj", "attn_k", IC_K, NULL}, {"mixer.v_proj", "attn_v", 0, NULL},
     {"mixer.o_proj", "attn_output", 0, NULL},
     {"attn.Wqkv", "attn_qkv", 0, NULL}, {"mixer.Wqkv", "attn_qkv", 0, NULL}, {"qkv", "attn_qkv", 0, NULL},
@@ -259,6 +414,47 @@ static const import_name import_layer_names[] = {
 
 /* Names of tensors that belong to no layer. */
 static const import_name import_model_names[] = {
+    /* T5; # is the number of the layer */
+    {"shared", "token_embd", IC_FIRST, T5},
+    {"encoder.block.#.layer.0.SelfAttention.q", "enc.blk.#.attn_q", 0, T5},
+    {"encoder.block.#.layer.0.SelfAttention.k", "enc.blk.#.attn_k", 0, T5},
+    {"encoder.block.#.layer.0.SelfAttention.v", "enc.blk.#.attn_v", 0, T5},
+    {"encoder.block.#.layer.0.SelfAttention.o", "enc.blk.#.attn_o", 0, T5},
+    {"encoder.block.#.layer.0.SelfAttention.relative_attention_bias", "enc.blk.#.attn_rel_b", 0, T5},
+    {"encoder.block.#.layer.0.layer_norm", "enc.blk.#.attn_norm", 0, T5},
+    {"encoder.block.#.layer.1.DenseReluDense.wi", "enc.blk.#.ffn_up", 0, T5},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_0", "enc.blk.#.ffn_gate", 0, T5},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_1", "enc.blk.#.ffn_up", 0, T5},
+    {"encoder.block.#.layer.1.DenseReluDense.wo", "enc.blk.#.ffn_down", 0, T5},
+    {"encoder.block.#.layer.1.layer_norm", "enc.blk.#.ffn_norm", 0, T5},
+    {"encoder.final_layer_norm", "enc.output_norm", 0, T5},
+    {"encoder.embed_tokens", "token_embd", IC_FIRST, T5},
+    {"decoder.block.#.layer.0.SelfAttention.q", "dec.blk.#.attn_q", 0, T5},
+    {"decoder.block.#.layer.0.SelfAttention.k", "dec.blk.#.attn_k", 0, T5},
+    {"decoder.block.#.layer.0.SelfAttention.v", "dec.blk.#.attn_v", 0, T5},
+    {"decoder.block.#.layer.0.SelfAttention.o", "dec.blk.#.attn_o", 0, T5},
+    {"decoder.block.#.layer.0.SelfAttention.relative_attention_bias", "dec.blk.#.attn_rel_b", 0, T5},
+    {"decoder.block.#.layer.0.layer_norm", "dec.blk.#.attn_norm", 0, T5},
+    {"decoder.block.#.layer.1.EncDecAttention.q", "dec.blk.#.cross_attn_q", 0, T5},
+    {"decoder.block.#.layer.1.EncDecAttention.k", "dec.blk.#.cross_attn_k", 0, T5},
+    {"decoder.block.#.layer.1.EncDecAttention.v", "dec.blk.#.cross_attn_v", 0, T5},
+    {"decoder.block.#.layer.1.EncDecAttention.o", "dec.blk.#.cross_attn_o", 0, T5},
+    {"decoder.block.#.layer.1.EncDecAttention.relative_attention_bias", "dec.blk.#.cross_attn_rel_b", 0, T5},
+    {"decoder.block.#.layer.1.layer_norm", "dec.blk.#.cross_attn_norm", 0, T5},
+    {"decoder.block.#.layer.2.DenseReluDense.wi", "dec.blk.#.ffn_up", 0, T5},
+    {"decoder.block.#.layer.2.DenseReluDense.wi_0", "dec.blk.#.ffn_gate", 0, T5},
+    {"decoder.block.#.layer.2.DenseReluDense.wi_1", "dec.blk.#.ffn_up", 0, T5},
+    {"decoder.block.#.layer.2.DenseReluDense.wo", "dec.blk.#.ffn_down", 0, T5},
+    {"decoder.block.#.layer.2.layer_norm", "dec.blk.#.ffn_norm", 0, T5},
+    {"decoder.final_layer_norm", "dec.output_norm", 0, T5},
+    {"decoder.embed_tokens", "token_embd", IC_FIRST, T5},
+    /* others */
+    {"embeddings", "token_embd", 0, "rwkv7 rwkv6"}, {"pre_ln", "token_embd_norm", 0, "rwkv7 rwkv6"},
+    {"ln_out", "output_norm", 0, "rwkv7 rwkv6"}, {"head", "output", 0, "rwkv7 rwkv6"},
+    {"ff_out", "output", 0, "llada"}, {"token_embeddings", "token_embd", 0, "openelm"},
+    {"in_out_embed", "token_embd", 0, "grok"}, {"rms_norm", "output_norm", 0, "grok"},
+    {"embed", "token_embd", 0, "talkie"}, {"lm_head", "output.weight", 0, "talkie"},
+    {"lm_head_gain.w_g", "", IC_SKIP, "talkie"},
     {"embed_tokens", "token_embd", IC_TIMES, "falcon-h1"}, {"lm_head", "output", IC_TIMES, "falcon-h1"},
     {"embed_in", "token_embd", 0, "gptneox"}, {"embed_out", "output", 0, "gptneox"},
     {"final_layer_norm", "output_norm", 0, "gptneox"},
@@ -291,12 +487,13 @@ static const import_name import_model_names[] = {
 
 /* What stands in front of the number of a layer, without the parts that import_inner lists. */
 static const char *const import_layer_fronts[] = {
-    "layers.", "h.", "blocks.", "encoder.layer.", "encoder.layers.", "transformer_encoder.", "decoder.layers."};
+    "layers.", "h.", "blocks.", "encoder.layer.", "encoder.layers.", "transformer_encoder.", "decoder.layers.", "layers.layers.",
+    "decoder_layer."};
 
 /* Parts of a name that say nothing: they are taken off its beginning, one after the other. */
 static const char *const import_fronts[] = {"model.", "transformer.", "bert.", "roberta.", "ernie.", "language_model.",
                                             "text_model.",
-                                            "thinker.", "lfm.", "gpt_neox.", "backbone."};
+                                            "thinker.", "lfm.", "gpt_neox.", "backbone.", "rwkv."};
 
 /* Names that hold one of these belong to images, sound or training; a leading "=": names that begin so. */
 static const char *const import_foreign[] = {
@@ -311,7 +508,10 @@ static const char *const import_foreign[] = {
 static const char *const import_f32[] = {"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
                                          "token_types.weight",
                                          "ssm_conv1d.weight", "shortconv.conv.weight", "altup_correct_coef.weight",
-                                             "altup_predict_coef.weight"};
+                                             "altup_predict_coef.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
+                                         "ssm_conv1d_v.weight", "indexer.proj.weight", "time_mix_first.weight",
+                                         "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight",
+                                         "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight"};
 
 /* --- what a tensor of the file is made of --- */
 
@@ -339,6 +539,9 @@ typedef struct {
     float        *part;              /* [rows] a further factor of each row; NULL: none                    */
     bool          neg_exp;           /* -exp(x) of it                                                      */
     bool          flat;              /* pieces are rows of one matrix                                      */
+    bool          deep;              /* dimensions are [pieces, rows, 1, cols]                             */
+    bool          ternary;           /* values become -m, 0, m                                             */
+    float         mean;              /* m, once it is known; 0: not yet                                    */
     uint32_t      type;              /* in the file                                                        */
     float        *own;               /* values that no tensor has; NULL: pieces have them                  */
     const st_tensor *from;           /* the first source, for messages                                     */
@@ -392,13 +595,34 @@ static void import__change(const import_tensor *t, const import_piece *p, const 
     if (t->times != 1) for (uint64_t i = 0; i < n; i++) x[i] *= t->times;
     if (t->part) for (uint64_t i = 0; i < n; i++) x[i] *= t->part[row[i / t->cols] - p->row0];
     if (t->add != 0) for (uint64_t i = 0; i < n; i++) x[i] += t->add;
+    if (!t->ternary) return;
+    const float inverse = 1 / t->mean;                /* as the framework rounds: w * (1 / m), then divided by 1 / m */
+    for (uint64_t i = 0; i < n; i++) {
+        const float q = nearbyintf(x[i] * inverse);
+        x[i] = (q > 1 ? 1 : q < -1 ? -1 : q) / inverse;
+    }
+}
+
+/* The mean of the sizes of all values, at least 1e-5. */
+static float import__mean(const import_tensor *t) {
+    const import_piece *p = &t->piece[0];
+    float              *line = mem_new(t->cols, sizeof *line);
+    float              *scratch = mem_new(mem_size(DQ_TILE + 1, t->cols), sizeof *scratch);
+    double              sum = 0;
+    for (uint64_t r = 0; r < t->rows; r++) {
+        const uint64_t row = import__row(t, p, r);
+        import__gather(t, p, &row, 1, line, scratch);
+        for (uint64_t k = 0; k < t->cols; k++) sum += (double)fabsf(line[k]);
+    }
+    mem_free_all(line, scratch);
+    return (float)max_f64(sum / ((double)t->rows * (double)t->cols), 1e-5);
 }
 
 /* Whether the bytes of a row go through as they are. */
 static bool import__keeps(const import_tensor *t, const import_piece *p) {
     static const int8_t type[ST_TYPES] = {[ST_F32] = K_F32 + 1, [ST_F16] = K_F16 + 1, [ST_BF16] = K_BF16 + 1};
     return p->m.form == DQ_PLAIN && type[p->m.w->type] == (int)t->type + 1 && !p->transposed && !t->col && !t->neg_exp &&
-           t->times == 1 && !t->part && t->add == 0;
+           t->times == 1 && !t->part && t->add == 0 && !t->ternary;
 }
 
 static bool import__is_float(uint32_t type) { return type == K_F32 || type == K_F16 || type == K_BF16; }
@@ -454,7 +678,10 @@ static void import__fill(const gguf_maker *maker, const gguf_tensor *t, uint64_t
     const import_made *made = (const import_made *)(const void *)maker;
     import__fill_job   j = {made, t, NULL, from, to, team, NULL};
     for (size_t i = 0; i < made->n && !j.how; i++)
-        if (bytes_is(t->name, made->t[i].name)) j.how = &made->t[i];
+        if (bytes_is(t->name, made->t[i].name)) {
+            if (made->t[i].ternary && made->t[i].mean == 0) made->t[i].mean = import__mean(&made->t[i]);
+            j.how = &made->t[i];
+        }
     ASSERT(j.how);
     if (j.how->own) {
         memcpy((uint8_t *)(uintptr_t)t->data, j.how->own, t->n_bytes);
@@ -727,6 +954,7 @@ typedef struct {
     int                layer;
     int64_t            expert;       /* -1: none                                                           */
     const char        *suffix;       /* .weight, .bias or nothing                                          */
+    int                dims;         /* of the tensor as m has it; 0: those of t                           */
 } import__one;
 
 /* Part `part` of the row's names, as a name of the file. */
@@ -737,7 +965,11 @@ static void import__name(const import__one *o, int part, char name[GGUF_NAME_MAX
     const bool  whole = bytes_find((bytes){(const uint8_t *)to, (size_t)n}, 0, bytes_of(".weight")) != SIZE_MAX ||
                        bytes_find((bytes){(const uint8_t *)to, (size_t)n}, 0, bytes_of(".bias")) != SIZE_MAX ||
                        bytes_find((bytes){(const uint8_t *)to, (size_t)n}, 0, bytes_of(".scale")) != SIZE_MAX;
-    if (o->layer >= 0) snprintf(name, GGUF_NAME_MAX + 1, "blk.%d.%.*s%s", o->layer, n, to, whole ? "" : o->suffix);
+    const char *number = memchr(to, '#', (size_t)n);  /* of the layer, where the name does not begin with blk */
+    if (number)
+        snprintf(name, GGUF_NAME_MAX + 1, "%.*s%d%.*s%s", (int)(number - to), to, o->layer, n - (int)(number - to) - 1,
+                 number + 1, o->suffix);
+    else if (o->layer >= 0) snprintf(name, GGUF_NAME_MAX + 1, "blk.%d.%.*s%s", o->layer, n, to, whole ? "" : o->suffix);
     else snprintf(name, GGUF_NAME_MAX + 1, "%.*s%s", n, to, whole ? "" : o->suffix);
 }
 
@@ -747,9 +979,10 @@ static import_tensor *import__take(const import__one *o, int part, uint64_t row0
     const dq_mat  *m = &o->m;
     import_tensor *t = NULL;
     char           name[GGUF_NAME_MAX + 1];
-    const int      dims = o->expert >= 0 ? 3 : m->form == DQ_PLAIN ? min_int(max_int(o->t->n_dims, 1), 4) : m->n_mat > 1 ? 3 : 2;
+    const int      own = o->dims ? o->dims : o->t->n_dims,
+                   dims = o->expert >= 0 ? 3 : m->form == DQ_PLAIN ? min_int(max_int(own, 1), 4) : m->n_mat > 1 ? 3 : 2;
     import__name(o, part, name);
-    if (o->t->n_dims > 3 && m->form == DQ_PLAIN)
+    if (own > 3 && m->form == DQ_PLAIN)
         return st_bad(&o->j->made->files, o->t, o->j->e, "has %d dimensions, expected at most 3", o->t->n_dims), NULL;
     if (transposed && m->form != DQ_PLAIN)
         return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised and stored transposed, expected floats"), NULL;
@@ -1040,16 +1273,139 @@ static bool import__positions(const import__one *o) {
     return import__take(o, 0, skip, 1, o->m.rows - skip, false) != NULL;
 }
 
+/* Values of a tensor. */
+static uint64_t import__count(const st_tensor *t) {
+    uint64_t n = 1;
+    for (int i = 0; i < t->n_dims; i++) n *= t->dim[i];
+    return n;
+}
+
+/* Takes a tensor of floats as n matrices of so many rows and columns, with dimensions of its own. */
+static import_tensor *import__shaped(import__one *o, uint64_t n, uint64_t rows, uint64_t cols, int dims, bool transposed) {
+    if (o->m.form != DQ_PLAIN) return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised, expected floats"), NULL;
+    if (!rows || !cols || n * rows * cols != import__count(o->t))
+        return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu values, expected %llu x %llu x %llu",
+                      GGUF_U(import__count(o->t)), GGUF_U(n), GGUF_U(rows), GGUF_U(cols)), NULL;
+    o->m.n_mat = n, o->m.rows = rows, o->m.cols = cols, o->dims = dims > 3 ? 3 : dims;
+    import_tensor *t = import__take(o, 0, 0, 1, transposed ? cols : rows, transposed);
+    if (t) t->n_dims = dims;
+    return t;
+}
+
+/* The last dimensions of a tensor, without those of 1 in front: dim[0] matrices of dim[1] rows. */
+static void import__squeezed(const st_tensor *t, uint64_t dim[3]) {
+    int at = 3;
+    dim[0] = dim[1] = dim[2] = 1;
+    for (int i = t->n_dims - 1; i >= 0; i--) {
+        if (t->dim[i] == 1) continue;
+        if (at) dim[--at] = t->dim[i];
+        else dim[0] *= t->dim[i];
+    }
+}
+
+/* Tensors of RWKV whose dimensions change. */
+static bool import__wkv(import__one *o) {
+    const import_change how = o->row->change;
+    const uint64_t      n = import__count(o->t);
+    uint64_t            dim[3];
+    import_tensor      *t;
+    import__squeezed(o->t, dim);
+    if (how == IC_FLAT) return import__shaped(o, 1, 1, n, 1, false) != NULL;
+    if (how == IC_LERPS || how >= IC_LERP_0) {
+        const uint64_t width = (uint64_t)o->j->c.n_embd;
+        o->expert = how == IC_LERPS ? -1 : (int64_t)(how - IC_LERP_0);
+        if (how != IC_LERPS && n != width)
+            return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu values, expected %llu", GGUF_U(n), GGUF_U(width));
+        t = import__shaped(o, n / width, 1, width, 4, false);
+        if (t) t->deep = true;
+        return t != NULL;
+    }
+    const int dims = dim[0] > 1 ? 3 : 2;
+    t = import__shaped(o, dim[0], dim[1], dim[2], dims, true);
+    if (!t || how != IC_FIVE) return t != NULL;
+    /* blocks w, k, v, r, g become r, k, v, w, g */
+    static const uint8_t from[5] = {3, 1, 2, 0, 4};
+    if (dims == 3) {
+        if (t->n != 5)
+            return st_bad(&o->j->made->files, o->t, o->j->e, "has %zu matrices, expected 5", t->n);
+        for (size_t i = 0; i < t->n; i++) t->piece[i].order = from[i];       /* changing places twice changes nothing */
+        return true;
+    }
+    if (!import__divides(o->j, o->t, t->rows, 5, "blocks")) return false;
+    t->row = import__identity(t->rows);
+    for (uint64_t r = 0, each = t->rows / 5; r < t->rows; r++) t->row[r] = (uint32_t)(from[r / each] * each + r % each);
+    return true;
+}
+
+/* PLaMo: query head h reads key head h % 5; in the file those of one key head stand together. */
+static bool import__spread(const import__one *o) {
+    const bool     cols = o->row->change == IC_SPREAD_IN;
+    const uint64_t heads = (uint64_t)o->j->c.n_head, kv = 5, n = cols ? o->m.cols : o->m.rows, hd = n / heads;
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (!t || !import__divides(o->j, o->t, n, heads, "heads") || !import__divides(o->j, o->t, heads, kv, "heads of keys"))
+        return false;
+    uint32_t *order = import__identity(n);
+    for (uint64_t r = 0; r < n; r++)
+        order[r] = (uint32_t)((r / hd % (heads / kv) * kv + r / hd / (heads / kv)) * hd + r % hd);
+    *(cols ? &t->col : &t->row) = order;
+    return true;
+}
+
+/* Factors of rows: the second half of each head is turned. */
+static bool import__signs(import__one *o) {
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    const uint64_t hd = (uint64_t)o->j->c.head_dim;
+    if (!t || !import__divides(o->j, o->t, t->rows, hd, "values of heads")) return false;
+    t->part = mem_new(t->rows, sizeof *t->part);
+    for (uint64_t r = 0; r < t->rows; r++) t->part[r] = r % hd < hd / 2 ? 1 : -1;
+    return true;
+}
+
+/* Adds -exp(x), [n, 1] or a tensor with a dimension more. */
+static bool import__reshaped(import__one *o) {
+    const uint64_t n = import__count(o->t), taps = o->t->n_dims ? o->t->dim[o->t->n_dims - 1] : 0;
+    import_tensor *t = NULL;
+    if (o->row->change == IC_DEEP) {
+        if (taps && (t = import__shaped(o, 1, n / taps, taps, 4, false))) t->deep = true;
+    } else if (o->row->change == IC_TOP) t = import__shaped(o, 1, n, 1, 2, false);
+    else if (o->t->n_dims < 2) t = import__shaped(o, 1, 1, n, 1, false);
+    else t = import__shaped(o, 1, n / max_u64(taps, 1), taps, o->t->n_dims, false);
+    if (t) t->neg_exp = o->row->change == IC_DECAYS;
+    return t || (!o->j->e->code && st_bad(&o->j->made->files, o->t, o->j->e, "has no values"));
+}
+
+/* A power of 2 for each group of layers in front. */
+static bool import__rescaled(import__one *o) {
+    const int      every = family_int(&o->j->c, "rescale_every", 0);
+    import_tensor *t = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (t && every) t->times = ldexpf(1, -(o->layer / every));
+    return t != NULL;
+}
+
 /* What a tensor of the folder becomes. */
 static bool import__convert(import__one *o) {
     import_tensor *t = NULL;
     const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
     switch (o->row->change) {
     case IC_SKIP: return true;
+    case IC_DEEP: case IC_DECAYS: case IC_TOP: return import__reshaped(o);
+    case IC_FLAT: case IC_FLIP: case IC_FIVE: case IC_LERPS: case IC_LERP_0: case IC_LERP_1: case IC_LERP_2: case IC_LERP_3:
+    case IC_LERP_4: case IC_LERP_5: return import__wkv(o);
+    case IC_RESCALE: return import__rescaled(o);
+    case IC_SIGNS: return import__signs(o);
+    case IC_SPREAD: case IC_SPREAD_IN: return import__spread(o);
+    case IC_TERNARY:
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->ternary = !strcmp(o->suffix, ".weight");
+        return t != NULL;
+    case IC_FIRST: {
+        char name[GGUF_NAME_MAX + 1];
+        import__name(o, 0, name);
+        return import__find(o->j, name) || import__take(o, 0, 0, 1, o->m.rows, false);
+    }
     case IC_TIMES: return import__multiplied(o);
     case IC_Q: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), heads);
     case IC_K: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), family_is(&o->j->c, "baichuan xverse")
-                                      ? heads : kv);
+                                      ? heads : (uint64_t)family_layer_kv(&o->j->c, o->layer));
     case IC_GLM_Q: return import__unpair(o, heads);
     case IC_GLM_K: return import__unpair(o, kv);
     case IC_HALVES: case IC_HALVES_T: case IC_EVEN_ODD: case IC_EVEN_ODD_T: case IC_KEY_VALUE: case IC_QKV_THIRDS:
@@ -1156,12 +1512,12 @@ static bytes import__stem(bytes name, int *layer) {
     return name;
 }
 
-/* mtp.* of Qwen: the layers of draft heads follow the last. Returns false for a tensor that is left out. */
+/* mtp.* of Qwen, EXAONE and MiMo: the layers of draft heads follow the last. Returns false for a tensor that is left out. */
 static bool import__draft(const import_job *j, bytes *name, int *layer, str *text) {
     static const char *const from[] = {"fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"},
         *const to[] = {"eh_proj", "enorm", "hnorm", "shared_head.norm"};
     bytes rest = bytes_slice(*name, 4, name->n);
-    if (!family_is(&j->c, LINEAR) || !j->c.n_ahead) return false;
+    if (!family_is(&j->c, LINEAR " exaone-moe exaone4 mimo2") || !j->c.n_ahead) return false;
     if (bytes_begins(rest, bytes_of("layers."))) {
         *name = import__stem(rest, layer);
         *layer += *layer >= 0 ? j->c.n_layer : 0;
@@ -1244,6 +1600,59 @@ static bool import__left_out(const import_job *j, bytes stem, int layer) {
     return false;
 }
 
+/* A name of RWKV, whose parts have several names. */
+static bytes import__parts(bytes name, str *text) {
+    static const struct { const char *from, *to; } parts[] = {
+        {"self_attn.", "attention."}, {"attn.", "attention."}, {"attention.", "attention."}, {"ffn.", "feed_forward."}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!bytes_begins(name, bytes_of(parts[i].from))) continue;
+        name = bytes_slice(name, strlen(parts[i].from), name.n);
+        if (bytes_begins(name, bytes_of("time_mixer."))) name = bytes_slice(name, 11, name.n);
+        str_put(text, parts[i].to);
+        str_cat(text, name);
+        return str_bytes(text);
+    }
+    return name;
+}
+
+/* Converts a tensor, and again where it stands for several. */
+static bool import__copies(const import__one *of, bytes stem) {
+    import_job *j = of->j;
+    import__one o = *of;
+    const bool  first = family_is(&j->c, RWKV_7) && o.layer == 0;
+    if (first && !strncmp(o.row->to, "time_mix_v", 10) && isdigit((uint8_t)o.row->to[10])) return true;
+    if (!import__convert(&o)) return false;
+    if (first && !strncmp(o.row->to, "time_mix_a", 10)) {      /* it has no values to mix: those of the rate stand in */
+        import_name twice = *o.row;
+        char        to[32];
+        snprintf(to, sizeof to, "time_mix_v%s", o.row->to + 10);
+        twice.to = to;
+        o = *of;
+        o.row = &twice;
+        return import__convert(&o);
+    }
+    /* parts that all draft heads share */
+    static const char shared[] = "eh_proj.weight enorm.weight hnorm.weight shared_head.norm.weight";
+    const bool all = family_is(&j->c, "exaone-moe exaone4") && bytes_among(stem, shared);
+    for (int layer = j->c.n_layer + 1; all && layer < j->c.n_layer + j->c.n_ahead; layer++) {
+        o = *of;
+        o.layer = layer;
+        if (!import__convert(&o)) return false;
+    }
+    return true;
+}
+
+/* Draft heads that the config names and the folder has not are not taken: frameworks leave them out when they save a model. */
+static void import__count_ahead(import_job *j) {
+    int layer = -1, last = -1;
+    for (size_t i = 0; i < j->made->files.n && j->c.n_ahead; i++) {
+        const bytes stem = import__stem(j->made->files.tensor[i].name, &layer);
+        if (layer >= 0 || !bytes_begins(stem, bytes_of("mtp."))) last = max_int(last, layer);
+        else last = j->c.n_layer;
+    }
+    if (last < j->c.n_layer) j->c.n_ahead = 0;
+}
+
 /* Takes one tensor of the folder. */
 static bool import__tensor(import_job *j, const st_tensor *t) {
     import__one o = {.j = j, .t = t, .layer = -1, .expert = -1};
@@ -1256,19 +1665,23 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
     if (done && !bytes_eq(base, t->name)) str_cat(&whole, base), str_put(&whole, ".weight"), name = str_bytes(&whole);
     j->used[t - j->made->files.tensor] = true;
     stem = import__stem(name, &o.layer);
+    if (family_is(&j->c, RWKV)) stem = import__parts(stem, &text);
     if (o.layer < 0 && bytes_begins(stem, bytes_of("mtp."))) ok = import__draft(j, &stem, &o.layer, &text) || (stem.n = 0, true);
     const bool bias = j->c.row->flags & FAM_NO_BIAS && bytes_ends(stem, bytes_of(".bias"));
     ok = ok && (!bias || import__no_bias(j, t));
-    const bool skip = !ok || bias || !stem.n || import__is_foreign(o.layer < 0 ? stem : name) || import__left_out(j, stem,
-        o.layer);
+    const bool foreign = !family_is(&j->c, T5) && import__is_foreign(o.layer < 0 ? stem : name);
+    const bool skip = !ok || bias || !stem.n || foreign || import__left_out(j, stem, o.layer);
     if (!skip) {
         o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
-        if (o.layer >= j->c.n_layer + j->c.n_ahead)
+        if (o.row && o.layer < 0 && strchr(o.row->to, '#')) o.layer = (int)o.expert, o.expert = -1;
+        else if (o.row && !strncmp(o.row->to, "token_", 6)) o.layer = -1;
+        if (!family_is(&j->c, T5) && o.layer >= j->c.n_layer + j->c.n_ahead)
             ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected 0 to %d", o.layer, j->c.n_layer + j->c.n_ahead - 1);
         else if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
         else if (o.row->change != IC_SKIP) {
             const size_t cut = weight ? 7 : 0;
-            ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) && import__convert(&o);
+            ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) &&
+                import__copies(&o, stem);
         }
     }
     str_drop_all(&text, &whole);
@@ -1302,11 +1715,12 @@ static uint32_t import__type(const import_job *j, const import_tensor *t) {
     if (t->own || t->n_dims <= 1 || !weight || norm) return K_F32;
     for (size_t i = 0; i < sizeof import_f32 / sizeof *import_f32; i++)
         if (bytes_ends(bytes_of(t->name), bytes_of(import_f32[i]))) return K_F32;
+    if (family_is(&j->c, "minimax-m3") && strstr(t->name, ".indexer.")) return K_F32;
     uint32_t type = K_F32;
     for (size_t i = 0; i < t->n; i++) {               /* a stack has one type */
         uint32_t own = dq_exact(&t->piece[i].m);
         if (t->piece[i].m.form != DQ_PLAIN && j->flags & IMPORT_EXACT) own = K_F32;
-        const bool changes = t->times != 1 || t->part || t->add != 0 || t->neg_exp;
+        const bool changes = t->times != 1 || t->part || t->add != 0 || t->neg_exp || t->ternary;
         if (!import__is_float(own) && (changes || t->col || t->piece[i].transposed || t->cols % k_types[own].block)) own = K_BF16;
         if (i && own != type) own = import__is_float(own) && import__is_float(type) ? K_F32 : K_F16;
         type = own;
@@ -1320,10 +1734,25 @@ static int import__by_name(const void *a, const void *b) {
     return x->layer != y->layer ? (x->layer < y->layer ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* Whether the name of a norm's gain in the folder means that 1 is to be added. */
-static bool import__shifted(const import_job *j, const import_tensor *t) {
+/* What is added to the values of a tensor, by its name in the folder: gains of norms may be stored less a number, biases of
+ * experts with a mean that goes. */
+static float import__shift(const import_job *j, const import_tensor *t) {
+    static const struct { const char *end; double add; } plamo[] = {     /* 1 / 5 and 1 / 5^1.5: what two norms begin with */
+        {".post_mixer_norm.weight", 0.2}, {".post_mlp_norm.weight", 0.08944271909999159}, {".pre_mixer_norm.weight", 1},
+        {".pre_mlp_norm.weight", 1}, {".norm.weight", 1}, {".mixer.q_norm.weight", 1}, {".mixer.k_norm.weight", 1}};
     const bytes name = t->from->name;
-    if (!(j->c.row->flags & FAM_NORM_1) || !bytes_ends(name, bytes_of("norm.weight"))) return false;
+    if (family_is(&j->c, "plamo2 plamo3")) {
+        for (size_t i = 0; i < sizeof plamo / sizeof *plamo; i++)
+            if (bytes_ends(name, bytes_of(plamo[i].end))) return (float)plamo[i].add;
+        return 0;
+    }
+    if (j->c.row->flags & FAM_CENTRED && bytes_ends(name, bytes_of(".expert_bias"))) {
+        double sum = 0;
+        float  x;
+        for (uint64_t i = 0; i < t->cols; i++) dq_floats(t->from, i, 1, &x), sum += (double)x;
+        return -(float)(sum / (double)t->cols);
+    }
+    if (!(j->c.row->flags & FAM_NORM_1) || !bytes_ends(name, bytes_of("norm.weight"))) return 0;
     return !bytes_ends(name, bytes_of("linear_attn.norm.weight"));
 }
 
@@ -1341,8 +1770,14 @@ static void import__own(import_job *j, const char *name, const double *v, uint64
 /* Factors on frequencies of Llama 3, in single precision as the framework has them. */
 static void import__llama3(import_job *j) {
     double base = 10000, factor = 8, low = 1, high = 4, ctx = 8192, f[512];
-    const int dim = min_int(j->c.head_dim, 1024);
+    const int hd = min_int(j->c.head_dim, 1024);
+    int       dim = hd;
     family_number(&j->c, ROPE_IN("rope_theta") " rope_theta", &base);
+    if (family_is(&j->c, "step35")) {                 /* layers that see everything rotate a part */
+        const double first = family_item(&j->c, "rope_theta", 0);
+        if (!isnan(first)) base = first;
+        dim = hd / 2;
+    }
     family_rope(&j->c, "factor", &factor);
     family_rope(&j->c, "low_freq_factor", &low);
     family_rope(&j->c, "high_freq_factor", &high);
@@ -1354,7 +1789,8 @@ static void import__llama3(import_job *j) {
         f[i] = wave < (float)(ctx / high) ? 1 : wave > (float)(ctx / low) ? factor
             : (double)(1.0f / ((1.0f - smooth) / (float)factor + smooth));
     }
-    import__own(j, "rope_freqs.weight", f, (uint64_t)dim / 2);
+    for (int i = dim / 2; i < hd / 2; i++) f[i] = 1;
+    import__own(j, "rope_freqs.weight", f, (uint64_t)hd / 2);
 }
 
 /* Factors that a config lists. */
@@ -1371,8 +1807,8 @@ static bool import__listed(import_job *j, const char *from, const char *name) {
 static void import__extra(import_job *j) {
     static const char type[] = ROPE_IN("rope_type") " rope_scaling.type";
     const bytes       kind = family_get(&j->c, type);
-    if (family_is(&j->c, "llama mistral3 granite granitemoe smollm3 arcee llama-embed exaone exaone4 llama4 afmoe apertus") &&
-        bytes_is(kind, "\"llama3\""))
+    if (family_is(&j->c, "llama mistral3 granite granitemoe smollm3 arcee llama-embed exaone exaone4 llama4 afmoe apertus "
+                  "exaone-moe nanbeige deci step35") && bytes_is(kind, "\"llama3\""))
         import__llama3(j);
     if (family_is(&j->c, "phi3 phimoe minicpm minicpm3")) {
         import__listed(j, ROPE_IN("long_factor"), "rope_factors_long.weight");
@@ -1439,8 +1875,9 @@ static bool import__dims(import_job *j, const import_tensor *t, gguf_tensor *g) 
                        .at = t->from->at, .dim = {t->cols, t->rows, max_size(t->n, 1), 1}};
     if (t->n_dims == 1) g->dim[1] = g->dim[2] = 1;
     if (t->flat) g->dim[1] *= g->dim[2], g->dim[2] = 1;
+    if (t->deep) g->dim[3] = g->dim[2], g->dim[2] = g->dim[1], g->dim[1] = 1;
     if (!t->cols || !t->rows || t->cols > INT32_MAX || t->rows > INT32_MAX ||
-        __builtin_mul_overflow(g->dim[1] * g->dim[2], k_row_bytes(t->type, (int64_t)t->cols), &all))
+        __builtin_mul_overflow(g->dim[1] * g->dim[2] * g->dim[3], k_row_bytes(t->type, (int64_t)t->cols), &all))
         return st_bad(&j->made->files, t->from, j->e, "is %llu x %llu x %zu, expected sizes of at least 1", GGUF_U(t->cols),
                       GGUF_U(t->rows), t->n);
     g->n_bytes = all;
@@ -1523,7 +1960,8 @@ static bool import__general(import_job *j, gguf_writer *w) {
     char       *real = realpath(j->c.dir, NULL);
     gguf_write_str(w, "general.architecture", bytes_of(j->c.row->arch));
     gguf_write_str(w, "general.type", bytes_of("model"));
-    gguf_write_str(w, "general.name", bytes_of(str_base_name(real ? real : j->c.dir)));
+    if (!real || !hub_name_of(real, &text)) str_put(&text, str_base_name(real ? real : j->c.dir));
+    gguf_write_str(w, "general.name", str_bytes(&text));
     mem_free(real);
     str_fmt(&path, "%s/README.md", j->c.dir);
     const bool has = stat(path.p, &its) == 0 && S_ISREG(its.st_mode) &&
@@ -1593,9 +2031,25 @@ static bool import__xielu(import_job *j, gguf_writer *w) {
     return ok;
 }
 
+/* Talkie's scale of logits is a tensor of the folder. */
+static bool import__logit_scale(import_job *j, gguf_writer *w) {
+    static const char *const names[] = {"lm_head_gain.w_g", "model.lm_head_gain.w_g"};
+    float x;
+    for (size_t i = 0; i < 2; i++) {
+        const st_tensor *t = st_find(&j->made->files, bytes_of(names[i]));
+        if (!t) continue;
+        if (t->n_bytes != st_type_bytes(t->type))
+            return st_bad(&j->made->files, t, j->e, "has %llu bytes, expected one value", GGUF_U(t->n_bytes));
+        dq_floats(t, 0, 1, &x);
+        gguf_write_f32(w, "talkie.logit_scale", x);
+    }
+    return true;
+}
+
 static bool import__keys(import_job *j, gguf_writer *w) {
     if (!import__general(j, w) || !family_write_keys(&j->c, w, j->e) || !vocab_write(&j->c, w, &j->n_vocab, j->e)) return false;
     if (family_is(&j->c, "apertus") && !import__xielu(j, w)) return false;
+    if (family_is(&j->c, "talkie") && !import__logit_scale(j, w)) return false;
     gguf_write_u32(w, "general.quantization_version", 2);
     gguf_write_u32(w, "general.file_type", import__file_type(j));
     str key = {0};
@@ -1610,6 +2064,7 @@ static bool import__keys(import_job *j, gguf_writer *w) {
 /* Reads all tensors of the folder into j->made->t. */
 static bool import__collect(import_job *j) {
     const st_folder *f = &j->made->files;
+    import__count_ahead(j);
     if (!f->n) return err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);
     for (size_t i = 0; i < f->n; i++)                 /* before any of them is read */
         if (!f->tensor[i].n_bytes) return st_bad(f, &f->tensor[i], j->e, "has no values, expected sizes of at least 1");
@@ -1625,7 +2080,7 @@ static bool import__collect(import_job *j) {
         import_tensor *t = &j->made->t[i];
         if (!import__check_stack(j, t)) return false;
         t->type = import__type(j, t);
-        if (!t->own && import__shifted(j, t)) t->add = 1;
+        if (!t->own) t->add = import__shift(j, t);
         import__factors(j, &j->made->t[i]);
     }
     if (!j->made->n) return err_set(j->e, EXIT_INPUT, "%s: no tensors, expected a model", j->c.dir);

@@ -280,6 +280,11 @@ static void inspect__print_head(str *s, const inspect_file *f) {
         else str_fmt(s, "%-16s key %d, value %d", "head size", l->hd_k, l->hd_v);
         str_fmt(s, il ? ", from layer %d on\n" : "\n", il);
     }
+    if (f->hp_ok && f->hp.n_top) {
+        str_fmt(s, "%-16s %d heads of %d values; attention to %d ", "indexer", f->hp.n_index, f->hp.hd_index, f->hp.n_top);
+        if (f->hp.index_block > 1) str_fmt(s, "blocks of %d ", f->hp.index_block);
+        str_put(s, "positions\n");
+    }
     if (f->hp_ok && f->hp.n_nextn == 1) str_fmt(s, "%-16s layer %d (NextN)\n", "draft head", f->hp.n_layer);
     if (f->hp_ok && f->hp.n_nextn > 1)
         str_fmt(s, "%-16s layers %d to %d (NextN), %s\n", "draft heads", f->hp.n_layer, f->hp.n_layer + f->hp.n_nextn - 1,

@@ -1,7 +1,7 @@
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group
  * holds, layer after layer, K then V, each [head][position][bytes of one head]; latent attention (MLA) has K alone, of one head,
- * and V is the beginning of each row. A group has one rule: its rows see all positions,
+ * and V is the beginning of each row; keys of a layer's indexer follow. A group has one rule: its rows see all positions,
  * or a window of them, or it holds recurrent states. To add a rule: kv_rule, kv__seen, kv__cut, kv__blocks_of. Each group has a
  * bound of its own.
  *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
@@ -42,9 +42,9 @@
  * kv_has_states, kv_is_weak, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot;
  * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_place, kv_prefault,
  * kv_bytes_peak, kv_bytes_most.
- * Opens: kv_cache.adapters, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group,
- *   kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part,
- *   kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
+ * Opens: kv_cache.adapters, kv_cache.index, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks,
+ *   kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used,
+ *   kv_opts, kv_part, kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
 
 typedef struct {
     uint32_t type_k;                                  /* type of keys */
@@ -138,6 +138,7 @@ typedef struct {
 typedef struct {
     kv_opts   opts;                                   /* as the run asks for */
     dev_kv   *layer;                                  /* [n_layer] where its keys and values lie; group -1: it has none */
+    dev_kv   *index;                                  /* [n_layer] where keys of its indexer lie: a head, without values */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
     dev_state *conv;                                  /* [n_layer][ARCH_CONVS] of convolutions apart from them */
     int       n_layer;                                /* layers of the model, draft heads among them */
@@ -245,6 +246,18 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     return l;
 }
 
+/* Places the keys of a layer's indexer after its keys and values. */
+static dev_kv kv__index(kv_cache *kv, const dev_kv *of, int hd, int on_gpu) {
+    size_t *at = &kv->group[of->group].mem.block_bytes;
+    dev_kv  l = {.mem = of->mem, .group = of->group, .block = of->block, .k_at = *at, .v_at = *at, .n_head = 1, .shared = true,
+                 .type_k = of->type_k, .type_v = of->type_k, .hd_k = hd, .hadamard_v = 1};
+    l.hadamard_k = kv__hadamard(l.type_k, hd);
+    l.k_stride = l.v_stride = k_kv_bytes(l.type_k, hd);
+    *at += kv__aligned((size_t)l.block * l.k_stride);
+    kv->group[of->group].end[1 + on_gpu] = *at;
+    return l;
+}
+
 /* Places the states of layer il, if it has any, after those of the layers before it. */
 static void kv__layer_states(kv_cache *kv, const arch_layer_hp *lh, int il, int on_gpu) {
     if (!lh->rec.width) return;
@@ -268,7 +281,8 @@ static void kv_free(kv_cache *kv) {
         mem_free_all(kv->group[i].block, kv->group[i].spare);
     }
     if (kv->tree) mem_free_all(kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh);
-    mem_free_all(kv->tree, kv->gap, kv->cost, kv->mark, kv->copy, kv->group, kv->layer, kv->state, kv->conv, kv);
+    mem_free_all(kv->tree, kv->gap, kv->cost, kv->mark, kv->copy, kv->group, kv->layer, kv->index, kv->state,
+                 kv->conv, kv);
 }
 
 /* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
@@ -353,6 +367,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv_cache *kv = mem_new(1, sizeof *kv);
     *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = arch_layers(hp)};
     kv->layer = mem_new((size_t)kv->n_layer, sizeof *kv->layer);
+    kv->index = mem_new((size_t)kv->n_layer, sizeof *kv->index);
     kv->state = mem_new((size_t)kv->n_layer, sizeof *kv->state);
     kv->conv = mem_new((size_t)kv->n_layer * ARCH_CONVS, sizeof *kv->conv);
     kv->group = mem_new((size_t)kv->n_layer + 1, sizeof *kv->group);
@@ -362,6 +377,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
         kv->layer[il].group = -1;
         if (lh->kv_back || lh->kv_over) kv->layer[il] = kv->layer[il - max_int(lh->kv_back, 1)];
         else if (lh->n_head_kv) kv->layer[il] = kv__layer(kv, lh, on_gpu);
+        if (lh->indexed) kv->index[il] = kv__index(kv, &kv->layer[il], hp->hd_index, on_gpu);
         kv__layer_states(kv, lh, il, on_gpu);
     }
     kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);

@@ -2,8 +2,8 @@
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
  * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
  * model_pack() copies quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_add_head, model_use_head, model_say_own_keys, model_close, model_check, model_writes, model_whole,
- * model_diffuses, model_holds; model_layer_of, model_targets;
+ * Public: model_open, model_add_head, model_lent, model_use_head, model_say_own_keys, model_close, model_check, model_writes,
+ * model_whole, model_diffuses, model_holds; model_layer_of, model_targets;
  * model_sizes, model_as_bf16, model_has_bf16, model_read_ahead, model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_room, model_rope, model_target, model_tensors, rope_opts. */
 
@@ -73,11 +73,8 @@ static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_f
 static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_ASSIST_OUT, W_OUTPUT};
 enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
-/* Whether rows are not multiplied with a matrix of a layer: it holds embeddings or biases, or chooses positions, which no text
- * here has enough of. */
-static bool model__idle(arch_slot_id id) {
-    return id == W_NEXTN_EMBD || id == W_DISTANCE || (id >= W_INDEX_Q && id <= W_INDEX_SHARE);
-}
+/* Whether rows are not multiplied with a matrix of a layer: it holds embeddings or biases. */
+static bool model__idle(arch_slot_id id) { return id == W_NEXTN_EMBD || id == W_DISTANCE; }
 
 /* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
@@ -151,8 +148,10 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
     return model__shape(m->g, t, (uint64_t[]){(uint64_t)mat->n_mat, 1, 1}, false, e) && (mat->scale = model__floats(m->g, t, e));
 }
 
-/* Whether layer il reads keys and values of another one, so that this tensor, if it has it, has no use. */
+/* Whether layer il reads keys and values of another one, or what that one chooses, so that this tensor, if it has it, has no
+ * use. */
 static bool model__unread(const model *m, const arch_slot *s, int il) {
+    if (s->flags & S_CHOICE && !m->hp.layer[il].indexed) return true;
     return (s->flags & S_OWN) && il >= 0 && m->hp.layer[il].kv_back;
 }
 
@@ -706,6 +705,16 @@ static int model__lender(const model *m, bool window) {
     return il < 0 ? -1 : il - m->hp.layer[il].kv_back;
 }
 
+/* The first and the last layer of m whose keys and values its assistant reads. */
+static void model_lent(const model *m, int *first, int *last) {
+    const arch_hparams *a = &m->assist->hp;
+    *first = *last = a->layer[0].kv_at;
+    for (int il = 1; il < a->n_layer; il++) {
+        *first = min_int(*first, a->layer[il].kv_at);
+        *last = max_int(*last, a->layer[il].kv_at);
+    }
+}
+
 /* Layer il of the assistant a finds the keys and values of m that it reads: of the positions before its own, which are one fewer
  * where it has a window. */
 static bool model__lend(const model *m, model *a, int il, err_t *e) {
@@ -808,12 +817,8 @@ static bool model_writes(const model *m, err_t *e) {
 /* Whether a text is computed in one step. */
 static bool model_whole(const model *m) { return arch_whole(&m->hp); }
 
-/* Whether the model has so many positions; learned ones are bounded, and those that attention sees without a choice. On failure e
- * is set. */
+/* Whether the model has so many positions; learned ones are bounded. On failure e is set. */
 static bool model_holds(const model *m, int n_ctx, err_t *e) {
-    if (m->hp.n_ctx_most && n_ctx > m->hp.n_ctx_most)
-        return err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: beyond them the model attends to a "
-                       "choice of positions, which llmrun does not make (-c N)", m->g->path, n_ctx, m->hp.n_ctx_most);
     return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
            err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)",
                    m->g->path, n_ctx, m->hp.n_ctx_train);
@@ -1047,16 +1052,18 @@ static bool model_check(const gguf_file *g, err_t *e) {
     return ok;
 }
 
-/* Bytes of the keys and values that a layer keeps of one position. */
-static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
+/* Bytes of the keys and values that a layer keeps of one position, and of the key of its indexer. */
+static uint64_t model__position_bytes(const arch_hparams *hp, int il, uint32_t type_k, uint32_t type_v) {
+    const arch_layer_hp *l = &hp->layer[il];
     if (l->kv_back || l->kv_over) return 0;
-    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v)));
+    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v))) +
+           (l->indexed ? k_kv_bytes(type_k, hp->hd_index) : 0);
 }
 
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < arch_layers(hp); il++) n += model__position_bytes(&hp->layer[il], type_k, type_v);
+    for (int il = 0; il < arch_layers(hp); il++) n += model__position_bytes(hp, il, type_k, type_v);
     return n;
 }
 
@@ -1064,5 +1071,5 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int64_t n_ctx, int n_rows) {
     const arch_layer_hp *l = &m->hp.layer[il];
     const int64_t        seen = l->window ? min_i64(l->window + n_rows, n_ctx) : n_ctx;
-    return (uint64_t)seen * model__position_bytes(l, type_k, type_v);
+    return (uint64_t)seen * model__position_bytes(&m->hp, il, type_k, type_v);
 }

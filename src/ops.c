@@ -22,9 +22,9 @@ enum {
     OPS_STRIP_MOST = 128,                             /* those that a task has where there are enough */
     OPS_TURNS = 4,                                    /* least tasks of products for each thread, if strips are as many */
     OPS_OPEN_ROWS = 8,                                /* rows that take as long as opening a strip of packed weights */
+    OPS_TILE = 32,                                    /* positions that k_attn_products() takes at once */
     OPS_ATTEND_TURNS = 4,                             /* tasks of attention for each thread, of runs of many rows */
 };
-#define OPS_JITTER 0.01f                              /* of routers that choose two experts (Phi 3.5 MoE): no file has it */
 
 /* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
 static bool ops_blas_open(err_t *e) {
@@ -576,26 +576,8 @@ static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
     for (int h = 0; h == 0 || h < op->n_head; h++) k_scale(y + (size_t)h * (size_t)op->n, by[h], op->n);
 }
 
-/* out = log(1 + exp(out)). */
-static void ops__softplus(const dev *dv, const dev_op *op, int r) {
-    float *x = ops__out(dv, op, 0, r);
-    for (int i = 0; i < op->n; i++) x[i] = k_softplus(x[i]);
-}
-
-/* exp(x) - 1 - x, for x <= 0 without cancellation. */
-static float ops__past_line(float x) {
-    if (x < -0.25f) return k_expf(x) - 1.0f - x;
-    return x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
-}
-
-/* out = xIELU(out) (Huang 2024): p x^2 + beta x above 0, else n (exp(min(x, eps)) - 1 - x) + beta x. */
-static void ops__xielu(const dev *dv, const dev_op *op, int r) {
-    float *y = ops__out(dv, op, 0, r);
-    for (int i = 0; i < op->n; i++) {
-        const float x = y[i], low = x < op->xielu.eps ? x : op->xielu.eps, bent = ops__past_line(low) + (low - x);
-        y[i] = (x > 0 ? op->xielu.p * x * x : op->xielu.n * bent) + op->xielu.beta * x;
-    }
-}
+/* out = xIELU(out). */
+static void ops__xielu(const dev *dv, const dev_op *op, int r) { k_xielu(ops__out(dv, op, 0, r), &op->xielu, op->n); }
 
 /* out, a slot of an expert, *= the weight of that expert for the slot's row. in[0]: weights of rows, in[1]: their slots, in[2]:
  * rows of slots. */
@@ -977,6 +959,329 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
     dev_deal(dv, (dev_stage){.n = dv->run->plan->rows[st.op->rows].n_run * parts, .fn = ops__attend_merge, .ctx = &st});
 }
 
+/* --- attention to chosen positions: an indexer scores all of them and takes the best (DeepSeek Sparse Attention, DeepSeek-AI
+ * 2025; MiniMax Sparse Attention). It chooses blocks of `unit` positions, 1 or more. Which ones depends on the row and on what
+ * its sequence has stored alone: of equal scores the earlier one is better --- */
+
+/* Blocks that row r of the batch sees a part of, its own among them. */
+static int ops__units(const dev_batch *b, const dev_op *op, int r) { return b->pos[r] / op->cache.unit + 1; }
+
+/* Whether it sees some of them alone. */
+static bool ops__is_choosy(const dev_batch *b, const dev_op *op, int r) { return ops__units(b, op, r) > op->cache.top; }
+
+/* Lists of a row. */
+static int ops__lists(const dev_op *op, int n_kv) { return op->cache.by_head ? n_kv : 1; }
+
+/* The best blocks of a row so far, in rising order. */
+typedef struct {
+    uint64_t *rank;                                   /* [2 * top] */
+    int       n;
+    uint64_t  least;                                  /* those below it are not among the best */
+} ops_best;
+
+/* Of two blocks the one with the larger score, or of equal ones the earlier, has the larger rank. One whose score is not a number
+ * comes last. */
+static uint64_t ops__rank(float score, int block) {
+    uint32_t bits;
+    score += 0.0f;                                    /* there is one zero */
+    memcpy(&bits, &score, sizeof bits);
+    bits = bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+    return (uint64_t)(score == score ? bits : 0) << 32 | (UINT32_MAX - (uint32_t)block);
+}
+
+enum { OPS_DIGIT = 8 };                               /* bits of a rank that are looked at together */
+
+/* The k-th largest of n different ranks, or a number below it and above the next one: digit by digit, so that no order of them
+ * takes longer than another. */
+static uint64_t ops__kth(const uint64_t *rank, int n, int k) {
+    uint64_t least = 0, known = 0;
+    for (int shift = 64 - OPS_DIGIT; shift >= 0; shift -= OPS_DIGIT) {
+        int count[1 << OPS_DIGIT] = {0}, digit = (1 << OPS_DIGIT) - 1;
+        for (int i = 0; i < n; i++) count[rank[i] >> shift & ((1 << OPS_DIGIT) - 1)] += (rank[i] & known) == least;
+        while (count[digit] < k) k -= count[digit--];
+        least |= (uint64_t)digit << shift;
+        known |= (uint64_t)((1 << OPS_DIGIT) - 1) << shift;
+        if (count[digit] == k) break;
+    }
+    return least;
+}
+
+/* All but the best `top` are dropped. */
+static void ops__cut_best(ops_best *b, int top) {
+    int n = 0;
+    if (b->n <= top) return;
+    b->least = ops__kth(b->rank, b->n, top);
+    for (int i = 0; i < b->n; i++)
+        if (b->rank[i] >= b->least) b->rank[n++] = b->rank[i];
+    b->n = n;
+}
+
+static void ops__add_best(ops_best *b, int top, uint64_t rank) {
+    if (rank < b->least) return;
+    if (b->n == 2 * top) ops__cut_best(b, top);
+    if (rank >= b->least) b->rank[b->n++] = rank;
+}
+
+/* What a task of the indexer has of a thread's scratch. */
+typedef struct {
+    float    *s;                                      /* [heads][OPS_TILE] products, then in the first rows scores of each list */
+    float    *most;                                   /* [lists] of the block at hand */
+    ops_best *best;                                   /* [lists] */
+    void     *attn;                                   /* of k_attn_ask() */
+} ops_index;
+
+static size_t ops__index_heads(const dev_op *op) { return ((size_t)op->n_head + 7) & ~(size_t)7; }
+
+static size_t ops__index_scratch(const dev_op *op) {
+    const size_t lists = (size_t)ops__lists(op, op->n_head);
+    return 64 + ops__index_heads(op) * OPS_TILE * sizeof(float) + lists * (sizeof(ops_best) + sizeof(float) + 8) +
+           lists * 2 * (size_t)op->cache.top * sizeof(uint64_t) + k_attn_scratch(op->n_head, op->n, 0);
+}
+
+static ops_index ops__index_carve(const dev_op *op, void *scratch) {
+    const size_t lists = (size_t)ops__lists(op, op->n_head), top = (size_t)op->cache.top;
+    uint8_t     *p = (uint8_t *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
+    ops_index    x = {.s = (float *)(void *)p};
+    p += ops__index_heads(op) * OPS_TILE * sizeof *x.s;
+    x.best = (ops_best *)(void *)p;
+    p += lists * sizeof *x.best;
+    for (size_t i = 0; i < lists; i++) x.best[i] = (ops_best){.rank = (uint64_t *)(void *)p + i * 2 * top};
+    p += lists * 2 * top * sizeof(uint64_t);
+    x.most = (float *)(void *)p;
+    x.attn = p + lists * sizeof *x.most;
+    return x;
+}
+
+/* The first row of s becomes the sum of all heads: products that are not negative, times the weight of the head. */
+static void ops__index_sum(float *s, const float *weight, int n_head) {
+    float sum[OPS_TILE] = {0};
+    for (int h = 0; h < n_head; h++)
+        for (int i = 0; i < OPS_TILE; i++) sum[i] += weight[h] * (s[h * OPS_TILE + i] > 0 ? s[h * OPS_TILE + i] : 0);
+    memcpy(s, sum, sizeof sum);
+}
+
+/* n scores of a list, from position `base` on, of a row at position `pos`. A block has the largest score of its positions. */
+static void ops__index_take(const dev_op *op, ops_best *best, float *most, const float *s, int base, int n, int pos) {
+    const int unit = op->cache.unit, last = pos / unit;
+    for (int i = 0; i < n; i++) {
+        const int at = base + i, block = at / unit;
+        if (at % unit == 0 || s[i] > *most) *most = s[i];
+        if (at % unit != unit - 1 && at != pos) continue;
+        const uint64_t rank = ops__rank(*most, block);
+        ops__add_best(best, op->cache.top, block > last - op->cache.local ? rank | (uint64_t)UINT32_MAX << 32 : rank);
+    }
+}
+
+/* The best blocks of row r of those in positions [from, end), from a multiple of `unit` and of OPS_TILE on. */
+static ops_index ops__index_scan(const dev *dv, const dev_op *op, int r, int from, int end) {
+    const dev_run  *run = dv->run;
+    const dev_kv   *kv = op->cache.kv;
+    const int       row = run->plan->rows[op->rows].row[r], pos = run->batch->pos[row];
+    const uint8_t **views = run->views[dv->ith];
+    k_attn_row     *rows = run->plan->thread[dv->ith].rows;
+    const ops_index x = ops__index_carve(op, dv->scratch);
+    int             n_blocks;
+    const int32_t  *table = dev_table(run->batch, kv->group, row, &n_blocks);
+    ops__kv_views(kv, table, n_blocks, 0, views, views + run->n_views);
+    for (int h = 0; h < op->n_head; h++) rows[h] = (k_attn_row){.q = ops__in(dv, op, 0, r) + h * op->n, .end = end};
+    const k_attn_args a = {.n_rows = op->n_head, .rows = rows, .hd_k = op->n, .type_k = kv->type_k, .type_v = kv->type_k,
+                           .k_blocks = views, .v_blocks = views, .block = kv->block, .k_stride = kv->k_stride,
+                           .v_stride = kv->k_stride};
+    k_attn_ask(&a, x.attn);
+    for (int base = from; base < end; base += OPS_TILE) {
+        k_attn_products(&a, base, x.s, x.attn);
+        if (!op->cache.by_head) ops__index_sum(x.s, ops__in(dv, op, 1, r), op->n_head);
+        for (int i = 0; i < ops__lists(op, op->n_head); i++)
+            ops__index_take(op, &x.best[i], &x.most[i], x.s + i * OPS_TILE, base, min_int(end - base, OPS_TILE), pos);
+    }
+    for (int i = 0; i < ops__lists(op, op->n_head); i++) ops__cut_best(&x.best[i], op->cache.top);
+    return x;
+}
+
+/* The numbers of the best blocks go to row r of the output. */
+static void ops__index_give(const dev *dv, const dev_op *op, int r, const ops_index *x) {
+    int32_t *to = dev_ints(ops__out(dv, op, 0, r));
+    for (int i = 0; i < ops__lists(op, op->n_head); i++)
+        for (int k = 0; k < op->cache.top; k++) *to++ = (int32_t)(UINT32_MAX - (uint32_t)x->best[i].rank[k]);
+}
+
+/* out: of a row that sees more than `top` blocks, the numbers of those that it attends to, in rising order; for each list. in[0]:
+ * queries of the indexer, n_head of n values. in[1]: the weights of its heads; 0: each head has a list of its own. */
+static void ops__choose(const dev *dv, const dev_op *op, int r) {
+    const int row = dv->run->plan->rows[op->rows].row[r];
+    if (!ops__is_choosy(dv->run->batch, op, row)) return;
+    const ops_index x = ops__index_scan(dv, op, r, 0, dv->run->batch->pos[row] + 1);
+    ops__index_give(dv, op, r, &x);
+}
+
+/* A task is a row: it reads what others have stored. */
+static int ops__choose_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n; }
+
+/* --- the same where rows are too few for the threads: the positions of each are cut into spans, each with its best blocks, and
+ * the best of these are those of the row. What a span leaves of a list begins with how many there are --- */
+
+typedef struct {
+    const dev_op *op;
+    int           spans;                              /* of a row */
+    size_t        each;                               /* numbers of a list of a span */
+} ops_choose_stage;
+
+static uint64_t *ops__span_at(const dev *dv, const ops_choose_stage *st, int task, int list) {
+    const size_t lists = (size_t)ops__lists(st->op, st->op->n_head);
+    return (uint64_t *)(void *)dv->run->plan->parts + ((size_t)task * lists + (size_t)list) * st->each;
+}
+
+/* Where span i of a row begins. */
+static int ops__span_from(const ops_choose_stage *st, int pos, int i) {
+    const int unit = st->op->cache.unit, step = unit % OPS_TILE ? unit * OPS_TILE : unit, n = pos / step + 1;
+    return (int)((int64_t)n * i / st->spans) * step;
+}
+
+static void ops__choose_span(const dev *dv, const void *stage, int task) {
+    const ops_choose_stage *st = stage;
+    const int r = task / st->spans, i = task % st->spans, row = dv->run->plan->rows[st->op->rows].row[r],
+              pos = dv->run->batch->pos[row];
+    if (!ops__is_choosy(dv->run->batch, st->op, row)) return;
+    const ops_index x = ops__index_scan(dv, st->op, r, ops__span_from(st, pos, i),
+                                        min_int(ops__span_from(st, pos, i + 1), pos + 1));
+    for (int k = 0; k < ops__lists(st->op, st->op->n_head); k++) {
+        uint64_t *to = ops__span_at(dv, st, task, k);
+        *to = (uint64_t)x.best[k].n;
+        memcpy(to + 1, x.best[k].rank, (size_t)x.best[k].n * sizeof *to);
+    }
+}
+
+static void ops__choose_merge(const dev *dv, const void *stage, int r) {
+    const ops_choose_stage *st = stage;
+    const dev_op           *op = st->op;
+    if (!ops__is_choosy(dv->run->batch, op, dv->run->plan->rows[op->rows].row[r])) return;
+    const ops_index x = ops__index_carve(op, dv->scratch);
+    for (int k = 0; k < ops__lists(op, op->n_head); k++) {
+        for (int i = 0; i < st->spans; i++) {
+            const uint64_t *of = ops__span_at(dv, st, r * st->spans + i, k);
+            for (uint64_t n = 1; n <= of[0]; n++) ops__add_best(&x.best[k], op->cache.top, of[n]);
+        }
+        ops__cut_best(&x.best[k], op->cache.top);
+    }
+    ops__index_give(dv, op, r, &x);
+}
+
+/* A phase of an indexer. */
+static void ops__choose_all(dev *dv, const dev_phase *ph) {
+    const dev_op    *op = &dv->run->plan->op[ph->first];
+    const int        n = dv->run->plan->rows[op->rows].n;
+    ops_choose_stage st = {.op = op, .spans = dv->p->n / n, .each = (size_t)op->cache.top + 1};
+    bool             any = false;
+    for (int r = 0; r < n; r++) any = any || ops__is_choosy(dv->run->batch, op, dv->run->plan->rows[op->rows].row[r]);
+    if (!any || st.spans < 2) {
+        dev_rows(dv, ph);
+        return;
+    }
+    dev_begin(dv);
+    dev_deal(dv, (dev_stage){.n = n * st.spans, .fn = ops__choose_span, .ctx = &st});
+    dev_begin(dv);
+    dev_deal(dv, (dev_stage){.n = n, .fn = ops__choose_merge, .ctx = &st});
+}
+
+/* --- attention to them --- */
+
+/* Whether all rows of a run see everything before them: they are the rows of one task. */
+static bool ops__is_plain_run(const dev_run *run, const dev_op *op, int i) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    return !ops__is_choosy(run->batch, op, on->row[on->run[i + 1] - 1]);
+}
+
+/* Runs that see everything before them, and rows of the other runs. */
+typedef struct { int runs, rows; } ops_chosen_count;
+
+static ops_chosen_count ops__chosen_of(const dev_run *run, const dev_op *op) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    ops_chosen_count    n = {0};
+    for (int i = 0; i < on->n_run; i++)
+        if (ops__is_plain_run(run, op, i)) n.runs++;
+        else n.rows += on->run[i + 1] - on->run[i];
+    return n;
+}
+
+/* The run, or the row, that is number k among these. */
+static int ops__chosen_find(const dev_run *run, const dev_op *op, bool plain, int k) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    for (int i = 0;; i++) {
+        const int n = plain ? 1 : on->run[i + 1] - on->run[i];
+        if (ops__is_plain_run(run, op, i) != plain) continue;
+        if (k < n) return plain ? i : on->run[i] + k;
+        k -= n;
+    }
+}
+
+/* Into how many tasks the query heads of a K/V head are dealt for n rows alone. */
+static int ops__chosen_deal(const dev_run *run, const dev_op *op, int n_rows) {
+    const int heads = op->n_head / op->cache.group, all = op->cache.group;
+    int       n = 1;
+    while (n < all && (all / n > OPS_ATTEND_ROWS || n_rows * heads * n < run->p->n)) n = ops__next_divisor(all, n);
+    return n;
+}
+
+static int ops__chosen_tasks(const dev_run *run, const dev_op *op) {
+    const ops_chosen_count n = ops__chosen_of(run, op);
+    const int              heads = op->n_head / op->cache.group;
+    return heads * (n.rows * ops__chosen_deal(run, op, n.rows) + n.runs * ops__attend_deal(run, op, n.runs));
+}
+
+/* Fills k and v with where `head` has keys and values of the positions of a list, up to the row's own. Returns how many. */
+static int ops__chosen_views(const dev_op *op, const int32_t *table, const int32_t *list, int pos, int head, const uint8_t **k,
+                             const uint8_t **v) {
+    const dev_kv *l = op->cache.kv;
+    int           n = 0;
+    for (int i = 0; i < op->cache.top; i++) {
+        const int from = list[i] * op->cache.unit, end = min_int(from + op->cache.unit, pos + 1);
+        for (int p = from; p < end; p++, n++) {
+            const uint8_t *block = dev_block(l->mem, table[p / l->block]);
+            const size_t   at = (size_t)head * (size_t)l->block + (size_t)(p % l->block);
+            k[n] = block + l->k_at + at * l->k_stride;
+            v[n] = block + l->v_at + at * l->v_stride;
+        }
+    }
+    return n;
+}
+
+/* Attention of row r of the set, which chooses or not, by part `part` of the query heads. */
+static void ops__attend_row(const dev *dv, const dev_op *op, int r, int part, int deal) {
+    const dev_run   *run = dv->run;
+    const dev_kv    *kv = op->cache.kv;
+    const int        g = op->cache.group / deal, head = part / deal, row = run->plan->rows[op->rows].row[r],
+                     pos = run->batch->pos[row];
+    const bool       choosy = ops__is_choosy(run->batch, op, row);
+    const uint8_t  **kb = run->views[dv->ith], **vb = kb + run->n_views;
+    k_attn_row      *rows = run->plan->thread[dv->ith].rows;
+    int              n = pos + 1, n_blocks;
+    const int32_t   *table = dev_table(run->batch, kv->group, row, &n_blocks), *list = dev_ints(ops__in(dv, op, 1, r));
+    if (choosy) n = ops__chosen_views(op, table, list + (op->cache.by_head ? head * op->cache.top : 0), pos, head, kb, vb);
+    else ops__kv_views(kv, table, n_blocks, head, kb, vb);
+    for (int i = 0, h = part * g; i < g; i++, h++)
+        rows[i] = (k_attn_row){.q = ops__in(dv, op, 0, r) + h * kv->hd_k, .o = ops__out(dv, op, 0, r) + h * kv->hd_v, .end = n};
+    const k_attn_args a = {.n_rows = g, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
+                           .softcap = op->cache.cap, .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb,
+                           .block = choosy ? 1 : kv->block, .k_stride = kv->k_stride, .v_stride = kv->v_stride};
+    k_attn(&a, dv->scratch);
+}
+
+/* out = attention of the queries in[0] over the cache, to the blocks that in[1] lists where there are more than `top`. Chosen
+ * positions are taken as if they lay one after the other, so that up to `top` blocks the bits are those of OPS_ATTEND. A task is
+ * a row and a K/V head, or a part of its query heads; or as in OPS_ATTEND a run that does not choose. */
+static void ops__attend_chosen(const dev *dv, const dev_op *op, int task) {
+    const ops_chosen_count n = ops__chosen_of(dv->run, op);
+    const int              heads = op->n_head / op->cache.group, deal = ops__chosen_deal(dv->run, op, n.rows);
+    if (task < n.rows * heads * deal) {
+        ops__attend_row(dv, op, ops__chosen_find(dv->run, op, false, task % n.rows), task / n.rows, deal);
+        return;
+    }
+    task -= n.rows * heads * deal;
+    const int         wide = ops__attend_deal(dv->run, op, n.runs);
+    const k_attn_args a = ops__attend_args(dv, op, ops__chosen_find(dv->run, op, true, task % n.runs), task / n.runs, wide);
+    k_attn(&a, dv->scratch);
+}
+
 /* out = in[0] + (in[1] - in[0]) times vec, or in[2] where there is none. */
 static void ops__lerp(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r), *to = ops__in(dv, op, 1, r), *by = op->vec ? op->vec : ops__in(dv, op, 2, r);
@@ -1089,8 +1394,6 @@ static void ops__shift(const dev *dv, const dev_op *op, int r) {
     else memset(y, 0, (size_t)op->n * sizeof *y);
 }
 
-static bool ops__conv_can(const dev_op *op) { return !op->state.silu && !op->state.bias; }
-
 /* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
 typedef struct {
     ops_walk w;
@@ -1160,22 +1463,27 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
     return ops__log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
-/* The gates of a position, number i of the vectors: a decay for each head, or for each channel. q: its query, NULL: none. */
-static void ops__delta_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
-    (void)q;
-    d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(gate[0][d->head] + op->state.step[d->head]));
-    d->beta[i] = k_sigmoid(gate[1][d->head]);
+/* y = the gates i, as above, of the task's head at n positions from t on, each plus `more`. */
+static void ops__head_gates(const dev *dv, const dev_op *op, const ops_delta_task *d, int i, int t, int n, float more, float *y) {
+    for (int j = 0; j < n; j++) y[j] = ops__gates(dv, op, &d->w, i, t + j)[d->head] + more;
 }
 
-static void ops__kda_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+/* x = exp(rate * softplus(x)), n decays. */
+static void ops__decays(float *x, float rate, int n) {
+    k_activate(K_SOFTPLUS, x, NULL, n);
+    k_scale(x, rate, n);
+    k_activate(K_EXP, x, NULL, n);
+}
+
+/* What RULE_KDA makes of the key, and of the query q, NULL: there is none, of position t, number i of the vectors. */
+static void ops__kda_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int i, const float *q) {
     const int    n = d->w.st->d_k, off = d->head * n;
     const size_t at = (size_t)i * (size_t)n;
     const float *k = d->k + at;
     float       *fall = d->fall + at;
-    k_add(fall, gate[0] + off, op->state.step + off, n);
-    for (int j = 0; j < n; j++) fall[j] = k_expf(op->state.decay[d->head] * k_softplus(fall[j]));
+    k_add(fall, ops__gates(dv, op, &d->w, 0, t) + off, op->state.step + off, n);
+    ops__decays(fall, op->state.decay[d->head], n);
     k_mul(d->p + at, k, fall, n);
-    d->beta[i] = k_sigmoid(gate[1][d->head]);
     d->kq[i] = q ? k_dot(k, q, n) : 0;
     d->rq[i] = 0;
     if (q) k_mul(d->q + at, q, fall, n);
@@ -1189,44 +1497,55 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     if (ask < n) ops__convolve(dv, op, &d->w, t + ask, n - ask, d->key * st->d_k, st->d_k, true, d->q + (size_t)ask * ld, ld);
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
+    ops__head_gates(dv, op, d, 1, t, n, 0, d->beta);
+    k_activate(K_SIGMOID, d->beta, NULL, n);
+    if (op->state.rule == RULE_DELTA) {
+        ops__head_gates(dv, op, d, 0, t, n, op->state.step[d->head], d->decay);
+        ops__decays(d->decay, op->state.decay[d->head], n);
+    }
     for (int i = 0; i < n; i++) {
-        const float *gate[] = {ops__gates(dv, op, &d->w, 0, t + i), ops__gates(dv, op, &d->w, 1, t + i)};
-        float       *q = i < ask ? NULL : d->q + (size_t)i * ld;
+        float *q = i < ask ? NULL : d->q + (size_t)i * ld;
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
         if (q) {
             k_l2_norm(q, op->scale, st->d_k);
             k_scale(q, 1.0f / sqrtf((float)st->d_k), st->d_k);
         }
-        (op->state.rule == RULE_KDA ? ops__kda_gates : ops__delta_gates)(op, d, gate, i, q);
+        if (op->state.rule == RULE_KDA) ops__kda_vectors(dv, op, d, t + i, i, q);
     }
 }
 
-/* Mamba-2 (Dao and Gu 2024): a row has values, keys, queries; the gate is the step of a head. */
-static void ops__ssd_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *const *gate, int i,
-                             bool out) {
+/* Mamba-2 (Dao and Gu 2024): the gate is the step of a head. */
+static void ops__ssd_gates(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
+    ops__head_gates(dv, op, d, 0, t, n, op->state.step[d->head], d->beta);
+    k_activate(K_SOFTPLUS, d->beta, NULL, n);
+    for (int i = 0; i < n; i++) d->decay[i] = op->state.decay[d->head] * d->beta[i];
+    k_activate(K_EXP, d->decay, NULL, n);
+}
+
+/* A row has values, keys, queries. */
+static void ops__ssd_vectors(const dev_op *op, const ops_delta_task *d, const float *row, int i, bool out) {
     const dev_state *st = d->w.st;
     const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, at = (size_t)i * d_k, n_k = (size_t)st->n_k;
     const float     *x = row + (size_t)d->head * d_v, *k = row + (size_t)st->n_v * d_v + (size_t)d->key * d_k, *q = k + n_k * d_k;
-    const float      dt = k_softplus(gate[0][d->head] + op->state.step[d->head]), fall = k_expf(op->state.decay[d->head] * dt);
     memcpy(d->v + (size_t)i * d_v, x, d_v * sizeof *x);
     memcpy(d->k + at, k, d_k * sizeof *k);
-    for (size_t j = 0; j < d_k; j++) d->fall[at + j] = fall;
-    d->beta[i] = dt;
+    for (size_t j = 0; j < d_k; j++) d->fall[at + j] = d->decay[i];
     d->kq[i] = out ? k_dot(k, q, st->d_k) : 0;
     d->rq[i] = op->state.skip[d->head];
     if (out) k_mul(d->q + at, d->fall + at, q, st->d_k);
 }
 
-/* Mamba (Gu and Dao 2023): the same with a step for each channel. */
-static void ops__scan_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *const *gate, int i) {
+/* Mamba (Gu and Dao 2023): the same with a step for each channel, `gate`. */
+static void ops__scan_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *gate, int i) {
     const dev_state *st = d->w.st;
-    const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, first = (size_t)d->head * d_v;
+    const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, first = (size_t)d->head * d_v, from = first + (size_t)d->col;
     const float     *k = row + (size_t)st->n_v * d_v;
+    float           *dt = d->dt + (size_t)i * d_v + d->col;
     memcpy(d->v + (size_t)i * d_v, row + first, d_v * sizeof *row);
     memcpy(d->k + (size_t)i * d_k, k, d_k * sizeof *k);
     memcpy(d->q + (size_t)i * d_k, k + d_k, d_k * sizeof *k);
-    for (size_t c = (size_t)d->col; c < (size_t)(d->col + d->cols); c++)
-        d->dt[(size_t)i * d_v + c] = k_softplus(gate[0][first + c] + op->state.step[first + c]);
+    k_add(dt, gate + from, op->state.step + from, d->cols);
+    k_activate(K_SOFTPLUS, dt, NULL, d->cols);
 }
 
 /* RWKV-7 (Peng et al. 2025): a row has queries, decays, keys, values, rates, each of all heads. */
@@ -1239,7 +1558,8 @@ static void ops__wkv7_vectors(const dev *dv, const dev_op *op, const ops_delta_t
     memcpy(d->v + at, v, (size_t)n * sizeof *v);
     k_add(fall, r + all, op->state.step + off, n);
     k_activate(K_SIGMOID, fall, NULL, n);
-    for (int j = 0; j < n; j++) fall[j] = k_expf(-0.606531f * fall[j]);
+    k_scale(fall, -0.606531f, n);
+    k_activate(K_EXP, fall, NULL, n);
     k_add(b, r + 4 * all, op->state.rate + off, n);
     k_activate(K_SIGMOID, b, NULL, n);
     k_mul(fix, k, op->state.key[0] + off, n);
@@ -1270,7 +1590,9 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
     memcpy(d->v + at, v, (size_t)n * sizeof *v);
     memcpy(k, row + 2 * all + key, (size_t)n * sizeof *k);
     k_add(fall, r + all, op->state.step + off, n);
-    for (int j = 0; j < n; j++) fall[j] = k_expf(-k_expf(fall[j]));
+    k_activate(K_EXP, fall, NULL, n);
+    k_scale(fall, -1, n);
+    k_activate(K_EXP, fall, NULL, n);
     for (int j = 0; gla && j < n; j++) k[j] *= 1 - fall[j];
     d->beta[i] = 1;
     d->kq[i] = d->rq[i] = 0;
@@ -1289,12 +1611,12 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
 
 /* Vectors and numbers of n positions from t on for rules other than RULE_DELTA and RULE_KDA. Those of the log have no queries. */
 static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
+    if (op->state.rule == RULE_SSD) ops__ssd_gates(dv, op, d, t, n);
     for (int i = 0; i < n; i++) {
-        const float *row = ops__raw(dv, op, &d->w, t + i), *gate[2];
-        for (int k = 0; k < 2; k++) gate[k] = d->w.st->n_gate[k] ? ops__gates(dv, op, &d->w, k, t + i) : NULL;
+        const float *row = ops__raw(dv, op, &d->w, t + i);
         switch (op->state.rule) {
-        case RULE_SSD: ops__ssd_vectors(op, d, row, gate, i, t + i >= d->w.p); break;
-        case RULE_SCAN: ops__scan_vectors(op, d, row, gate, i); break;
+        case RULE_SSD: ops__ssd_vectors(op, d, row, i, t + i >= d->w.p); break;
+        case RULE_SCAN: ops__scan_vectors(op, d, row, ops__gates(dv, op, &d->w, 0, t + i), i); break;
         case RULE_WKV7: ops__wkv7_vectors(dv, op, d, row, t + i, i); break;
         case RULE_GLA: case RULE_WKV6: ops__wkv6_vectors(op, d, row, i, t + i >= d->w.p); break;
         case RULE_DELTA: case RULE_KDA: break;
@@ -1482,7 +1804,7 @@ static void ops__leave_groups(const dev_op *op, float *p) {
 }
 
 /* Two experts, chosen one after the other. The weight of each is its softmax among those that were left and whose logit is less
- * than 2 OPS_JITTER of its size below. */
+ * than 2 K_ROUTE_JITTER of its size below. */
 static void ops__route_two(const float *p, int E, int32_t *pick, float *w) {
     for (int i = 0; i < 2; i++) {
         int best = -1;
@@ -1492,7 +1814,7 @@ static void ops__route_two(const float *p, int E, int32_t *pick, float *w) {
         float       sum = 0;
         for (int k = 0; k < E; k++) {
             const float size = fabsf(p[k]) > top ? fabsf(p[k]) : top;
-            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * OPS_JITTER)) sum += k_expf(p[k] - top);
+            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * K_ROUTE_JITTER)) sum += k_expf(p[k] - top);
         }
         pick[i] = best;
         w[i] = 1 / sum;
@@ -1633,6 +1955,21 @@ static void ops__attend_needs(const dev_op *op, dev_needs *to) {
     if (heads % to->threads) to->parts = max_size(to->parts, (size_t)op->n_head * k_attn_part(1, op->n) * (size_t)n);
 }
 
+/* Space for what a row chooses. */
+static void ops__choose_needs(const dev_op *op, dev_needs *to) {
+    const size_t lists = (size_t)ops__lists(op, op->n_head), each = 2 * ((size_t)op->cache.top + 1);
+    to->scratch = max_size(to->scratch, ops__index_scratch(op));
+    to->attn_rows = max_int(to->attn_rows, op->n_head);
+    if (to->threads > 1) to->parts = max_size(to->parts, (size_t)to->threads * lists * each);
+}
+
+static void ops__chosen_needs(const dev_op *op, dev_needs *to) {
+    const int rows = ops__attend_most(op);
+    to->scratch = max_size(to->scratch, k_attn_scratch(rows, op->cache.hd_k, op->n));
+    to->attn_rows = max_int(to->attn_rows, rows);
+    to->views = max_int(to->views, op->cache.top * op->cache.unit);
+}
+
 static void ops__delta_needs(const dev_op *op, dev_needs *to) {
     to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.rule, op->state.d_k, op->n));
 }
@@ -1708,6 +2045,28 @@ static void ops__attend_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     c->bytes += kept * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
 }
 
+/* Rows of one sequence read the keys of the indexer once, if one of them chooses. */
+static void ops__choose_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    for (int i = 0; i < b->n; i++) {
+        const bool last = i + 1 == b->n || b->seq[i + 1] != b->seq[i];
+        if (!ops__is_choosy(b, op, i) || !(op->rows == DEV_ALL || b->want[i])) continue;
+        c->mul[k_kv_act(kv->type_k, K_F16)] += (double)(b->pos[i] + 1) * op->n_head * op->n;
+        if (last) c->bytes += (double)(b->pos[i] + 1) * (double)kv->k_stride;
+    }
+}
+
+/* Every row reads positions of its own. */
+static void ops__chosen_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    double        seen = 0;
+    for (int i = 0; i < b->n; i++)
+        if (op->rows == DEV_ALL || b->want[i]) seen += min_int(b->pos[i] + 1, op->cache.top * op->cache.unit);
+    c->mul[k_kv_act(kv->type_k, kv->type_v)] += seen * op->n_head * kv->hd_k;
+    c->mul[k_kv_act(kv->type_v, kv->type_k)] += seen * op->n_head * kv->hd_v;
+    c->bytes += seen * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
+}
+
 /* The sums of each sequence are read and written. */
 static void ops__delta_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const double each = (double)op->n_head * op->state.d_k * op->n;
@@ -1723,21 +2082,27 @@ static void ops__norm_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->bias = op->norm.bias;
 }
 
+/* Queries of latent attention have the transform of values in front, that of keys behind. */
 static void ops__hadamard_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    const dev_kv *kv = op->hadamard.kv;
+    const bool    parts = kv->shared && !op->hadamard.values;
     (void)sh;
-    to->u.size = ops__hadamard_size(op);
+    to->u.hadamard.size = parts ? kv->hadamard_v : ops__hadamard_size(op);
+    to->u.hadamard.tail = parts ? kv->hadamard_k : 0;
+    to->u.hadamard.at = parts ? kv->hd_v : 0;
 }
-
-static bool ops__hadamard_can(const dev_op *op) { return !op->hadamard.kv || !op->hadamard.kv->shared; }
-
-/* Latent attention has no kernels. */
-static bool ops__cache_can(const dev_op *op) { return !op->cache.kv || !op->cache.kv->shared; }
 
 static void ops__store_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) { to->u.kv = dev_gpu_kv(sh, op->cache.kv); }
 
 static void ops__state_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    to->u.state = dev_gpu_state(sh, op->state.st);
+    to->u.state.at = dev_gpu_state(sh, op->state.st);
     to->in[0].x += op->state.at;
+}
+
+static void ops__conv_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    ops__state_args(sh, op, to);
+    to->u.state.silu = op->state.silu;
+    to->bias = op->state.bias;
 }
 
 static void ops__slots_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
@@ -1745,12 +2110,16 @@ static void ops__slots_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->u.experts.used = op->experts.used;
 }
 
+_Static_assert((int)ROUTE_SIGMOID == K_ROUTE_SIGMOID && (int)ROUTE_MIXER == K_ROUTE_TWO, "the kernels know the same routers");
 static void ops__route_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->n = op->experts.n;
     to->u.route.weight = dev_gpu_rows(sh, op->out[1]);
     to->u.route.used = op->experts.used;
     to->u.route.norm = op->experts.norm;
-    to->u.route.sigmoid = op->experts.router == ROUTE_SIGMOID;
+    to->u.route.router = (k_router)op->experts.router;
+    to->u.route.groups = op->experts.groups;
+    to->u.route.groups_used = op->experts.groups_used;
+    to->u.route.alone = op->experts.alone;
 }
 
 static void ops__form_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
@@ -1817,19 +2186,20 @@ static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op
     l->product = m;
     l->mul = (k_cuda_mul){.w = w->on_gpu + (size_t)m->stack * dev_gpu_mat_bytes(w), .row_bytes = w->row_bytes,
                           .a = dev_acts_at(&sh->a[m->in], NULL, 0, 0), .nt = &step->n[m->rows], .y = sh->a[m->out].x,
-                          .ldy = sh->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0};
+                          .ldy = sh->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0,
+                          .heads = m->heads, .step = m->heads > 1 ? m[1].to : 0};
     if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
     l->many = ops__kernel(sh, w->type, true, &l->mul);
     l->kernel = ops__kernel(sh, w->type, false, &l->mul);
-    if (!op->products.n_expert) return;
-    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;   /* rows that have chosen an expert, or their slots */
+    if (!op->products.n_expert && !m->heads) return;
+    if (op->products.n_expert && !op->products.at) l->mul.a.idx = sh->slot_row;   /* rows that have chosen an expert, not slots */
     l->mul.mat_bytes = dev_gpu_mat_bytes(w);
     l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
 }
 
 static void ops__products_add(dev_gpu_share *sh, const dev_op *op, int n) {
-    for (int i = 0; i < op->n_product; i++)
-        ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &op->product[i]);
+    for (const dev_product *m = op->product; m < op->product + op->n_product; m++)
+        if (!m->heads || !m->stack) ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, m);   /* all heads together */
 }
 
 /* Of experts as many columns as there are slots: many, where the experts have so many on average. */
@@ -1840,14 +2210,14 @@ static void ops__products_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev
     if (!n) return;
     if (E) l->mul.tiles = sh->tiles[many];
     gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows,
-               E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols, &l->mul, sizeof l->mul);
+               E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols * max_int(l->mul.heads, 1), &l->mul, sizeof l->mul);
 }
 
 static bool ops__products_can(const dev_op *op) {
     k_cuda_mul m;
     for (int i = 0; i < op->n_product; i++) {
         const dev_mat *w = op->product[i].w;
-        if (op->product[i].heads || w->low || !k_cuda_mul_of(w->type, false, &m)) return false;
+        if (w->low || !k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
     return true;
@@ -1935,50 +2305,69 @@ static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_g
     const int     n = z->n[op->rows], heads = op->cache.kv->n_head, rows = k_cuda_attend_rows(op->cache.group);
     const size_t  fit = sh->parts.used / sizeof(float) / ops__part(op, (size_t)ops__segments_seen(op, z));
     const bool    few = l->many < 0 || (l->kernel >= 0 && n < OPS_MANY * z->n_seq);
+    const int     deal = k_cuda_attend_deal(op->cache.group, !few);
     k_cuda_attend_args *a = &l->attend;
     a->n_seg = ops__segments_seen(op, z);
     for (a->first = 0; a->first < n; a->first += a->n_rows) {
         a->n_rows = (size_t)(n - a->first) < fit ? n - a->first : (int)fit;
-        if (few) gpu_launch(sh->g, l->kernel, a->n_rows * heads, a->n_seg, a, sizeof *a);
-        else gpu_launch(sh->g, l->many, (a->n_rows + rows - 1) / rows * heads, a->n_seg + 1, a, sizeof *a);
-        gpu_launch(sh->g, l->merge, a->n_rows * heads, 1, a, sizeof *a);
+        if (few) gpu_launch(sh->g, l->kernel, a->n_rows * heads * deal, a->n_seg, a, sizeof *a);
+        else gpu_launch(sh->g, l->many, (a->n_rows + rows - 1) / rows * heads * deal, a->n_seg + 1, a, sizeof *a);
+        gpu_launch(sh->g, l->merge, a->n_rows * heads, k_cuda_attend_deal(op->cache.group, false), a, sizeof *a);
     }
 }
 
 static bool ops__attend_can(const dev_op *op) {
-    if (op->cache.bias || op->cache.view >= VIEW_SOURCE) return false;
-    return !op->cache.kv || (ops__cache_can(op) && k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false));
+    if (op->cache.bias || op->cache.view >= VIEW_SOURCE || op->cache.hd_k > K_CUDA_HEAD_K || op->n > K_CUDA_HEAD_V) return false;
+    return !op->cache.kv || k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false);
 }
 
 static const dev_gpu_way ops_attention = {.room = ops__attend_room, .add = ops__attend_add, .launch = ops__attend_launch};
 
-/* --- on a GPU: a gated delta rule --- */
+/* --- on a GPU: states of recurrent layers --- */
+
+_Static_assert((int)RULE_SSD == K_STATE_SSD && (int)RULE_SCAN == K_STATE_SCAN && (int)RULE_WKV7 == K_STATE_WKV7 &&
+               (int)RULE_WKV6 == K_STATE_WKV6 && (int)RULE_GLA == K_STATE_GLA && (int)RULE_KDA == K_STATE_KDA,
+               "the kernels know the same rules");
 
 /* Vectors are the host's. */
 static k_cuda_delta_args ops__delta_args(dev_gpu_share *sh, const dev_op *op) {
     k_cuda_delta_args a = {.step = dev_gpu_sent(sh), .st = dev_gpu_state(sh, op->state.st), .out = dev_gpu_rows(sh, op->out[0]),
-                           .taps = op->vec, .decay = op->state.decay, .gate = op->state.step, .grouped = op->state.grouped,
-                           .eps = op->scale};
+                           .share = dev_gpu_rows(sh, op->out[1]), .taps = op->vec, .decay = op->state.decay,
+                           .gate = op->state.step, .skip = op->state.skip, .rate = op->state.rate,
+                           .key = {op->state.key[0], op->state.key[1]}, .shares = op->state.share, .rule = (int)op->state.rule,
+                           .grouped = op->state.grouped, .eps = op->scale};
     for (int i = 0; i < 3; i++) a.in[i] = dev_gpu_rows(sh, op->in[i]);
     return a;
 }
 
+/* The kernel for a rule; NULL: keys are too long. */
+static const char *ops__delta_kernel(dev_rule rule, int d_k) {
+    if (rule == RULE_DELTA) return d_k <= K_CUDA_DELTA_KEYS ? "k_cuda_delta" : NULL;
+    if (rule == RULE_SCAN) return d_k <= K_CUDA_SCAN_KEYS ? "k_cuda_scan" : NULL;
+    return d_k <= K_CUDA_DELTA_KEYS ? "k_cuda_outer" : d_k <= K_CUDA_WIDE_KEYS ? "k_cuda_outer_wide" : NULL;
+}
+
 static void ops__delta_add(dev_gpu_share *sh, const dev_op *op, int n) {
-    const size_t    n_v = (size_t)op->n_head;
-    dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_delta");
+    const dev_rule  rule = op->state.rule;
+    const size_t    heads = (size_t)op->n_head, channels = heads * (size_t)op->n, keys = heads * (size_t)op->state.d_k;
+    const bool      each = rule == RULE_SCAN, head = rule == RULE_SSD || rule == RULE_DELTA;
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, ops__delta_kernel(rule, op->state.d_k));
     l->delta = ops__delta_args(sh, op);
-    l->delta.taps = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
-    l->delta.decay = dev_gpu_copy(sh, op->state.decay, n_v, sizeof *op->state.decay);
-    l->delta.gate = dev_gpu_copy(sh, op->state.step, n_v, sizeof *op->state.step);
+    const struct { const float **to; size_t n; } vectors[] = {
+        {&l->delta.taps, op->row->vec(op)}, {&l->delta.decay, each ? channels * (size_t)op->state.d_k : heads},
+        {&l->delta.gate, each ? channels : head ? heads : keys}, {&l->delta.skip, each ? channels : head ? heads : keys},
+        {&l->delta.rate, keys}, {&l->delta.key[0], keys}, {&l->delta.key[1], keys}, {&l->delta.shares, keys}};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        *vectors[i].to = dev_gpu_copy(sh, *vectors[i].to, vectors[i].n, sizeof **vectors[i].to);
 }
 
 /* Each sequence's value heads, in runs of columns. */
 static void ops__delta_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const int runs = (l->op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
+    const int cols = l->op->state.rule == RULE_SCAN ? K_CUDA_SCAN_COLS : K_CUDA_DELTA_COLS, runs = (l->op->n + cols - 1) / cols;
     gpu_launch(sh->g, l->kernel, z->n_seq * l->op->n_head, runs, &l->delta, sizeof l->delta);
 }
 
-static bool ops__delta_can(const dev_op *op) { return op->state.rule == RULE_DELTA && op->state.d_k <= K_CUDA_DELTA_KEYS; }
+static bool ops__delta_can(const dev_op *op) { return ops__delta_kernel(op->state.rule, op->state.d_k) != NULL; }
 
 static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delta_launch};
 
@@ -1994,8 +2383,6 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_GPU(kind)        .gpu = &ops_rows, .gpu_row = kind
 #define OPS_TOLD(name)       .told_at = offsetof(dev_op, name), .told_bytes = sizeof(((dev_op *)0)->name)
 #define OPS_HOST             .gpu = &ops_host
-
-static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_MIXER && op->experts.groups <= 1; }
 
 /* Keys that RoPE also sorts into pairs are the host's: rows of Q and K of a model for GPUs are sorted in memory. */
 static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_PAIRS; }
@@ -2038,17 +2425,23 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       op->pick.at + (op->n_head - 1) * op->pick.stride + op->n, 0, 0, 0,                                                        \
       ops__no_cost, OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK), OPS_TOLD(pick))                                                    \
     X(DEAL, "deal", DEV_WRITES, op->n, op->pick.at + (op->each - 1) * op->pick.stride + op->n, 0, 0, 0,                         \
-      ops__no_cost, OPS_ROW(ops__deal), OPS_HOST)                                                                               \
+      ops__no_cost, OPS_ROW(ops__deal), OPS_GPU(K_ROW_DEAL), OPS_TOLD(pick))                                                    \
     X(ROPE, "rope", DEV_CHANGES, ops__all_heads(op), op->rope.at + op->rope.n_rot, 0, 0, 0,                                     \
       ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope), .gpu_can = ops__rope_can)                          \
     X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
-      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args,                            \
-      .gpu_can = ops__hadamard_can)                                                                                             \
+      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args)                            \
     X(STORE, "store", DEV_WRITES, 0, ops__kv_width(op->cache.kv, false), ops__kv_width(op->cache.kv, true), 0, 0,               \
-      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args, .gpu_can = ops__cache_can)          \
+      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args)                                     \
     X(ATTEND, "attend", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, 0, 0, 0,                                   \
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
+    X(CHOOSE, "choose", DEV_WRITES, ops__lists(op, op->n_head) * op->cache.top, op->n_head * op->n,                             \
+      op->cache.by_head ? 0 : op->n_head, 0, 0,                                                                                 \
+      ops__choose_cost, .run = ops__choose, .tasks = ops__choose_tasks, .all = ops__choose_all,                                 \
+      .needs = ops__choose_needs, OPS_HOST)                                                                                     \
+    X(ATTEND_CHOSEN, "attend, chosen", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k,                             \
+      ops__lists(op, op->n_head / op->cache.group) * op->cache.top, 0, 0,                                                       \
+      ops__chosen_cost, OPS_TASKS(ops__attend_chosen, ops__chosen_tasks), .needs = ops__chosen_needs, OPS_HOST)                 \
     X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
       ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
@@ -2060,9 +2453,9 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
       ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
     X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
-      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args, .gpu_can = ops__route_can)          \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
     X(FAMILY, "family", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
-      ops__no_cost, OPS_ROW(ops__family), OPS_HOST)                                                                             \
+      ops__no_cost, OPS_ROW(ops__family), OPS_GPU(K_ROW_FAMILY), OPS_TOLD(share))                                               \
     X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \
       ops__no_cost, OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can) \
     X(MIX, "mix", DEV_WRITES, ops__all_heads(op), op->n, op->experts.used, op->experts.used, ops__vec_each(op),                 \
@@ -2071,10 +2464,8 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
     X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
       ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
-    X(SOFTPLUS, "softplus", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
-      ops__no_cost, OPS_ROW(ops__softplus), OPS_HOST)                                                                           \
     X(XIELU, "xielu", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
-      ops__no_cost, OPS_ROW(ops__xielu), OPS_HOST)                                                                              \
+      ops__no_cost, OPS_ROW(ops__xielu), OPS_GPU(K_ROW_XIELU), OPS_TOLD(xielu))                                                 \
     X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), op->in[0] ? ops__heads(op) : 0, 0, 0, ops__heads(op),            \
       ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
     X(WEIGH, "weigh", DEV_CHANGES, ops__all_heads(op), op->experts.used, op->experts.used, op->experts.used, 0,                 \
@@ -2083,17 +2474,17 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \
     X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1),               \
       op->state.n_vec, ops__no_cost, OPS_TASKS(ops__conv, ops__conv_tasks), OPS_GPU(K_ROW_CONV),                                \
-      .gpu_args = ops__state_args, .gpu_can = ops__conv_can)                                                                    \
+      .gpu_args = ops__conv_args)                                                                                               \
     X(DELTA, "delta", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1),             \
       op->state.n_vec,                                                                                                          \
       ops__delta_cost, OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta,                   \
       .gpu_can = ops__delta_can)                                                                                                \
     X(SHIFT, "shift", DEV_WRITES, op->n, ops__state_end(op), 0, 0, 0,                                                           \
-      ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_HOST)                                                            \
+      ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_GPU(K_ROW_SHIFT), .gpu_args = ops__state_args)                   \
     X(LERP, "lerp", DEV_WRITES, op->n, op->n, op->n, op->vec ? 0 : op->n, op->n,                                                \
-      ops__no_cost, OPS_ROW(ops__lerp), OPS_HOST)                                                                               \
+      ops__no_cost, OPS_ROW(ops__lerp), OPS_GPU(K_ROW_LERP))                                                                    \
     X(ADD_HEADS, "add heads", DEV_CHANGES, ops__all_heads(op), ops__all_heads(op), op->n_head, 0, 0,                            \
-      ops__no_cost, OPS_ROW(ops__add_heads), OPS_HOST)                                                                          \
+      ops__no_cost, OPS_ROW(ops__add_heads), OPS_GPU(K_ROW_ADD_HEADS))                                                          \
     X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op, 0), ops__n_gates(op, 1), 0,                             \
       ops__no_cost, OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP), .gpu_args = ops__state_args)                                       \
     X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                            \

@@ -556,7 +556,8 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     bool mix = !p->o->pure && base != QUANT_SAME && k_types[base].kind != K_KIND_FLOAT;
     if (asked >= 0) s->to = (uint32_t)asked;
     else if (mix) s->to = quant__by_rule(p, s);
-    else if (base != QUANT_SAME) s->to = base;
+    else if (base != QUANT_SAME && !(k_types[base].kind == K_KIND_FLOAT && quant__has(s->t->name, "indexer.proj.weight")))
+        s->to = base;                                 /* a checkpoint's indexer stays F32 in a file of floats */
     if (s->to != s->t->type) s->to = quant__fitting(s, s->to);
     return !e->code;
 }

@@ -7,8 +7,9 @@
  * once in all files, and the index lists exactly the tensors that are there, each in its file. Names of files in the index
  * have no folders; a link to another folder is followed, since caches of downloads consist of links.
  * Errors name file, tensor, what was found and what was expected.
- * Public: st_type_name, st_type_bytes, st_read_json, st_open, st_close, st_find, st_bad.
- * Opens: st_tensor, st_folder. */
+ * Public: st_type_name, st_type_bytes, st_read_json, st_names_drop, st_shards_of_index, st_shards_of, st_shards, st_open,
+ * st_close, st_find, st_bad.
+ * Opens: st_tensor, st_folder, st_names. */
 
 typedef enum {
     ST_F32, ST_F16, ST_BF16, ST_F64, ST_I64, ST_I32, ST_I16, ST_I8, ST_U64, ST_U32, ST_U16, ST_U8, ST_BOOL, ST_E4M3, ST_E5M2,
@@ -255,28 +256,17 @@ static bool st__read(st_folder *f, err_t *e) {
 
 static int st__by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+/* Names of files. */
 typedef struct {
-    char  **at;                      /* [n] names                                                          */
+    char  **at;                      /* [n] in order                                                       */
     size_t  n;
-} st__names;
+} st_names;
 
-static void st__names_drop(st__names *names) {
+/* Frees the names. */
+static void st_names_drop(st_names *names) {
     for (size_t i = 0; i < names->n; i++) mem_free(names->at[i]);
     mem_free(names->at);
-}
-
-/* Names in the folder that begin and end so, in order. */
-static bool st__list_files(const char *dir, const char *begin, st__names *out, err_t *e) {
-    DIR *d = opendir(dir);
-    if (!d) return err_set(e, err_code_of(errno), "%s: %s", dir, strerror(errno));
-    for (const struct dirent *at; (at = readdir(d));) {
-        const bytes name = bytes_of(at->d_name);
-        if (bytes_begins(name, bytes_of(begin)) && bytes_ends(name, bytes_of(".safetensors")))
-            MEM_PUSH(out->at, out->n, str_dup(at->d_name));
-    }
-    closedir(d);
-    if (out->n) qsort(out->at, out->n, sizeof *out->at, st__by_name);
-    return true;
+    *names = (st_names){0};
 }
 
 /* Reads a JSON object of the folder. 1; 0: there is no such file; -1: e is set. */
@@ -306,8 +296,8 @@ static bool st__file_name(bytes value, str *out, const char *index, err_t *e) {
                              GGUF_SHOW(value));
 }
 
-/* The files that the index names, in order. */
-static bool st__index_files(bytes map, const char *index, st__names *out, err_t *e) {
+/* The files that weight_map of an index names, in order. On failure e is set. */
+static bool st_shards_of_index(bytes map, const char *index, st_names *out, err_t *e) {
     bytes key = {0}, value;
     str   name = {0};
     bool  ok = true;
@@ -352,7 +342,7 @@ static bool st__check_index(const st_folder *f, bytes map, const char *index, er
 }
 
 /* A file NAME-00001-of-00003 without an index comes with all others. */
-static bool st__all_shards(const char *dir, const st__names *names, err_t *e) {
+static bool st__all_shards(const char *dir, const st_names *names, err_t *e) {
     const size_t tail = strlen("-00001-of-00003.safetensors");
     for (size_t i = 0; i < names->n; i++) {
         const size_t n = strlen(names->at[i]);
@@ -365,35 +355,60 @@ static bool st__all_shards(const char *dir, const st__names *names, err_t *e) {
     return true;
 }
 
-/* The files of a folder without an index. */
-static bool st__plain_files(const char *dir, st__names *names, err_t *e) {
-    if (!st__list_files(dir, "model", names, e)) return false;
-    if (names->n) return st__all_shards(dir, names, e);
-    if (!st__list_files(dir, "", names, e)) return false;
-    if (names->n == 1) return true;
-    if (names->n) return err_set(e, EXIT_INPUT, "%s: %zu safetensors files, expected model.safetensors or an index", dir,
-                                 names->n);
+/* Of the safetensors files of a folder without an index, those with its weights, in order: those whose names begin with model,
+ * else the only one. dir: its name in errors. On failure e is set. */
+static bool st_shards_of(const char *dir, st_names *names, err_t *e) {
+    size_t n = 0, all = names->n;
+    if (all) qsort(names->at, all, sizeof *names->at, st__by_name);
+    for (size_t i = 0; i < all; i++) n += bytes_begins(bytes_of(names->at[i]), bytes_of("model"));
+    for (size_t i = names->n = 0; n && i < all; i++)
+        if (bytes_begins(bytes_of(names->at[i]), bytes_of("model"))) names->at[names->n++] = names->at[i];
+        else mem_free(names->at[i]);
+    if (n) return st__all_shards(dir, names, e);
+    names->n = all;
+    if (all == 1) return true;
+    if (all) return err_set(e, EXIT_INPUT, "%s: %zu safetensors files, expected model.safetensors or an index", dir, all);
     return err_set(e, EXIT_INPUT, "%s: no *.safetensors, expected the folder of a checkpoint", dir);
+}
+
+static bool st__plain_files(const char *dir, st_names *names, err_t *e) {
+    DIR *d = opendir(dir);
+    if (!d) return err_set(e, err_code_of(errno), "%s: %s", dir, strerror(errno));
+    for (const struct dirent *at; (at = readdir(d));)
+        if (bytes_ends(bytes_of(at->d_name), bytes_of(".safetensors"))) MEM_PUSH(names->at, names->n, str_dup(at->d_name));
+    closedir(d);
+    return st_shards_of(dir, names, e);
+}
+
+static const char st__index_name[] = "model.safetensors.index.json";
+
+/* The files with the weights of a folder, in order, and where it has one the text of its index. On failure e is set. */
+static bool st_shards(const char *dir, str *index, st_names *out, err_t *e) {
+    str        path = {0};
+    const int  indexed = st_read_json(dir, st__index_name, index, e);
+    str_fmt(&path, "%s/%s", dir, st__index_name);
+    const bool ok = indexed == 1 ? st_shards_of_index(bytes_member(str_bytes(index), "weight_map"), path.p, out, e)
+                                 : indexed == 0 && st__plain_files(dir, out, e);
+    str_drop(&path);
+    return ok;
 }
 
 /* Opens the folder. On failure e is set and nothing stays open. */
 static bool st_open(st_folder *f, const char *dir, err_t *e) {
-    static const char index_name[] = "model.safetensors.index.json";
-    str       text = {0}, path = {0}, index = {0};
-    st__names names = {0};
+    str      text = {0}, path = {0};
+    st_names names = {0};
     *f = (st_folder){0};
-    str_fmt(&index, "%s/%s", dir, index_name);
-    const int   indexed = st_read_json(dir, index_name, &text, e);
-    const bytes map = indexed == 1 ? bytes_member(str_bytes(&text), "weight_map") : (bytes){0};
-    bool        ok = indexed == 1 ? st__index_files(map, index.p, &names, e) : indexed == 0 && st__plain_files(dir, &names, e);
+    bool ok = st_shards(dir, &text, &names, e);
     for (size_t i = 0; ok && i < names.n; i++) {
         str_clear(&path);
         str_fmt(&path, "%s/%s", dir, names.at[i]);
         ok = gguf_map_part(&f->files, path.p, "a safetensors file", e) && st__read(f, e);
     }
-    ok = ok && st__index_names(f, e) && (indexed != 1 || st__check_index(f, map, index.p, e));
-    st__names_drop(&names);
-    str_drop_all(&text, &path, &index);
+    str_clear(&path);
+    str_fmt(&path, "%s/%s", dir, st__index_name);
+    ok = ok && st__index_names(f, e) && (!text.n || st__check_index(f, bytes_member(str_bytes(&text), "weight_map"), path.p, e));
+    st_names_drop(&names);
+    str_drop_all(&text, &path);
     if (!ok) st_close(f);
     return ok;
 }

@@ -35,19 +35,22 @@ static const topic topics_all[] = {
     {"hub", "Models by name", {
         "$ llmrun -hf ggml-org/gemma-3-1b-it-GGUF -p \"Hello\"\tdownload Q4_K_M once, then run it",
         "$ llmrun -hf OWNER/NAME:Q8_0 -p \"Hello\"\tanother type; OWNER/NAME:FILE.gguf: that file",
+        "$ llmrun -hf OWNER/NAME:safetensors -p \"Hello\"\tits checkpoint (--help checkpoints); OWNER/NAME alone where no file "
+        "is GGUF",
         "$ llmrun --models\tmodels that are here: name, size, type, architecture",
         "$ llmrun -m OWNER/NAME:Q8_0 -p \"Hello\"\tone of them, without the network",
         "$ llmrun --rm-model OWNER/NAME:Q8_0\tremove it from the disk",
-        "A name with a type or a file that is in the cache connects to nothing. OWNER/NAME alone is Q4_K_M of the cache; where "
-        "the cache lacks it, the hub's list is asked what the repository has. To take a newer version, remove the old one.",
+        "A name with a type or a file that is in the cache connects to nothing. OWNER/NAME alone is Q4_K_M of the cache, else a "
+        "checkpoint; where the cache lacks both, the hub's list is asked what the repository has. To take a newer version, "
+        "remove the old one.",
         "The cache is that of Hugging Face's own tools, in their layout: each finds what the other has downloaded. A file gets "
-        "its name when its SHA-256 is that of the hub's list. A download that ends early goes on where it was. All parts of a "
-        "split model are downloaded; projectors of images (mmproj) are no models.",
+        "its name when its SHA-256 (git's SHA-1 of small ones) is that of the hub's list. A download that ends early goes on "
+        "where it was. All parts of a split model are downloaded; projectors of images (mmproj) are no models.",
         "HF_HOME, HF_HUB_CACHE\tfolder of the cache is HF_HUB_CACHE, else HF_HOME/hub; ~/.cache/huggingface/hub without them",
         "HF_TOKEN\ttoken for repositories that are not public, else the file HF_HOME/token, which hf auth login writes",
         "HF_ENDPOINT\taddress of another hub, such as a mirror",
         "HF_HUB_OFFLINE\t1: as --offline",
-        "LLMRUN_MODELS\ta folder of GGUF files; -m takes their paths in it as names, with or without .gguf",
+        "LLMRUN_MODELS\ta folder of GGUF files and checkpoints; -m takes their paths in it as names, with or without .gguf",
         "https_proxy, SSL_CERT_FILE\tproxy of the network; a file of certificates to trust",
         "Downloads need libcurl (Debian: libcurl4), which is opened when it is needed. They run in a process of their own, which "
         "can reach the network and write to the cache alone."}},
@@ -197,8 +200,8 @@ static const topic topics_all[] = {
         "on the GPU\tthe last layers with all their products, experts and their routing, norms, RoPE and attention; their "
         "keys, values and recurrent states; the head; tokens of --temp 0 where nothing stands before the largest logit",
         "on the CPU\tembeddings, the first layers, all other sampling, draft models, importance matrices, calibrated "
-        "rounding; latent attention (MLA), experts in groups, a gated delta net whose keys have more than 128 values, and all "
-        "layers before these",
+        "rounding; T5; layers with adapters (LoRA), recurrent layers whose keys are longer than the kernels hold (128 values "
+        "of a gated delta net, 64 of Mamba, 256 of others), and all layers before these",
         "With -ngl auto a run that finds no usable GPU uses the CPU; -v says why. With a number or all it ends with exit "
         "code 3 and the reason. Without --device the first GPU that holds the layers runs them; where none does, several do.",
         "--same on\tthe bits of the CPU: the text is the same wherever the layers run. Cheap for quantised weights and q8_0 "

@@ -1,5 +1,6 @@
 /* ===== [vocab] tokenizers of checkpoints =====
- * tokenizer.json (BPE, WordPiece, Unigram) and tokenizer.model (SentencePiece, a protocol buffer) as keys of a GGUF file:
+ * tokenizer.json (BPE, WordPiece, Unigram), tokenizer.model or spiece.model (SentencePiece, a protocol buffer), the list of RWKV
+ * (rwkv_vocab_v20230424.txt) and that of PLaMo (tokenizer.jsonl) as keys of a GGUF file:
  * tokens, types, scores, merges, the pre-tokenizer by its rules, special tokens, chat template. What is written equals what
  * llama.cpp's converter writes, but for a SentencePiece vocabulary in tokenizer.json: its scores are the ranks of merges, so that
  * texts get the tokens that transformers gives them; the converter gives all tokens one score.
@@ -156,7 +157,8 @@ static bool vocab__read_added(vocab__job *v, float score) {
         str_clear(&v->scratch);
         if (id < 0 || !str_unquote(&v->scratch, vocab__member(item, "content"), false))
             return VOCAB_BAD(v, "tokenizer.json", "added token %.*s, expected an id and a content", GGUF_SHOW(item));
-        if (special || vocab__looks_special(str_bytes(&v->scratch))) {
+        const bool turn = family_is(v->c, "laguna") && bytes_is(str_bytes(&v->scratch), "</assistant>");
+        if (special || turn || vocab__looks_special(str_bytes(&v->scratch))) {
             if (!vocab__set(v, id, str_bytes(&v->scratch), VOCAB_CONTROL, score)) return false;
         } else {
             str plain = {0};
@@ -427,10 +429,28 @@ static bool vocab__read_spm(vocab__job *v, bytes file, vocab__spm *out) {
     return true;
 }
 
+/* Arctic's tokenizer_config.json names tokens anew that tokenizer.model has. */
+static void vocab__arctic(vocab__job *v, uint32_t limit) {
+    bytes rest = vocab__member(str_bytes(&v->config), "added_tokens_decoder"), key = {0}, value;
+    str   unk = {0};
+    str_unquote(&unk, vocab__member(str_bytes(&v->config), "unk_token"), false);
+    while (bytes_cut_member(&rest, &key, &value)) {
+        const int64_t id = key.n > 2 ? vocab__id(bytes_slice(key, 1, key.n - 1)) : -1;
+        const bool    special = bytes_is(vocab__member(value, "special"), "true");
+        str_clear(&v->scratch);
+        if (id < 0 || id >= limit || !str_unquote(&v->scratch, vocab__member(value, "content"), false)) continue;
+        const bytes text = str_bytes(&v->scratch);
+        const int   type = !special ? VOCAB_USER : bytes_eq(text, str_bytes(&unk)) ? VOCAB_UNKNOWN : VOCAB_CONTROL;
+        vocab__set(v, id, text, type, special ? 0 : -10000);
+    }
+    str_drop(&unk);
+}
+
 /* Tokens of added_tokens.json, and those that tokenizer_config.json and tokenizer.json add or replace. */
 static bool vocab__spm_added(vocab__job *v, uint32_t limit) {
     str   file = {0};
     bytes rest, key = {0}, value;
+    if (family_is(v->c, "arctic")) return vocab__arctic(v, limit), !v->e->code;
     if (st_read_json(v->c->dir, "added_tokens.json", &file, v->e) < 0) return false;
     rest = str_bytes(&file);
     while (bytes_cut_member(&rest, &key, &value)) {
@@ -440,6 +460,7 @@ static bool vocab__spm_added(vocab__job *v, uint32_t limit) {
             vocab__set(v, id, str_bytes(&v->scratch), VOCAB_USER, -1000);
     }
     str_drop(&file);
+    if (family_is(v->c, T5)) return !v->e->code;
     rest = vocab__member(str_bytes(&v->config), "added_tokens_decoder");
     key = (bytes){0};
     while (bytes_cut_member(&rest, &key, &value)) {
@@ -600,6 +621,32 @@ static int64_t vocab__added_id(const vocab__job *v, bytes text) {
     return id;
 }
 
+/* The id of a token with this text; -1: none has it. */
+static int64_t vocab__token_id(const vocab__job *v, bytes text) {
+    for (uint32_t i = 0; i < v->n; i++)
+        if (text.n && bytes_eq(vocab__text(v, i), text)) return i;
+    return -1;
+}
+
+/* Special tokens that a family has wherever its files say something else, or nothing. Returns whether one ends a turn. */
+static bool vocab__own_specials(const vocab__job *v, vocab__special *s) {
+    bytes list = family_get(v->c, "eos_token_id"), item;
+    if (family_is(v->c, "rwkv7 rwkv6")) {             /* an empty line ends a turn */
+        s[VOCAB_BOS].id = s[VOCAB_EOS].id = 0;
+        s[VOCAB_EOT].id = 261;
+        return true;
+    }
+    if (family_is(v->c, "plamo2 plamo3")) return s[VOCAB_EOT].id = 4, true;
+    if (family_is(v->c, "llada-moe") && v->n > 156895) s[VOCAB_MASK].id = 156895;       /* no file says so */
+    if (family_is(v->c, "llada")) s[VOCAB_BOS].add = 1;
+    while (family_is(v->c, "laguna") && list.n && list.p[0] == '[' && bytes_cut_item(&list, &item)) {
+        if (vocab__id(item) == s[VOCAB_BOS].id) continue;
+        s[VOCAB_EOT].id = vocab__id(item);
+        return s[VOCAB_EOT].id >= 0;
+    }
+    return false;
+}
+
 /* Ids of special tokens and whether texts get them: tokenizer_config.json counts before config.json. */
 static void vocab__write_specials(vocab__job *v) {
     vocab__special s[VOCAB_SPECIALS] = {
@@ -623,8 +670,12 @@ static void vocab__write_specials(vocab__job *v) {
         double id = -1;
         if (said[i] >= 0) s[i].add = said[i];
         if (v->config.n) s[i].id = vocab__added_id(v, str_bytes(&s[i].text));
+        if (v->config.n && family_is(v->c, "plamo2 plamo3")) s[i].id = vocab__token_id(v, str_bytes(&s[i].text));
         snprintf(key, sizeof key, "%s_token_id", s[i].name);
         if (s[i].id < 0 && family_number(v->c, key, &id) && id >= 0 && id < VOCAB_MAX) s[i].id = (int64_t)id;
+    }
+    eot |= vocab__own_specials(v, s);
+    for (int i = 0; i < (eot ? VOCAB_SPECIALS : VOCAB_EOT); i++) {
         if (s[i].key && s[i].id >= 0 && s[i].id < v->n) {
             snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", s[i].key);
             gguf_write_u32(v->w, key, (uint32_t)s[i].id);
@@ -636,6 +687,11 @@ static void vocab__write_specials(vocab__job *v) {
 }
 
 /* --- chat templates --- */
+
+/* How the RWKV World models were taught to talk. */
+static const char vocab_rwkv_chat[] =
+    "{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content | trim }}\n\nAssistant:{% elif m.role == 'assistant' %} "
+    "{{ m.content | trim }}\n\n{% else %}System: {{ m.content | trim }}\n\n{% endif %}{% endfor %}";
 
 /* Several templates: each has a name. */
 static void vocab__templates(vocab__job *v, bytes list) {
@@ -669,7 +725,9 @@ static bool vocab__write_template(vocab__job *v) {
     struct stat its;
     bool        ok = true;
     str_fmt(&path, "%s/chat_template.jinja", v->c->dir);
-    if (own.n && own.p[0] == '[') vocab__templates(v, own);
+    if (family_is(v->c, "rwkv7 rwkv6") && !own.n && stat(path.p, &its) != 0)
+        gguf_write_str(v->w, "tokenizer.chat_template", bytes_of(vocab_rwkv_chat));
+    else if (own.n && own.p[0] == '[') vocab__templates(v, own);
     else if (own.n && str_unquote(&text, own, false)) gguf_write_str(v->w, "tokenizer.chat_template", str_bytes(&text));
     else if (stat(path.p, &its) == 0) {
         ok = str_read_file(&text, path.p, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller template", v->e);
@@ -799,7 +857,14 @@ static bool vocab__spm_file(vocab__job *v, const char *path) {
     if (ok && limit > VOCAB_MAX) ok = VOCAB_BAD(v, "config.json", "vocab_size %u, expected at most %d", limit, VOCAB_MAX);
     if (ok && limit < v->n) v->n = limit;             /* the model has no rows for the last pieces */
     ok = ok && vocab__spm_added(v, limit);
-    if (ok) {
+    if (ok && family_is(v->c, T5) && spm.model != 2) {
+        vocab__pad(v, limit);
+        vocab__write_tokens(v, "t5", true);
+        gguf_write_str(v->w, "tokenizer.ggml.pre", bytes_of("default"));
+        gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", spm.prefix);
+        gguf_write_bool(v->w, "tokenizer.ggml.remove_extra_whitespaces", spm.squeeze);
+        vocab__write_map(v, spm.charsmap);
+    } else if (ok) {
         vocab__pad(v, limit);
         vocab__write_tokens(v, "llama", true);
         gguf_write_str(v->w, "tokenizer.ggml.pre", bytes_of("default"));
@@ -830,13 +895,142 @@ static void vocab__write_normalizer(vocab__job *v) {
         if (bytes_is(flag[i], "true") || bytes_is(flag[i], "false")) gguf_write_bool(v->w, keys[i], bytes_is(flag[i], "true"));
 }
 
+/* --- other lists of tokens --- */
+
+/* The character or byte behind a backslash of a literal of Python, p behind it. Returns the bytes taken; 0: it is none. */
+static size_t vocab__escape(bytes t, uint32_t *c) {
+    static const char from[] = "nrt0abfv\\'\"", to[] = "\n\r\t\0\a\b\f\v\\'\"";
+    const char *known = t.n ? memchr(from, t.p[0], sizeof from - 1) : NULL;
+    uint64_t    v = 0;
+    const size_t n = !t.n ? 0 : t.p[0] == 'x' ? 2 : t.p[0] == 'u' ? 4 : t.p[0] == 'U' ? 8 : 0;
+    if (n && t.n > n && bytes_hex(t.p + 1, n, &v) && v < 0x110000) return *c = (uint32_t)v, n + 1;
+    if (n || !known) return 0;
+    *c = (uint8_t)to[known - from];
+    return 1;
+}
+
+/* Appends the bytes of a literal of Python, 'text' or b'bytes'. False: it is none. */
+static bool vocab__literal(bytes t, str *out) {
+    const bool raw = t.n && t.p[0] == 'b';
+    t = bytes_slice(t, raw, t.n);
+    if (t.n < 2 || (t.p[0] != '\'' && t.p[0] != '"') || t.p[t.n - 1] != t.p[0]) return false;
+    t = bytes_slice(t, 1, t.n - 1);
+    for (size_t i = 0; i < t.n;) {
+        uint8_t  utf[4];
+        uint32_t c = 0;
+        if (t.p[i] != '\\') {
+            str_add(out, t.p + i++, 1);
+            continue;
+        }
+        const size_t n = vocab__escape(bytes_slice(t, i + 1, t.n), &c);
+        if (!n || (raw && c > 255)) return false;
+        utf[0] = (uint8_t)c;
+        str_add(out, utf, raw ? 1 : (size_t)utf8_put(utf, c));
+        i += n + 1;
+    }
+    return true;
+}
+
+/* Appends bytes as Python writes them. */
+static void vocab__repr(bytes t, str *out) {
+    const bool twice = memchr(t.p, '\'', t.n) && !memchr(t.p, '"', t.n);   /* between quotes of the other kind */
+    for (size_t i = 0; i < t.n; i++) {
+        const uint8_t c = t.p[i];
+        if (c == '\\' || (c == '\'' && !twice)) str_fmt(out, "\\%c", c);
+        else if (c == '\n' || c == '\r' || c == '\t') str_put(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+        else if (c < 0x20 || c >= 0x7f) str_fmt(out, "\\x%02x", c);
+        else str_add(out, &c, 1);
+    }
+}
+
+/* RWKV: a line for each token with its id, a literal of Python and the number of its bytes. Id 0 ends a text. */
+static bool vocab__rwkv(vocab__job *v, const char *path) {
+    str   file = {0}, text = {0};
+    bytes rest, line;
+    bool  ok = str_read_file(&file, path, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller file", v->e) &&
+              vocab__set(v, 0, bytes_of("<s>"), VOCAB_CONTROL, 0);
+    rest = str_bytes(&file);
+    for (int64_t id = 1; ok && bytes_cut_line(&rest, &line); id++) {
+        line = bytes_trim(line);
+        size_t from = 0, to = line.n;
+        while (from < line.n && line.p[from] != ' ') from++;
+        while (to > from && line.p[to - 1] != ' ') to--;
+        str_clear(&text);
+        str_clear(&v->scratch);
+        if (id == VOCAB_MAX || to <= from + 1 || vocab__id(bytes_slice(line, 0, from)) != id ||
+            !vocab__literal(bytes_slice(line, from + 1, to - 1), &text) ||
+            vocab__id(bytes_slice(line, to, line.n)) != (int64_t)text.n) {
+            ok = VOCAB_BAD(v, "rwkv_vocab_v20230424.txt", "line %lld is %.*s, expected an id, a text and its number of bytes",
+                           (long long)id, GGUF_SHOW(line));
+            break;
+        }
+        vocab__repr(str_bytes(&text), &v->scratch);
+        ok = vocab__set(v, id, str_bytes(&v->scratch), VOCAB_NORMAL, 0);
+    }
+    str_drop_all(&file, &text);
+    if (!ok || !vocab__sized(v)) return false;
+    vocab__write_tokens(v, "rwkv", false);
+    return true;
+}
+
+/* PLaMo: a line for each token, a list of its text, score and type. */
+static bool vocab__plamo(vocab__job *v, const char *path) {
+    str      file = {0}, type = {0};
+    bytes    rest, line, item;
+    uint32_t id = 0;
+    bool     ok = str_read_file(&file, path, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller file", v->e);
+    rest = str_bytes(&file);
+    while (ok && bytes_cut_line(&rest, &line)) {
+        bytes  list = line = bytes_trim(line);
+        char   number[48] = "";
+        if (!line.n) continue;
+        str_clear(&v->scratch);
+        str_clear(&type);
+        ok = bytes_is_json(line) && bytes_cut_item(&list, &item) && str_unquote(&v->scratch, item, false) &&
+            bytes_cut_item(&list, &item) && item.n < sizeof number;
+        if (!ok) {
+            VOCAB_BAD(v, "tokenizer.jsonl", "line %u is %.*s, expected a text, a score and a type", id + 1, GGUF_SHOW(line));
+            break;
+        }
+        memcpy(number, item.p, item.n);
+        if (bytes_cut_item(&list, &item)) str_unquote(&type, item, true);
+        const bytes t = str_bytes(&v->scratch), kind = str_bytes(&type);
+        const bool  named = bytes_begins(t, bytes_of("<|plamo:")) && bytes_ends(t, bytes_of("|>"));
+        const int   as = bytes_is(kind, "UNKNOWN") ? VOCAB_UNKNOWN : bytes_is(kind, "BYTE") ? VOCAB_BYTE
+            : named || bytes_is(kind, "CONTROL") ? VOCAB_CONTROL : VOCAB_NORMAL;
+        ok = vocab__set(v, id++, t, as, (float)strtod(number, NULL));
+    }
+    str_drop_all(&file, &type);
+    const uint32_t limit = (uint32_t)family_int(v->c, "vocab_size", (int)v->n);
+    for (uint32_t i = v->n, n = 1; ok && i < limit && i < VOCAB_MAX; i++, n++) {       /* numbered from the first of them */
+        char name[24];
+        snprintf(name, sizeof name, "[PAD%u]", n);
+        ok = vocab__set(v, i, bytes_of(name), VOCAB_UNUSED, -1000);
+    }
+    if (!ok || !vocab__sized(v)) return false;
+    vocab__write_tokens(v, "plamo2", true);
+    gguf_write_str(v->w, "tokenizer.ggml.pre", bytes_of("default"));
+    gguf_write_bool(v->w, "tokenizer.ggml.add_space_prefix", false);
+    return true;
+}
+
+/* Whether the folder has the file; its path then is in `path`. */
+static bool vocab__has(const vocab__job *v, str *path, const char *name) {
+    struct stat its;
+    str_clear(path);
+    str_fmt(path, "%s/%s", v->c->dir, name);
+    return stat(path->p, &its) == 0;
+}
+
 static bool vocab__choose(vocab__job *v) {
     const bytes type = vocab__member(v->model, "type");
     str         path = {0};
-    struct stat its;
     bool        ok;
-    str_fmt(&path, "%s/tokenizer.model", v->c->dir);
-    if ((v->c->row->flags & FAM_SPM || !v->root.n) && stat(path.p, &its) == 0) ok = vocab__spm_file(v, path.p);
+    if (family_is(v->c, "rwkv7 rwkv6") && vocab__has(v, &path, "rwkv_vocab_v20230424.txt")) ok = vocab__rwkv(v, path.p);
+    else if (family_is(v->c, "plamo2 plamo3") && vocab__has(v, &path, "tokenizer.jsonl")) ok = vocab__plamo(v, path.p);
+    else if ((v->c->row->flags & FAM_SPM || !v->root.n) &&
+             (vocab__has(v, &path, "tokenizer.model") || (family_is(v->c, T5) && vocab__has(v, &path, "spiece.model"))))
+        ok = vocab__spm_file(v, path.p);
     else if (!v->root.n)
         ok = gguf_refuse(v->e, EXIT_INPUT, v->c->dir, "neither tokenizer.json nor tokenizer.model, expected one of them");
     else if (vocab__is(type, "WordPiece")) ok = vocab__wordpiece(v);

@@ -265,9 +265,9 @@ def invariance_models():
 
 
 KINDS = ("gemma3", "gpt-oss", "llama4", "qwen35", "qwen35_near", "lfm2moe", "deepseek2_v3", "plamo2",
-         "falcon-h1", "mamba", "rwkv7", "kimi-linear")
+         "falcon-h1", "mamba", "rwkv7", "kimi-linear", "glm-dsa", "minimax-m3")
 # windows, sinks, chunks, gated delta nets, a draft head, short convolutions, latent attention, states of Mamba and RWKV, both of the
-# latter kinds in one model
+# latter kinds in one model, positions and blocks that an indexer chooses
 
 
 def kinds_lines():

@@ -22,8 +22,9 @@ TMP, tmp, put = scratch("cuda")
 FAKE = os.path.abspath(sys.argv[1])
 PROGRAM, BARE = os.path.join(FAKE, "llmrun"), os.path.join(FAKE, "bare")
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
-# gated delta nets, short convolutions
-RECURRENT = "qwen35", "qwen35_even", "qwen3next", "qwen35moe", "lfm2", "lfm2_tap4", "lfm2moe"
+# gated delta nets, short convolutions; Mamba-2, beside attention and alone; Mamba; Kimi delta attention; RWKV
+RECURRENT = ("qwen35", "qwen35_even", "qwen3next", "qwen35moe", "lfm2", "lfm2_tap4", "lfm2moe", "nemotron_h_moe", "granitehybrid",
+             "falcon-h1", "plamo2", "jamba", "mamba_falcon", "kimi-linear", "rwkv7", "arwkv7", "rwkv6", "rwkv6qwen2")
 SHORT = "-m", SMALL, "-p", "Hello", "-n", "2", "--temp", "0", "--ignore-eos", "--same", "on", "-q", "--no-stdin"
 LAYERS = "all", "1"
 CALLS = collections.Counter()          # runs, and calls of the driver
@@ -162,13 +163,15 @@ def silent():
 # --- the same bytes ---
 
 def texts_of(path):
+    where, lacks = on_gpus("-m", path, "-p", "Hello", "-n", "1", "-ngl", "all")
+    check(len(where) == 1 and where[0][0] == 1 and where[0][1] == where[0][2] and not lacks, "%s: layers %r on the GPU" % (path, where))
     alike("-m", path, "-p", "Hello world, this is a test", "--logits", "-", layers=["all"])
     alike("-m", path, "-p", "Hello world", "-n", "3", "--temp", "0.9", "--seed", "3", "--ignore-eos")
 
 
 @case
 def tiny():
-    """every tiny model gives the same logits and the same text"""
+    """every tiny model runs there as a whole, and gives the same logits and the same text"""
     each(texts_of, some(models()))
 
 
@@ -320,13 +323,9 @@ def on_gpus(*args, **fake):
 @case
 def states():
     """layers with recurrent states run on the GPU, where their slots are few too; lines part within blocks and after them"""
-    for name in some(RECURRENT, 3):
-        path = os.path.join(TINY, name + ".gguf")
-        where, lacks = on_gpus("-m", path, "-p", "Hello", "-n", "1", "-ngl", "all")
-        check(len(where) == 1 and where[0][0] == 1 and where[0][1] == where[0][2] and not lacks,
-              "%s: layers %r on the GPU" % (name, where))
-        alike("-m", path, "-p", TEXT, "-n", "20", "--temp", "0", "--ignore-eos", "-b", "17")
-    for name in some(("qwen35", "lfm2moe"), 2):
+    each(lambda name: alike("-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "20", "--temp", "0", "--ignore-eos", "-b", "17"),
+         some(RECURRENT, 3))
+    for name in some(("qwen35", "lfm2moe", "granitehybrid", "rwkv7"), 2):
         path = os.path.join(TINY, name + ".gguf")
         for extra in ["--state-mem", "64K"], ["-b", "3"], ["--lookup", "--draft-max", "5"]:
             alike_lines(LINES, "-np", "6", "--kv-block-size", "4", *extra, model=path)
@@ -336,7 +335,7 @@ def states():
 def heads():
     """a draft head runs on the GPU with the last layers: it guesses what it guesses on the CPU, for one text and for several"""
     said = lambda r: re.findall(rb"head +(\d+ guessed, \d+ accepted)", r.err)
-    for name in "qwen35_near", "qwen35moe_mtp":
+    for name in "qwen35_near", "qwen35moe_mtp", "deepseek2_v3", "mimo2", "step35":
         path = os.path.join(TINY, name + ".gguf")
         args = "-m", path, "--raw", "-p", TEXT, "-n", "16", "--temp", "0", "--ignore-eos", "--no-lookup", "--draft-max", "3", "--draft-min", "3", "-v"
         want = run(*args, "--ids", "-ngl", "0", "-t", "1", "-b", "17")
@@ -346,6 +345,22 @@ def heads():
             same((got.rc, got.out, said(got)), (0, want.out, said(want)), "%s -ngl %s %r" % (name, n, fake))
             check(got.calls > 0, "%s -ngl %s: no call of the driver" % (name, n))
         alike_lines(LINES, "-np", "6", "--kv-block-size", "4", "--draft-max", "4", "--draft-min", "4", model=path, layers=["all"])
+
+
+@case
+def assistants():
+    """an assistant runs on the GPU that has the keys and values which it reads, or on the CPU where that has them"""
+    said = lambda r: re.findall(rb"head +(\d+ guessed, \d+ accepted)", r.err)
+    for of, head in ("gemma4", "gemma4-assistant"), ("gemma4_far", "gemma4-assistant_far"):
+        pair = "-m", os.path.join(TINY, of + ".gguf"), "-md", os.path.join(TINY, "beside", head + ".gguf")
+        args = *pair, "--raw", "-p", TEXT, "-n", "16", "--temp", "0", "--ignore-eos", "--no-lookup", "--draft-max", "3", "--draft-min", "3", "-v"
+        want = run(*args, "--ids", "-ngl", "0", "-t", "1", "-b", "17")
+        check(want.rc == 0 and said(want), repr(want))
+        for n in "all", "1":
+            got = run(*args, "--ids", "-ngl", n, "-t", "1", "-b", "17", "--same", "on")
+            same((got.rc, got.out, said(got)), (0, want.out, said(want)), "%s -ngl %s" % (of, n))
+            check(got.calls > 0, "%s -ngl %s: no call of the driver" % (of, n))
+        alike_lines(LINES, "-np", "6", "--kv-block-size", "4", "--draft-max", "4", "--draft-min", "4", *pair[2:], model=pair[1], layers=["all"])
 
 
 @case
@@ -410,7 +425,7 @@ def apart():
 # --- --same off ---
 
 QUANTISED = os.path.join(TINY, "qwen3_q8_0.gguf")
-FLOATS = "llama", "llama_f16", "qwen2_bf16", "llama_moe", "gpt-oss", "qwen35", "gemma3n"
+FLOATS = "llama", "llama_f16", "qwen2_bf16", "llama_moe", "gpt-oss", "qwen35", "gemma3n", "deepseek2", "granitehybrid"
 
 
 def logits(path, *args):

@@ -54,6 +54,9 @@ static void fake__flush_end(unsigned was) { (void)was; }
     X(k_cuda_sort, k_cuda_sort_args)             \
     X(k_cuda_best, k_cuda_best_args)             \
     X(k_cuda_delta, k_cuda_delta_args)           \
+    X(k_cuda_outer, k_cuda_delta_args)           \
+    X(k_cuda_outer_wide, k_cuda_delta_args)      \
+    X(k_cuda_scan, k_cuda_delta_args)            \
     X(k_cuda_attend, k_cuda_attend_args)         \
     X(k_cuda_attend_codes, k_cuda_attend_args)   \
     X(k_cuda_attend_codes_many, k_cuda_attend_args) \

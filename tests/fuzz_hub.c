@@ -11,10 +11,12 @@ static void fhub_list(bytes page, const hub_name *h) {
             ASSERT(path.n && path.p[0] != '/' && !strstr(l.file[i].path, "//") && utf8_whole(path) && l.file[i].bytes <= INT64_MAX);
             for (const char *p = l.file[i].path; p; p = (p = strchr(p, '/')) ? p + 1 : NULL)
                 ASSERT(strncmp(p, "../", 3) != 0 && strcmp(p, "..") != 0 && strncmp(p, "./", 2) != 0);
-            ASSERT(!l.file[i].sha[0] || strspn(l.file[i].sha, "0123456789abcdef") == SHA256_HEX);
+            const size_t n = strlen(l.file[i].sha);
+            ASSERT((!n || n == SHA_HEX || n == SHA_1_HEX) && strspn(l.file[i].sha, "0123456789abcdef") == n);
         }
         const hub_file *f = hub_choose(&l, h, &e);
         for (int i = 0; f && i < hub_parts(f); i++) ASSERT(hub_part(&l, f, i));
+        ASSERT(!f || hub_is_checkpoint(f) == (strcmp(f->path, "config.json") == 0));
         ASSERT(f || e.code);
     }
     ASSERT(utf8_whole(bytes_of(e.text)) || !utf8_whole(page));

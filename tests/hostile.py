@@ -1022,19 +1022,31 @@ def wholes():
                          ("../pairs/t5", "attention.relative_buckets_count", (0, 3, 15, 17, 129, top)), ("../pairs/t5", "attention.key_length", (0, 1, 12, top)),
                          ("../pairs/t5", "block_count", (0, 1, 3, 513, top)), ("../encoders/t5encoder", "attention.relative_buckets_count", (0, 15, 17, top)),
                          ("llama", "attention.relative_buckets_count", (16,)), ("llama", "attention.indexer.top_k", (16,)),
-                         ("deepseek32", "attention.indexer.top_k", (0, top)), ("deepseek32", "attention.indexer.head_count", (0, 2, 4097)),
-                         ("deepseek32", "attention.indexer.key_length", (0, 7, 9, 1025)), ("minimax-m3", "attention.indexer.block_size", (0, top))):
+                         ("deepseek32", "attention.indexer.top_k", (0, (1 << 20) + 1, top)), ("deepseek32", "attention.indexer.head_count", (0, 2, 4097)),
+                         ("deepseek32", "attention.indexer.key_length", (0, 2, 5, 7, 9, 1025)), ("deepseek32", "attention.indexer.block_size", (2,)),
+                         ("deepseek32", "attention.indexer.local_blocks", (1,)), ("deepseek32", "attention.indexer.types", (0,)),
+                         ("deepseek32", "attention.sliding_window", (8,)), ("deepseek32", "attention.q_lora_rank", (0,)),
+                         ("minimax-m3", "attention.indexer.head_count", (1, 3)), ("minimax-m3", "attention.indexer.key_length", (6, 11)),
+                         ("minimax-m3", "attention.indexer.block_size", (0, 1 << 19, top)), ("minimax-m3", "attention.indexer.local_blocks", (5, top))):
         for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
     for m in ("../pairs/t5", "../encoders/t5encoder"):
         for k, v in (("head_count", [1, 2]), ("head_count", [2, 1]), ("key_length", [8, 4]), ("value_length", [10, 12])):
             yield "81 %s: %s %s" % (m, k, v), BAD, family(m, "attention." + k, ARR, (U32, v)).bytes()
     for m, v in (("../pairs/t5", False), ("../diffuse/dream", True), ("../diffuse/llada", True)):
         yield "81 %s: attention.causal %s" % (m, v), BAD, family(m, "attention.causal", BOOL, v).bytes()
-    for m, k in (("../pairs/t5", "attention.relative_buckets_count"), ("deepseek32", "attention.indexer.top_k"), ("minimax-m3", "attention.indexer.head_count")):
+    for v in ([0, 1, 1], [1, 0], [1, 0, 1, 1], [1, 2, 1]):
+        yield "81 glm-dsa: attention.indexer.types %s" % v, BAD, family("glm-dsa", "attention.indexer.types", ARR, (U32, v)).bytes()
+    yield "81 glm-dsa: an indexer that nothing reads", GOOD, family("glm-dsa", "attention.indexer.types", ARR, (U32, [1, 0, 0])).bytes()
+    yield "81 glm-dsa: an indexer that is not there", BAD, family("glm-dsa", "attention.indexer.types", ARR, (U32, [1, 1, 1])).bytes()
+    yield "81 deepseek32: attention.causal", BAD, family("deepseek32", "attention.causal", BOOL, False).bytes()
+    for m, k in (("../pairs/t5", "attention.relative_buckets_count"), ("deepseek32", "attention.indexer.top_k"), ("minimax-m3", "attention.indexer.head_count"),
+                 ("minimax-m3", "attention.indexer.block_size"), ("minimax-m3", "attention.indexer.local_blocks")):
         yield "81 %s: %s missing" % (m, k), BAD, family(m, k, U32, None).bytes()
     for m, t in (("../pairs/t5", "enc.output_norm.weight"), ("../pairs/t5", "dec.output_norm.weight"), ("../pairs/t5", "enc.blk.0.attn_rel_b.weight"),
                  ("../pairs/t5", "dec.blk.0.attn_rel_b.weight"), ("../pairs/t5", "dec.blk.1.cross_attn_k.weight"), ("../pairs/t5", "dec.blk.0.cross_attn_norm.weight"),
-                 ("../pairs/t5", "enc.blk.1.ffn_up.weight"), ("../pairs/t5_gated", "dec.blk.2.ffn_gate.weight"), ("../encoders/t5encoder", "enc.blk.0.attn_rel_b.weight")):
+                 ("../pairs/t5", "enc.blk.1.ffn_up.weight"), ("../pairs/t5_gated", "dec.blk.2.ffn_gate.weight"), ("../encoders/t5encoder", "enc.blk.0.attn_rel_b.weight"),
+                 ("deepseek32", "blk.1.indexer.attn_k.weight"), ("deepseek32", "blk.0.indexer.proj.weight"), ("deepseek32", "blk.0.indexer.k_norm.bias"),
+                 ("glm-dsa", "blk.2.indexer.attn_q_b.weight"), ("minimax-m3", "blk.1.indexer.q_norm.weight"), ("minimax-m3", "blk.1.indexer.k_proj.weight")):
         yield "81 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
     for m, t, dims in (("../pairs/t5", "enc.blk.0.attn_rel_b.weight", [2, 15]), ("../pairs/t5", "dec.blk.0.attn_rel_b.weight", [3, 16]),
                        ("../pairs/t5", "dec.blk.1.cross_attn_v.weight", [16, 21]), ("deepseek32", "blk.0.indexer.attn_k.weight", [16, 7])):
@@ -1590,9 +1602,9 @@ def corpus(d):
     open(os.path.join(d, "vocab.gguf"), "wb").write(f.bytes())
     f = File().set("split.no", U16, 0).set("split.count", U16, 1).set("split.tensors.count", I32, 1)
     open(os.path.join(d, "split.gguf"), "wb").write(f.add("t", [8], T_F32, bytes(32)).bytes())
-    f = File()
-    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3),
-                                      (T_I64, 1, 8))):
+    f = File().set("general.file_type", U32, 40)            # 36 is I2_S
+    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3), (T_I64, 1, 8), (36, 128, 64),
+                                      (133, 32, 26), (137, 256, 76), (144, 256, 140), (145, 256, 72), (158, 256, 60))):
         f.add("t%d" % i, [n], t, bytes(size))
     open(os.path.join(d, "types.gguf"), "wb").write(f.bytes())
     open(os.path.join(d, "model.gguf"), "wb").write(wide(4, spm_tokens()[:24]))

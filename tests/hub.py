@@ -10,6 +10,7 @@ the cache with Hugging Face's own package (huggingface_hub of PyPI), where that 
 import hashlib, http.server, json, os, re, resource, shutil, signal, socket, socketserver, ssl, subprocess, sys, tempfile, threading, time, urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import checkpoint
 import hostile
 import kit
 from kit import SLOW, Skip, begin, case, check, finish, one_line, read, refused, same
@@ -29,6 +30,11 @@ PLAIN_ENV = {k: v for k, v in kit.ENV.items() if not k.startswith(("HF_", "HUGGI
 
 def sha(data):
     return hashlib.sha256(data).hexdigest()
+
+
+def git(data):
+    """The name that git gives a file."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -72,6 +78,7 @@ class Hub:
     def __init__(self, files=None, tls=None):
         self.files = {"model-Q4_K_M.gguf": MODEL} if files is None else files
         self.commit, self.token, self.seen, self.lock = COMMIT, None, [], threading.Lock()
+        self.small = set()                               # files that git has itself: named by SHA-1, sent by the hub
         self.listed = None                               # entries of the list in place of those of the files
         self.page = 1000                                 # entries of a page
         self.next_to = "here"                            # where the next page is: here, relative, other
@@ -79,7 +86,8 @@ class Hub:
         self.status = {}                                 # the beginning of a path: (status, fields) in place of an answer
         self.drops = []                                  # of each answer in turn: bytes after which the connection ends
         self.ranges = True                               # False: ranges are ignored
-        self.sends = None                                # what is sent in place of the file
+        self.sends = None                                # what is sent in place of a file
+        self.lies = {}                                   # the same by the name of the file
         self.slow = 0                                    # seconds between pieces of 4096 bytes
         self.fields = None                               # a function that changes the fields of a file's answer
         self.sent = 0                                    # bytes of files that were sent
@@ -109,9 +117,9 @@ class Hub:
             return self.listed
         rows = [{"type": "directory", "oid": "1" * 40, "size": 0, "path": "folder"}]
         for path, data in self.files.items():
-            rows.append({"type": "file", "oid": "2" * 40, "size": len(data), "path": path,
-                         "lfs": {"oid": sha(data), "size": len(data), "pointerSize": 135}})
-        return rows + [{"type": "file", "oid": "3" * 40, "size": 11, "path": "README.md"}]
+            row = {"type": "file", "oid": git(data) if path in self.small else "2" * 40, "size": len(data), "path": path}
+            rows.append(row if path in self.small else dict(row, lfs={"oid": sha(data), "size": len(data), "pointerSize": 135}))
+        return rows + [{"type": "file", "oid": "3" * 40, "size": 11, "path": ".gitattributes"}]
 
     def answer(self, h):
         path, _, query = h.path.partition("?")
@@ -126,12 +134,13 @@ class Hub:
         name = urllib.parse.unquote(m.group(1) if m else path.partition("/bytes/")[2])
         if name not in self.files:
             return h.say(404, b'{"error":"Entry not found"}', **({"X_Repo_Commit": self.commit} if m else {}))
+        data, small = self.files[name], name in self.small
         if m and self.redirect != "none":
             to = "/bytes/" + urllib.parse.quote(name)
-            status, to = (302, self.url["other"] + to + "?signature=1") if self.redirect == "other" else (307, to)
-            data = self.files[name]
-            return h.say(status, b"Redirecting", Location=to, X_Repo_Commit=self.commit, X_Linked_Etag='"%s"' % sha(data), X_Linked_Size=str(len(data)))
-        self.file(h, self.files[name], {"X_Repo_Commit": self.commit} if m else {})
+            status, to = (302, self.url["other"] + to + "?signature=1") if self.redirect == "other" and not small else (307, to)
+            return h.say(status, b"Redirecting", Location=to, X_Repo_Commit=self.commit, X_Linked_Etag='"%s"' % (git(data) if small else sha(data)),
+                         X_Linked_Size=str(len(data)))
+        self.file(h, self.lies.get(name, data), {"X_Repo_Commit": self.commit} if m else {})
 
     def list(self, h, path, query):
         rows, at = self.entries(), int(query.get("cursor", ["0"])[0])
@@ -207,6 +216,10 @@ class Home:
     def ref(self):
         return read(os.path.join(self.repo, "refs", "main")).decode()
 
+    def stored(self, data):
+        """The name of the blob of a small file."""
+        return os.path.join(self.repo, "blobs", git(data))
+
     def named(self):
         """{path in a snapshot: bytes} of what is called a file of a model."""
         found = {}
@@ -256,7 +269,7 @@ def whole(home, model=MODEL, name="model-Q4_K_M.gguf", commit=COMMIT):
     same(read(home.link(name, commit)), model, "the file of the snapshot")
     same(os.readlink(home.link(name, commit)), "../" * name.count("/") + "../../blobs/" + sha(model), "the link")
     same(home.ref(), commit, "refs/main")
-    check(not [b for b in home.blobs() if len(b) != 64], "left behind: %r" % home.blobs())
+    check(not [b for b in home.blobs() if len(b) not in (40, 64)], "left behind: %r" % home.blobs())
 
 
 def nothing_wrong(home, *models):
@@ -264,7 +277,8 @@ def nothing_wrong(home, *models):
     for name, data in home.named().items():
         check(data in models, "%s is wrong" % name)
     for b in home.blobs():
-        check(len(b) != 64 or sha(read(os.path.join(home.repo, "blobs", b))) == b, "blob %s is wrong" % b)
+        name = {40: git, 64: sha}.get(len(b), lambda data: b)
+        check(name(read(os.path.join(home.repo, "blobs", b))) == b, "blob %s is wrong" % b)
 
 
 def fails(r, rc, word, home, *models):
@@ -324,7 +338,7 @@ def order():
         good(home.run(hub, "-hf", REPO + ":b.gguf", *SAYS))
         same(list(home.named()), ["sub/b.gguf"], "downloaded")
     with Hub({"model.safetensors": MODEL}) as hub:
-        fails(Home().run(hub, "-hf", REPO, *SAYS), 2, "no GGUF file among its 2 files", Home())
+        fails(Home().run(hub, "-hf", REPO, *SAYS), 2, "neither a GGUF file nor config.json, a tokenizer and safetensors among its 2 files", Home())
 
 
 @download
@@ -625,7 +639,8 @@ def lists():
                                                                       "a/..", 5, None, ["x"], {})]
     rows += [([dict(entry, lfs=dict(lfs, size=s))], "no size of") for s in (-1, 1.5, 1e30, "7", None, 1 << 63, 10 ** 40)]
     rows += [([dict(entry, lfs=dict(lfs, oid=s))], "no SHA-256 of") for s in ("", "../" * 21 + "x", sha(MODEL)[:-1], sha(MODEL).upper(), sha(MODEL)[:-1] + "/", 5, None)]
-    rows += [([entry, entry], "twice"), ([dict(entry, lfs=None)], "no SHA-256 of"), ({"error": "x"}, "no list of files"), ([[]], "no object"), (["x"], "no object")]
+    rows += [([dict(entry, lfs=None, oid=o)], "no sum of") for o in ("", "2" * 39, "G" * 40, None, 7)]
+    rows += [([entry, entry], "twice"), ({"error": "x"}, "no list of files"), ([[]], "no object"), (["x"], "no object")]
     rows += [(b, "no list of files") for b in (b"", b"[", b"<html>", b"[}", b"[" * 300 + b"]" * 300, b'[{"type":"file"}] x', b'[{"path":"\xff')]
     with Hub() as hub:
         for listed, word in rows:
@@ -718,6 +733,273 @@ def newer():
         same(hub.sent, sent, "bytes of a file whose blob is here")
 
 
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+ALIEN = {"pytorch_model.bin": b"x" * 999, "consolidated.safetensors": b"y" * 999, "onnx/model.safetensors": b"z" * 999, "vocab.json": b"{}", "original/config.json": b"{}",
+         "training_args.json": b"{}"}
+
+
+def files_of(folder):
+    return {os.path.relpath(os.path.join(d, f), folder): read(os.path.join(d, f)) for d, _, names in os.walk(folder) for f in names}
+
+
+def checkpoint_of(name="llama", **how):
+    """A folder of a checkpoint, and its files."""
+    folder = tempfile.mkdtemp(dir=TMP)
+    checkpoint.write(folder, name, "F16", **how)
+    return folder, files_of(folder)
+
+
+def hub_of(files, **more):
+    """A hub that has git store what is small, as published ones do."""
+    hub = Hub(dict(files, **more))
+    hub.small = {path for path in hub.files if not path.endswith((".safetensors", ".gguf", ".bin"))}
+    return hub
+
+
+def has(home, files, commit=COMMIT):
+    """The cache has all files of the checkpoint as Hugging Face's tools write them, nothing else, and no other file of the repository."""
+    same(home.named(), files, "files of the snapshot")
+    for path, data in files.items():
+        blob = sha(data) if path.endswith(".safetensors") else git(data)
+        same(os.readlink(home.link(path, commit)), "../" * path.count("/") + "../../blobs/" + blob, "the link of " + path)
+    same(home.ref(), commit, "refs/main")
+    same(sorted(home.blobs()), sorted({sha(d) if p.endswith(".safetensors") else git(d) for p, d in files.items()}), "blobs")
+
+
+def is_no_model(home):
+    """Nothing is called a model yet."""
+    same(json.loads(home.run(None, "--models", "--json").out), [], "--models")
+    refused(home.run(None, "-hf", REPO, "--offline", *SAYS), 2, "is not in the cache", "--offline")
+    refused(home.run(None, "-m", REPO, *SAYS), 2, "-hf", "-m")
+
+
+@download
+def checkpoints():
+    """A repository without GGUF files: its checkpoint is downloaded once, in the layout of Hugging Face's tools, and runs as its folder does."""
+    folder, files = checkpoint_of(shards=3)
+    want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV))
+    home = Home()
+    with hub_of(files, **ALIEN) as hub:
+        r = home.run(hub, "-hf", REPO, *SAYS)
+        check(r.rc == 0 and want.rc == 0, "%r %r" % (r, want))
+        same(r.out, want.out, "text")
+        same(re.findall(rb"downloads (\S+),", r.err), [b"model-0000%d-of-00003.safetensors" % i for i in (1, 2, 3)], "what is said")
+        has(home, files)
+        same(hub.sent, sum(map(len, files.values())), "bytes")
+        asked = [p.rpartition("/")[2] for _, p, _ in hub.asked("hub") if "/resolve/" in p]
+        same((sorted(asked), asked[-1]), (sorted(files), "config.json"), "requests")
+        n = len(hub.seen)
+        for args in (("-hf", REPO), ("-hf", REPO + ":safetensors"), ("-m", "hf:" + REPO), ("-m", REPO), ("-m", REPO + ":safetensors"), ("-hf", REPO, "--offline")):
+            r = home.run(hub, "-q", *args, *SAYS)
+            same((r.rc, r.out, r.err), (0, want.out, b""), repr(args))
+        refused(home.run(hub, "-hf", REPO + ":Q4_K_M", "--offline", *SAYS), 2, "is not in the cache", "a quant")
+        same(len(hub.seen), n, "requests of runs from the cache")
+        refused(home.run(hub, "-hf", REPO + ":Q4_K_M", *SAYS), 2, "no GGUF file, expected %s alone, which runs its safetensors" % REPO, "a quant")
+        made = tmp("made.gguf")
+        check(home.run(hub, "-hf", REPO, "--quantize", "F16", "-o", made).rc == 0, "--quantize")
+        report = json.loads(home.run(hub, "-m", made, "--inspect", "--json").out)
+        same([k["value"] for k in report["metadata"] if k["key"] == "general.name"], ["A_model-GGUF"], "the name in the file is that of the repository")
+    for how in "relative", "none":
+        with hub_of(files) as hub:
+            home, hub.redirect, hub.token = Home(), how, TOKEN
+            same(home.run(hub, "-hf", REPO, *SAYS, env={"HF_TOKEN": TOKEN}).out, want.out, how)
+            has(home, files)
+
+
+@download
+def checkpoint_files():
+    """One file of weights without an index, a pooling in a folder of its own, one beside GGUF files, a draft; what is not whole is refused before a file is asked for."""
+    folder, files = checkpoint_of("bert")
+    home = Home()
+    with hub_of(files, **ALIEN) as hub:
+        r = home.run(hub, "-hf", REPO, "--embed", "-p", "the cat sat.")
+        same((r.rc, r.out), (0, finish(begin([BIN, "-m", folder, "--embed", "-p", "the cat sat."], env=PLAIN_ENV)).out), "vector")
+        has(home, files)
+    folder, files = checkpoint_of()
+    want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV)).out
+    home = Home()
+    with hub_of(files, **{"m-Q4_K_M.gguf": MODEL}) as hub:
+        good(home.run(hub, "-hf", REPO, *SAYS))
+        same(list(home.named()), ["m-Q4_K_M.gguf"], "files")
+        same(home.run(hub, "-q", "-hf", REPO + ":safetensors", *SAYS).out, want, "the checkpoint")
+        good(home.run(hub, "-hf", REPO, *SAYS))
+    home = Home()
+    with hub_of(files) as hub:
+        r = home.run(hub, "-q", "-m", folder, "-hfd", REPO, *SAYS)
+        same((r.rc, r.out), (0, want), "a draft")
+    rest = {k: v for k, v in files.items() if k != "model.safetensors"}
+    for listed, word in (({k: v for k, v in files.items() if k != "config.json"}, "neither a GGUF file nor config.json"), (rest, "neither a GGUF file"),
+                         ({k: v for k, v in files.items() if k != "tokenizer.json"}, "neither a GGUF file"), (dict(rest, **{"a/model.safetensors": b"x"}), "neither a GGUF"),
+                         (dict(rest, **{"a.safetensors": b"x", "b.safetensors": b"y"}), "2 safetensors files, expected model.safetensors or an index"),
+                         (dict(rest, **{"model-00001-of-00002.safetensors": b"x"}), "expected model-00002-of-00002.safetensors too")):
+        with hub_of(listed) as hub:
+            home = Home()
+            fails(home.run(hub, "-hf", REPO, *SAYS), 2, word, home, *files.values())
+            check(not any("safetensors" in p for _, p, _ in hub.asked()), "weights were asked for")
+            is_no_model(home)
+
+
+@download
+def checkpoint_drops():
+    """Connections that end early, in runs that end early: the next run goes on there, no byte is sent twice, and nothing is called a model before all of it is here."""
+    folder, files = checkpoint_of(shards=2)
+    total = sum(map(len, files.values()))
+    want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV)).out
+    with hub_of(files) as hub:
+        hub.drops, home = [1, 100, 0, 5, 2000, 4096, 17, 30000, 0, 0, 9], Home()
+        same(home.run(hub, "-q", "-hf", REPO, *SAYS).out, want, "text")
+        has(home, files)
+        same(hub.sent, total, "bytes that were sent")
+    with hub_of(files) as hub:
+        home, had = Home(), 0
+        for stop in 0, 3, len(files) - 1:                  # so many files are here after a run, and a part of the next
+            hub.drops, had = [1 << 30] * (stop - had) + [50] + [0] * 5, stop
+            fails(home.run(hub, "-hf", REPO, *SAYS), 3, "run the command again", home, *files.values())
+            same(len(home.named()), stop, "files that have their names")
+            is_no_model(home)
+        hub.drops = []
+        same(home.run(hub, "-q", "-hf", REPO, *SAYS).out, want, "text")
+        has(home, files)
+        same(hub.sent, total, "bytes that were sent")
+
+
+@download
+def checkpoint_killed():
+    """A run that is killed leaves no model, whatever it had; several runs at once share one download."""
+    folder, files = checkpoint_of(shards=2)
+    total = sum(map(len, files.values()))
+    want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV)).out
+    with hub_of(files) as hub:
+        hub.slow, home = 0.02, Home()
+        for part in 0.2, 0.7:
+            p = home.begin(hub, "-hf", REPO, *SAYS)
+            while hub.sent < part * total and p.poll() is None:
+                time.sleep(0.005)
+            p.send_signal(signal.SIGKILL)
+            same(finish(p).rc, -9, "exit")
+            nothing_wrong(home, *files.values())
+            is_no_model(home)
+        hub.slow = 0
+        same(home.run(hub, "-q", "-hf", REPO, *SAYS).out, want, "text")
+        has(home, files)
+        check(hub.sent <= total + 2 * (1 << 16), "%d bytes were sent, of %d" % (hub.sent, total))
+    with hub_of(files) as hub:
+        hub.slow, home = 0.004, Home()
+        for r in [finish(p) for p in [home.begin(hub, "-q", "-hf", REPO, *SAYS) for _ in range(3)]]:
+            same((r.rc, r.out), (0, want), "text")
+        has(home, files)
+        same(hub.sent, total, "bytes that were sent")
+
+
+@download
+def checkpoint_lies():
+    """A wrong byte in any file, another size, a refusal, a full disk: one line, and no model; what was right is kept."""
+    folder, files = checkpoint_of(shards=2)
+    want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV)).out
+    order = sorted(files, key=lambda path: (path == "config.json", path.endswith(".safetensors"), path))     # that of the download
+    for path, data in files.items():
+        for sends, word in (data[:-1] + bytes([data[-1] ^ 1]), "SHA-256 of" if path.endswith(".safetensors") else "SHA-1 of"), (data[:-1], "ended after|another size"), \
+                           (data + b" ", "more bytes|another size"):
+            if word.startswith(("ended", "more")) and path not in ("config.json", "model-00002-of-00002.safetensors"):
+                continue
+            with hub_of(files) as hub:
+                hub.lies, home = {path: sends}, Home()
+                r = home.run(hub, "-hf", REPO, *SAYS)
+                fails(r, r.rc, word, home, *files.values())
+                check(r.rc in (2, 3) and path not in home.named() and "config.json" not in home.named(), "%s: %r" % (path, r))
+                hub.lies, before = {}, hub.sent
+                same(home.run(hub, "-q", "-hf", REPO, *SAYS).out, want, "text after %s was wrong" % path)
+                has(home, files)
+                check(hub.sent - before <= sum(len(files[p]) for p in order[order.index(path):]), "what was right is sent again")
+    with hub_of(files) as hub:
+        for where in "tokenizer.json", "model-00002", "config.json":
+            for status, rc, word in ((401, 2, "401"), (403, 2, "403"), (404, 2, "404"), (429, 3, "429"), (500, 3, "answers 500"))[:5 if "0" in where else 4]:
+                hub.status, home = {"/%s/resolve/main/%s" % (REPO, where): (status, {})}, Home()
+                fails(home.run(hub, "-hf", REPO, *SAYS), rc, word, home, *files.values())
+                check("config.json" not in home.named(), "config.json has its name")
+        hub.status, home = {}, Home()
+        limit = max(map(len, files.values())) - 5000
+        fails(home.run(hub, "-hf", REPO, *SAYS, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))), 3, "cannot write", home, *files.values())
+        same(home.run(hub, "-q", "-hf", REPO, *SAYS).out, want, "text after a full disk")
+        has(home, files)
+        huge = [dict(e, lfs=dict(e["lfs"], size=1 << 60), size=1 << 60) if e["path"].endswith("2.safetensors") else e for e in hub.entries()]
+        hub.listed, home = huge, Home()
+        fails(home.run(hub, "-hf", REPO, *SAYS), 3, "no space: needs", home, *files.values())
+        check(not any(p.endswith(".safetensors") for p in home.named()), "weights were downloaded")
+
+
+@download
+def checkpoint_indexes():
+    """An index that names files elsewhere or that the list lacks is refused before weights are asked for; a repository that changes meanwhile is not mixed."""
+    folder, files = checkpoint_of(shards=2)
+    index = "model.safetensors.index.json"
+    for where, word in (("../x.safetensors", "expected one of its folder"), ("/etc/x.safetensors", "expected one of its folder"), ("a/x.safetensors", "expected one of its folder"),
+                        ("gone.safetensors", "its index names gone.safetensors, which its list lacks"), (None, "names no file"), ("x\x1b.safetensors", "its list lacks")):
+        bad = json.dumps({"weight_map": {"t": where} if where else {}}).encode()
+        with hub_of(dict(files, **{index: bad})) as hub:
+            home = Home()
+            fails(home.run(hub, "-hf", REPO, *SAYS), 2, word, home, bad, *files.values())
+            check(not any(p.endswith(".safetensors") for _, p, _ in hub.asked()), "weights were asked for")
+            is_no_model(home)
+    for text in b"{", b"[1", b"<html>":
+        with hub_of(dict(files, **{index: text})) as hub:
+            home = Home()
+            fails(home.run(hub, "-hf", REPO, *SAYS), 2, "is not JSON", home, text, *files.values())
+    with hub_of(files) as hub:
+        home, answer = Home(), hub.answer
+
+        def other(h):
+            if "00002-of" in h.path:
+                hub.commit = "f" * 40
+            answer(h)
+
+        hub.answer = other
+        fails(home.run(hub, "-hf", REPO, *SAYS), 3, "it has changed during the download", home, *files.values())
+        is_no_model(home)
+        hub.commit, sent = "f" * 40, hub.sent
+        check(home.run(hub, "-hf", REPO, *SAYS).rc == 0, "again")
+        same((home.ref(), hub.sent - sent), ("f" * 40, len(files["config.json"])), "commit, bytes")
+
+
+@case
+def checkpoints_here():
+    """Checkpoints of the cache and of LLMRUN_MODELS are listed, found by name and removed; a part of one that other tools left is none, and -hf completes it."""
+    folder, files = checkpoint_of(shards=2)
+    want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV)).out
+    size = sum(len(d) for p, d in files.items() if p.endswith(".safetensors") or p == "tokenizer.json")
+    for less in ("config.json",), ("tokenizer.json",), ("model-00002-of-00002.safetensors",), tuple(p for p in files if p != "config.json"):
+        home = Home()
+        fill(home, {p: d for p, d in files.items() if p not in less})
+        is_no_model(home)
+        fill(home, {p: d for p, d in files.items() if p in less})
+        same(home.run(None, "-q", "-hf", REPO, *SAYS).out, want, "completed")
+    home = Home()
+    fill(home, files)
+    os.unlink(home.blob(files["model-00001-of-00002.safetensors"]))
+    is_no_model(home)
+    home = Home()
+    fill(home, dict(files, **{"m-Q8_0.gguf": MODEL, "LICENSE": b"x"}))
+    fill(home, files, "a" * 40)
+    models = tempfile.mkdtemp(dir=TMP)
+    shutil.copytree(folder, os.path.join(models, "sub", "one"))
+    with open(os.path.join(models, "sub", "one", "notes.txt"), "w") as f:
+        f.write("mine")
+    env = {"LLMRUN_MODELS": models}
+    rows = json.loads(home.run(None, "--models", "--json", env=env).out)
+    same([(r["name"], r["architecture"], r["type"]) for r in rows],
+         [("sub/one", "llama", "F16"), (REPO + ":Q8_0", "llama", rows[1]["type"]), (REPO + ":safetensors", "llama", "F16")], "rows")
+    same([r["bytes"] for r in rows], [size, len(MODEL), size], "bytes")
+    text = home.run(None, "--models", env=env)
+    check(text.rc == 0 and text.err == b"" and re.search(rb"^sub/one +\S+ \S+ +F16 +llama$", text.out, re.M), repr(text))
+    for name in "sub/one", REPO + ":safetensors":
+        same(home.run(None, "-q", "-m", name, *SAYS, env=env).out, want, name)
+    same(home.run(None, "--rm-model", REPO + ":safetensors", "--yes").rc, 0, "exit")
+    same(sorted(home.named()), ["LICENSE", "m-Q8_0.gguf"], "what stays")
+    same(len(home.blobs()), 2, "blobs")
+    same(home.run(None, "--rm-model", "sub/one", "--yes", env=env).rc, 0, "exit")
+    same(files_of(models), {"sub/one/notes.txt": b"mine"}, "what stays of the folder")
+
+
 @case
 def library_missing():
     """Without libcurl one line names the package, and what is in the cache runs."""
@@ -736,12 +1018,14 @@ def fill(home, files, commit=COMMIT, repo=FOLDER):
     """Puts files into the cache, as Hugging Face's tools do."""
     base = os.path.join(home.hub, repo)
     for name, data in files.items():
-        blob, link = os.path.join(base, "blobs", sha(data)), os.path.join(base, "snapshots", commit, name)
+        small = not name.endswith((".gguf", ".safetensors"))
+        blob, link = os.path.join(base, "blobs", git(data) if small else sha(data)), os.path.join(base, "snapshots", commit, name)
         for path in blob, link:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(blob, "wb") as f:
             f.write(data)
-        os.symlink(os.path.relpath(blob, os.path.dirname(link)), link)
+        if not os.path.lexists(link):
+            os.symlink(os.path.relpath(blob, os.path.dirname(link)), link)
     os.makedirs(os.path.join(base, "refs"), exist_ok=True)
     with open(os.path.join(base, "refs", "main"), "w") as f:
         f.write(commit)
@@ -939,6 +1223,28 @@ def oracle():
         check(other.run(None, "-hf", REPO + ":Q8_0", "--inspect", "--offline").rc == 0, "split")
         same(sorted(os.path.relpath(os.path.join(d, f), other.repo) for d, _, fs in os.walk(other.repo) for f in fs if "trees" not in d),
              sorted(os.path.relpath(os.path.join(d, f), home.repo) for d, _, fs in os.walk(home.repo) for f in fs), "files of both caches")
+
+
+
+@download
+def checkpoint_oracle():
+    """The same of checkpoints: what transformers would load from the cache is what is here, and the other way round (skipped without huggingface_hub)."""
+    try:
+        import huggingface_hub as hf
+    except ImportError:
+        raise Skip("no huggingface_hub")
+    folder, files = checkpoint_of(shards=2)
+    with hub_of(files) as hub:
+        home, other = Home(), Home()
+        want = home.run(hub, "-q", "-hf", REPO, *SAYS).out
+        same(files_of(hf.snapshot_download(REPO, cache_dir=home.hub, local_files_only=True)), files, "its view of the folder")
+        info = hf.scan_cache_dir(home.hub)
+        same([(r.repo_id, r.nb_files, len(r.refs)) for r in info.repos] + list(info.warnings), [(REPO, len(files), 1)], "its view of the cache")
+        script = "import sys; from huggingface_hub import hf_hub_download\nfor name in sys.argv[2:]: hf_hub_download(sys.argv[1], name)"
+        r = finish(begin([sys.executable, "-c", script, REPO, *files], env=other.env(hub, HF_HUB_DISABLE_XET="1")))
+        check(r.rc == 0, repr(r))
+        same(other.run(None, "-q", "-hf", REPO, *SAYS).out, want, "text")
+        same(sorted(other.blobs()), sorted(home.blobs()), "blobs of both caches")
 
 
 sys.exit(kit.walk("hub", ARGS.words, TMP))

@@ -81,7 +81,10 @@ def digest(path):
 
 # --- folders as they are ---------------------------------------------------------------------------------------------
 RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
-        "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2"]
+        "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2", "plm", "arctic", "deepseek32", "glm-dsa", "kimi-linear", "mimo2", "step35",
+        "exaone-moe", "minimax-m3", "openelm", "grok", "bitnet", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "bailingmoe2", "talkie",
+        "hunyuan_vl", "mistral4", "plamo2", "plamo3", "rwkv7", "rwkv7_own", "arwkv7", "rwkv6", "rwkv6qwen2"]
+TEXTS = ["dream", "llada", "llada-moe", "t5", "t5_gated"]      # their logits are not those of tokens in turn
 
 
 @case
@@ -90,6 +93,18 @@ def runs_as_its_file():
     for name in RUNS:
         path = folder(name)
         same(logits(path), logits(convert(path, "auto")), name)
+
+
+@case
+def answers_as_its_file():
+    """A folder of a model that answers a text as a whole gives the answers of its file; that of T5's encoder its vectors"""
+    def answer(model):
+        return good("-m", model, "--raw", "-p", TEXT, "-n", "6", "--temp", "0", "--seed", "1")
+    for name in TEXTS:
+        path = folder(name)
+        same(answer(path), answer(convert(path, "auto")), name)
+    path = folder("t5encoder")
+    same(good("-m", path, "--embed", "-p", TEXT), good("-m", convert(path, "auto"), "--embed", "-p", TEXT), "t5encoder")
 
 
 @case
@@ -197,40 +212,12 @@ def pre_tokenizers():
             refused(run("-m", path, "--inspect"), 2, "pre-tokenizer", "an unknown pre-tokenizer")
 
 
-def proto(*fields):
-    """A protocol buffer of (number, value): bytes, a float or a whole number."""
-    out = b""
-    for number, value in fields:
-        if isinstance(value, bytes):
-            out += varint(number << 3 | 2) + varint(len(value)) + value
-        elif isinstance(value, float):
-            out += varint(number << 3 | 5) + struct.pack("<f", value)
-        else:
-            out += varint(number << 3) + varint(value)
-    return out
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def sentencepiece():
-    """tokenizer.model: unknown, control, 256 bytes and a few words."""
-    pieces = [(b"<unk>", 0.0, 2), (b"<s>", 0.0, 3), (b"</s>", 0.0, 3)] + [(b"<0x%02X>" % b, 0.0, 6) for b in range(256)]
-    words = ["\u2581", "t", "h", "e", "th", "the", "\u2581the", "c", "a", "ca"]
-    pieces += [(w.encode(), float(-i), 1) for i, w in enumerate(words)]
-    return b"".join(proto((1, proto((1, t), (2, s), (3, k)))) for t, s, k in pieces) + proto((2, proto((3, 2)))) + proto((3, proto((3, 1))))
-
-
 @case
 def sentencepiece_model():
     """tokenizer.model is read: pieces, scores, types, and ids of the config beyond them"""
     path = folder("llama")
     os.remove(os.path.join(path, "tokenizer.json"))
-    c.put(path, "tokenizer.model", sentencepiece())
+    c.put(path, "tokenizer.model", c.sentencepiece())
     c.put(path, "tokenizer_config.json", {"add_bos_token": True})
     same(good("-m", path, "--tokenize", "-p", "the thea").split(), [b"265", b"265", b"267"], "tokens")
     same(keys_of(path)["tokenizer.ggml.model"], "llama", "model")
@@ -461,7 +448,7 @@ def hostile_kinds():
 @case
 def hostile_sentencepiece():
     """tokenizer.model cut or changed at every place is refused or read, and never more"""
-    data, path = sentencepiece(), folder("llama")
+    data, path = c.sentencepiece(), folder("llama")
     os.remove(os.path.join(path, "tokenizer.json"))
     rng = random.Random(7)
     for i in range(40):

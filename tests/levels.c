@@ -109,12 +109,12 @@ static void row(const char *what, int n, int which, const float *from, const flo
 
 static void rows(void) {
     static const char *const names[] = {"softmax", "cap", "swiglu", "layer norm", "rms norm", "max", "dot", "hadamard", "silu",
-                                        "gelu", "gelu_erf", "sigmoid", "relu", "relu2"};
+                                        "gelu", "gelu_erf", "sigmoid", "relu", "relu2", "exp", "softplus"};
     for (int n = 1; n < 128; n += 9) {
         float a[128], b[128];
         for (int i = 0; i < 128; i++) a[i] = unit() * (float)(i % 7 ? 8 : 90), b[i] = unit();
         if (n % 2) a[n / 2] = n % 4 > 1 ? NAN : INFINITY;
-        for (int i = 0; i < 14; i++) row(names[i], n, i, a, b);
+        for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) row(names[i], n, i, a, b);
     }
 }
 
@@ -138,12 +138,13 @@ static void low(uint32_t type, int rank, int n) {
     free(b);
 }
 
-/* Recurrent layers: `which` 0 a convolution, 1 the delta rule, 2 outer products, 3 a scan. */
-static void recurrent(int which, int n, int d_k) {
+/* Recurrent layers: `which` 0 a convolution, 1 the delta rule, 2 outer products, 3 a scan, 4 and 5 outer products without r, and
+ * without p too. peek: the last position leaves the state. */
+static void recurrent(int which, int n, int d_k, bool peek) {
     enum { POS = 5 };
     static float in[6][POS * 128], s[2][128 * 128], o[2][POS * 128];
     const float *taps[POS + 3];
-    const char  *names[] = {"convolution", "delta rule", "outer products", "scan"};
+    const char  *names[] = {"convolution", "delta rule", "outer products", "scan", "outer products without r", "without p"};
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < POS * 128; k++) in[i][k] = unit() * 0.5f;
     for (int k = 0; k < 128 * 128; k++) s[0][k] = unit();
@@ -159,16 +160,17 @@ static void recurrent(int which, int n, int d_k) {
         if (which == 0) k_conv(taps, in[1], in[2], 4, n, POS, true, out, 128);
         if (which == 1)
             k_delta(&(k_delta_args){.q = in[0], .k = in[1], .v = in[2], .decay = in[3], .beta = in[4], .s = st, .o = out, .n = n,
-                                    .d_k = d_k, .n_pos = POS, .fold = 1, .ld_qk = 128, .ld_v = 128, .ld_gate = 1, .ld_o = 128,
+                                    .d_k = d_k, .n_pos = POS, .fold = 1, .peek = peek, .ld_qk = 128, .ld_v = 128, .ld_gate = 1, .ld_o = 128,
                                     .ld_s = 128});
-        if (which == 2)
-            k_outer(&(k_outer_args){.q = in[0], .p = in[1], .k = in[2], .w = in[3], .r = in[4], .v = in[5], .beta = in[0],
+        if (which == 2 || which > 3)
+            k_outer(&(k_outer_args){.q = in[0], .p = which == 5 ? NULL : in[1], .k = in[2], .w = in[3], .r = which == 2 ? in[4] : NULL,
+                                    .v = in[5], .beta = in[0],
                                     .kq = in[1], .rq = in[2], .s = st, .o = out, .n = n, .d_k = d_k, .n_pos = POS, .fold = 1,
-                                    .ld = 128,
+                                    .peek = peek, .ld = 128,
                                     .ld_v = 128, .ld_o = 128, .ld_s = 128});
         if (which == 3)
             k_scan(&(k_scan_args){.q = in[0], .k = in[1], .v = in[2], .dt = in[3], .a = in[4], .skip = in[5], .s = st, .o = out,
-                                  .n = n, .d_k = d_k, .n_pos = POS, .fold = 1, .ld = 128, .ld_v = 128, .ld_o = 128});
+                                  .n = n, .d_k = d_k, .n_pos = POS, .fold = 1, .peek = peek, .ld = 128, .ld_v = 128, .ld_o = 128});
         if (!l) continue;
         same(names[which], l, o[0], out, POS * 128);
         same("its state", l, s[0], st, 128 * 128);
@@ -233,7 +235,9 @@ int main(int argc, char **argv) {
         products(type, block == 256 ? 768 : block > 1 ? 512 + block : 45, true);
     }
     rows();
-    for (int i = 0; i < 4; i++) recurrent(i, i % 2 ? 37 : 128, i % 2 ? 32 : 29);
+    for (int i = 0; i < 12; i++) recurrent(i / 2, i / 2 % 2 ? 37 : 128, i / 2 % 2 ? 32 : 29, i % 2);
+    recurrent(1, 128, 29, false);
+    recurrent(3, 20, 13, false);
     low(K_F32, 8, 100);
     low(K_F16, 17, 230);
     attention(K_F16, 64, 7, 0, false);

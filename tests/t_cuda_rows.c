@@ -211,6 +211,8 @@ static const tr_kind tr_kinds[] = {
     {"sigmoid",         {.kind = OPS_ACTIVATE, .act = ACT_SIGMOID}, 1, false, false, false, false},
     {"relu",            {.kind = OPS_ACTIVATE, .act = ACT_RELU}, 0, false, false, false, false},
     {"relu2",           {.kind = OPS_ACTIVATE, .act = ACT_RELU2}, 0, false, false, false, false},
+    {"exp",             {.kind = OPS_ACTIVATE, .act = ACT_EXP}, 0, false, false, false, false},
+    {"softplus",        {.kind = OPS_ACTIVATE, .act = ACT_SOFTPLUS}, 1, false, false, false, false},
     {"swiglu, clipped", {.kind = OPS_ACTIVATE, .act = ACT_SWIGLU_CLIP}, 1, false, false, false, false},
     {"gate",            {.kind = OPS_GATE}, 1, false, false, true, false},
     {"add scaled",      {.kind = OPS_ADD_SCALED}, 2, false, false, false, false},
@@ -223,6 +225,10 @@ static const tr_kind tr_kinds[] = {
     {"correct",         {.kind = OPS_CORRECT}, 3, false, true, false, false},
     {"raise",           {.kind = OPS_RAISE}, 1, false, true, false, false},
     {"level",           {.kind = OPS_LEVEL, .to = 6}, 2, false, false, false, false},
+    {"xielu",           {.kind = OPS_XIELU, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}}, 0, false, false, false, false},
+    {"lerp",            {.kind = OPS_LERP}, 2, false, false, true, false},
+    {"lerp, by rows",   {.kind = OPS_LERP}, 3, true, false, false, false},
+    {"add heads",       {.kind = OPS_ADD_HEADS}, 2, false, true, false, false},
 };
 enum { TR_KINDS = sizeof tr_kinds / sizeof *tr_kinds };
 

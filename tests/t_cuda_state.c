@@ -7,25 +7,35 @@
 #include "t_cuda_rows.h"
 #include "t_quant.h"
 
-enum { TS_SEQS = 5, TS_SLOTS = 3 * TS_SEQS, TS_WIDE = 700 };       /* most sequences; slots: two of each, and its snapshot; most
-                                                                    * channels */
+enum { TS_SEQS = 5, TS_SLOTS = 3 * TS_SEQS, TS_WIDE = 700, TS_VEC = 1 << 13 };     /* most sequences; slots: two of each, and its
+                                                       * snapshot; most channels; values of other vectors */
 
 /* A layer: a convolution alone has no heads. */
 typedef struct {
     const char *name;
     int  taps, n_k, n_v, d_k, d_v, width;
     bool grouped;
+    dev_rule rule;
 } ts_shape;
 
 static const ts_shape ts_shapes[] = {
-    {"conv",            3, 0, 0, 0,   0,   320, false},
-    {"conv, 4 taps",    4, 0, 0, 0,   0,   37,  false},
-    {"conv, 2 taps",    2, 0, 0, 0,   0,   600, false},
-    {"delta",           4, 2, 4, 16,  16,  128, false},
-    {"delta, grouped",  4, 2, 4, 32,  40,  288, true},
-    {"delta, 128",      4, 1, 2, 128, 128, 512, true},
-    {"delta, odd",      3, 2, 2, 21,  70,  224, false},
-    {"delta, one head", 5, 1, 1, 2,   33,  37,  false},
+    {"conv",            3, 0, 0, 0,   0,   320, false, RULE_DELTA},
+    {"conv, 4 taps",    4, 0, 0, 0,   0,   37,  false, RULE_DELTA},
+    {"conv, 2 taps",    2, 0, 0, 0,   0,   600, false, RULE_DELTA},
+    {"delta",           4, 2, 4, 16,  16,  128, false, RULE_DELTA},
+    {"delta, grouped",  4, 2, 4, 32,  40,  288, true, RULE_DELTA},
+    {"delta, 128",      4, 1, 2, 128, 128, 512, true, RULE_DELTA},
+    {"delta, odd",      3, 2, 2, 21,  70,  224, false, RULE_DELTA},
+    {"delta, one head", 5, 1, 1, 2,   33,  37,  false, RULE_DELTA},
+    {"mamba-2",         1, 2, 4, 24,  40,  256, true,  RULE_SSD},
+    {"mamba-2, 256",    1, 1, 1, 256, 70,  582, true,  RULE_SSD},
+    {"mamba",           1, 1, 3, 16,  40,  152, true,  RULE_SCAN},
+    {"mamba, odd",      1, 1, 1, 37,  33,  107, true,  RULE_SCAN},
+    {"kda",             4, 2, 2, 32,  32,  192, true,  RULE_KDA},
+    {"kda, 128",        4, 1, 1, 128, 128, 384, true,  RULE_KDA},
+    {"rwkv-7",          1, 2, 2, 32,  32,  320, true,  RULE_WKV7},
+    {"rwkv-6",          1, 2, 4, 24,  24,  288, true,  RULE_WKV6},
+    {"linear",          1, 2, 2, 64,  64,  512, true,  RULE_GLA},
 };
 enum { TS_SHAPES = sizeof ts_shapes / sizeof *ts_shapes };
 
@@ -44,21 +54,33 @@ typedef struct {
     int           n_seq;
     k_turn        turn[TS_SEQS];
     dev_buf       raw, alpha, beta, o;
-    float         taps[TS_WIDE * 5], decay[8], gate[8];
+    float         taps[TS_WIDE * 5], decay[TS_VEC], gate[TS_VEC], more[5][TS_VEC];
 } ts_case;
 
 static size_t ts_aligned(size_t n) { return (n + 63) / 64 * 64; }
 
+/* Values of its gates: first ones, second ones. */
+static int ts_gate(const ts_shape *s, int i) {
+    switch (s->rule) {
+    case RULE_SSD: return i ? 0 : s->n_v;
+    case RULE_SCAN: return i ? 0 : s->n_v * s->d_v;
+    case RULE_KDA: return i ? s->n_v : s->n_v * s->d_k;
+    case RULE_GLA: case RULE_WKV6: case RULE_WKV7: return 0;
+    case RULE_DELTA: break;
+    }
+    return s->n_v;
+}
+
 /* A layer after another one in each slot, and n sequences that have not begun. */
 static void ts_new(ts_case *t, const ts_shape *s, int n_seq) {
     const size_t ring = ts_aligned((size_t)((s->taps - 1 + DEV_LOG) * s->width) * 4),
-                 gates = ts_aligned((size_t)(DEV_LOG * 2 * s->n_v) * 4);
+                 gates = ts_aligned((size_t)(DEV_LOG * (ts_gate(s, 0) + ts_gate(s, 1))) * 4);
     const size_t sums = (size_t)(s->n_v * s->d_k * s->d_v) * 4;
     memset(t, 0, sizeof *t);
     t->shape = s, t->n_seq = n_seq;
     t->p.n = 1;
     t->st = (dev_state){.mem = &t->mem, .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v,
-                        .n_gate = {s->n_v, s->n_v},
+                        .n_gate = {ts_gate(s, 0), ts_gate(s, 1)},
                         .d_k = s->d_k, .d_v = s->d_v,
                         .ring_at = 64, .gate_at = 64 + ring, .sum_at = 64 + ring + gates};
     t->mem = dev_blocks_new(ts_aligned(t->st.sum_at + sums), TS_SLOTS);
@@ -72,7 +94,8 @@ static void ts_new(ts_case *t, const ts_shape *s, int n_seq) {
     t->got = t->mem.tail[0].all.base = tr_copy(t->slots, t->bytes, 1);
     for (int i = 0; i < n_seq; i++) t->seq[i] = (ts_seq){.slot = 3 * i, .other = 3 * i + 1, .snap = 3 * i + 2};
     for (int i = 0; i < s->width * s->taps; i++) t->taps[i] = tq_unit();
-    for (int i = 0; i < s->n_v; i++) t->decay[i] = -fabsf(tq_unit()) - 0.01f, t->gate[i] = tq_unit();
+    for (int i = 0; i < TS_VEC; i++) t->decay[i] = -fabsf(tq_unit()) - 0.01f, t->gate[i] = tq_unit();
+    for (int i = 0; i < 5 * TS_VEC; i++) t->more[i / TS_VEC][i % TS_VEC] = tq_unit();
 }
 
 static void ts_drop(ts_case *t) {
@@ -116,16 +139,19 @@ static void ts_plan(ts_case *t, bool out) {
     const int       at = s->n_v ? 0 : 5;
     tr_case        *c = &t->c;
     t->raw = tr_buf(c, DEV_ALL, 1, at + s->width);
-    t->alpha = tr_buf(c, DEV_ALL, 1, s->n_v + 1), t->beta = tr_buf(c, DEV_ALL, 1, s->n_v + 1);
+    t->alpha = tr_buf(c, DEV_ALL, 1, ts_gate(s, 0) + 1), t->beta = tr_buf(c, DEV_ALL, 1, ts_gate(s, 1) + 1);
+    const dev_buf share = tr_buf(c, DEV_ALL, 1, s->n_v + 1);
     t->o = tr_buf(c, out ? DEV_OUT : DEV_ALL, 1, s->n_v ? s->n_v * s->d_v : s->width);
     dev_op op = {.kind = s->n_v ? OPS_DELTA : OPS_CONV, .rows = out ? DEV_OUT : DEV_ALL, .in = {t->raw}, .out = {t->o},
                  .n = s->n_v ? s->d_v : s->width,
                  .n_head = s->n_v, .vec = t->taps, .scale = 1e-6f,
                  .state = {.st = &t->st, .at = at, .d_k = s->d_k, .n_vec = s->width * s->taps, .grouped = s->grouped,
-                           .decay = t->decay, .step = t->gate}};
+                           .rule = s->rule, .decay = t->decay, .step = t->gate, .skip = t->more[0], .rate = t->more[1],
+                           .key = {t->more[2], t->more[3]}, .share = t->more[4]}};
     if (s->n_v) op.in[1] = t->alpha, op.in[2] = t->beta;
+    if (s->rule == RULE_WKV7) op.out[1] = share;
     tr_op(c, op);
-    op.kind = OPS_KEEP, op.rows = DEV_ALL, op.out[0] = 0;
+    op.kind = OPS_KEEP, op.rows = DEV_ALL, op.out[0] = op.out[1] = 0;
     tr_op(c, op);
     tr_ready(c);
     c->run.p = c->dv.p = &t->p;
@@ -136,6 +162,18 @@ static void ts_plan(ts_case *t, bool out) {
 }
 
 static void ts_delta(const void *a) { k_cuda_delta(*(const k_cuda_delta_args *)a); }
+static void ts_outer(const void *a) { k_cuda_outer(*(const k_cuda_delta_args *)a); }
+static void ts_outer_wide(const void *a) { k_cuda_outer_wide(*(const k_cuda_delta_args *)a); }
+static void ts_scan(const void *a) { k_cuda_scan(*(const k_cuda_delta_args *)a); }
+
+/* The kernel for a layer. */
+static void (*ts_kernel(const ts_shape *s))(const void *) {
+    static const struct { const char *name; void (*run)(const void *); } all[] = {
+        {"k_cuda_delta", ts_delta}, {"k_cuda_outer", ts_outer}, {"k_cuda_outer_wide", ts_outer_wide}, {"k_cuda_scan", ts_scan}};
+    int i = 0;
+    while (strcmp(all[i].name, ops__delta_kernel(s->rule, s->d_k))) i++;
+    return all[i].run;
+}
 
 /* The first phase on the emulated GPU, with sequences to spare. */
 static const char *ts_first(ts_case *t, int spare) {
@@ -143,8 +181,8 @@ static const char *ts_first(ts_case *t, int spare) {
     const ts_shape *s = t->shape;
     if (!s->n_v) return tr_launch(c, &c->p.phase[0], 3);
     const k_cuda_delta_args a = ops__delta_args(&c->share, &c->p.op[0]);
-    return emu_launch(ts_delta, &a, (t->n_seq + spare) * s->n_v, (s->d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS,
-                      K_CUDA_THREADS, tc_seed++);
+    const int cols = s->rule == RULE_SCAN ? K_CUDA_SCAN_COLS : K_CUDA_DELTA_COLS;
+    return emu_launch(ts_kernel(s), &a, (t->n_seq + spare) * s->n_v, (s->d_v + cols - 1) / cols, K_CUDA_THREADS, tc_seed++);
 }
 
 /* A phase on the CPU. */
@@ -193,19 +231,22 @@ static void t_cuda_state_steps(void) {
 }
 
 static void t_cuda_state_keys(void) {
-    for (int n = K_CUDA_DELTA_KEYS; n < K_CUDA_DELTA_KEYS + 2; n++)
-        EQ_INT(ops__delta_can(&(dev_op){.state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
+    static const int most[] = {[RULE_DELTA] = K_CUDA_DELTA_KEYS, [RULE_SCAN] = K_CUDA_SCAN_KEYS, [RULE_SSD] = K_CUDA_WIDE_KEYS,
+                               [RULE_WKV7] = K_CUDA_WIDE_KEYS};
+    for (int rule = 0; rule <= RULE_WKV7; rule++)
+        for (int n = most[rule]; n && n < most[rule] + 2; n++)
+            EQ_INT(ops__delta_can(&(dev_op){.state = {.d_k = n, .rule = (dev_rule)rule}}), n == most[rule]);
 }
 
 /* --- barriers --- */
 
-/* Whether the results of the gated delta rule differ without barrier number `skip`, in one of several orders of the threads. */
-static bool ts_seen(int skip) {
+/* Whether the results of a rule differ without barrier number `skip`, in one of several orders of the threads. */
+static bool ts_seen(const ts_shape *shape, int skip) {
     static ts_case t;
     bool           seen = false;
     for (int i = 0; i < 20 && !seen; i++) {
         tq_seed = 5;
-        ts_new(&t, &ts_shapes[5], 1);
+        ts_new(&t, shape, 1);
         ts_batch(&t, &(int){20});
         ts_plan(&t, false);
         ts_cpu(&t, 0);
@@ -222,20 +263,27 @@ static bool ts_seen(int skip) {
 
 static void t_cuda_state_barriers(void) {
     k_init("scalar");
-    CHECK(!ts_seen(0));
-    const int n = emu.fiber[0].n_sync;
-    EQ_INT(n, 11);                                    /* three for the vectors of eight positions, and one between them */
-    CHECK(!ts_seen(n + 1));
-    for (int skip = 1; skip <= n; skip++) CHECKF(ts_seen(skip), "barrier %d of %d could go", skip, n);
+    /* for the vectors of eight positions, of long keys four, and one between them */
+    static const struct { const char *name; int n; } of[] = {
+        {"delta, 128", 11}, {"mamba-2", 5}, {"mamba-2, 256", 9}, {"kda, 128", 8}, {"rwkv-7", 5}, {"rwkv-6", 5}, {"linear", 5}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const ts_shape *s = ts_shapes;
+        while (strcmp(s->name, of[i].name)) s++;
+        CHECK(!ts_seen(s, 0));
+        const int n = emu.fiber[0].n_sync;
+        EQ_INT(n, of[i].n);
+        CHECK(!ts_seen(s, n + 1));
+        for (int skip = 1; skip <= n; skip++) CHECKF(ts_seen(s, skip), "%s: barrier %d of %d could go", s->name, skip, n);
+    }
     emu_free();
 }
 
 static const t_case t_cuda_state_cases[] = {
     {"cuda_state_steps",
-     "convolutions, gated delta rules and slots of recurrent layers have the bits of the scalar level, step after step",
+     "convolutions, states of every rule and slots of recurrent layers have the bits of the scalar level, step after step",
      t_cuda_state_steps},
-    {"cuda_state_keys", "a gated delta rule with longer keys than its kernel has registers for stays on the CPU",
+    {"cuda_state_keys", "a rule with longer keys than its kernel has registers for stays on the CPU",
      t_cuda_state_keys},
-    {"cuda_state_barriers", "none of the barriers of the gated delta rule can be left out", t_cuda_state_barriers},
+    {"cuda_state_barriers", "none of the barriers of the rules can be left out", t_cuda_state_barriers},
 };
 static const t_suite t_cuda_state_suite = SUITE(t_cuda_state_cases);

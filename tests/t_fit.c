@@ -348,8 +348,26 @@ static void tf_kind(int kind, float *x, float *w) {
     }
 }
 
+/* Types whose searches have forms for CPU levels, and plain floats. */
+static bool tf_has_forms(int id) {
+    const int ids[] = {K_F16, K_BF16, K_Q4_0, K_Q4_1, K_Q5_0, K_Q5_1, K_Q8_0, K_Q2_K, K_Q3_K, K_Q4_K, K_Q5_K, K_Q6_K, K_IQ4_NL, K_IQ4_XS};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+/* What fewer blocks become does not depend on those after them. */
+static void tf_prefixes(int id, const float *x, const float *w, const uint8_t *all) {
+    uint8_t   got[TF_N * 4];
+    const int block = k_types[id].block > 1 ? k_types[id].block : 8;
+    for (int n = block; n < TF_N; n += n < 3 * block ? block : 5 * block) {
+        k_fitters[id].fit(x, w, got, n);
+        CHECKF(!memcmp(got, all, k_row_bytes((uint32_t)id, n)), "%s: %d weights give other bytes than %d", k_types[id].name, n, TF_N);
+    }
+}
+
 static void t_fit_levels(void) {
-    enum { KINDS = 22 };
+    enum { KINDS = 23 };
     static float   x[TF_N], w[TF_N];
     static uint8_t want[K_TYPE_MAX][KINDS][2][TF_N * 4], got[TF_N * 4];
     const char    *name[K_LEVELS];
@@ -361,11 +379,13 @@ static void t_fit_levels(void) {
         tf_seed = 0;
         for (int kind = 0; kind < KINDS; kind++) {
             tf_kind(kind, x, w);
-            for (int id = K_Q2_K; id <= K_Q6_K; id++)
-                for (int u = 0; u < 2; u++) {
+            for (int i = 0; i < TF_N && kind == KINDS - 1; i++) x[i] *= i / 32 % 3 ? 1 : 0, w[i] *= i / 32 % 2 ? 0 : 1e-31f;
+            for (int id = 0; id < K_TYPE_MAX; id++)
+                for (int u = 0; u < 2 && tf_has_forms(id); u++) {
                     k_fitters[id].fit(x, u ? w : NULL, l ? got : want[id][kind][u], TF_N);
                     CHECKF(!l || !memcmp(got, want[id][kind][u], k_row_bytes((uint32_t)id, TF_N)), "%s, %s, kind %d%s: other bytes",
                            name[l], k_types[id].name, kind, u ? " with importances" : "");
+                    if (l && kind < 2) tf_prefixes(id, x, u ? w : NULL, want[id][kind][u]);
                 }
         }
     }

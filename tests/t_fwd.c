@@ -714,6 +714,21 @@ static void t_break_loop(t_rig *r) { r->m.hp.loop_skip = !r->m.hp.loop_skip; }
 static void t_break_adjugate(t_rig *r) { r->m.hp.adjugate_scale = 0; }
 static void t_break_bend(t_rig *r) { r->m.hp.layer[1].xielu_n += 0.2f; }
 static void t_break_linear(t_rig *r) { r->m.hp.layer[1].mixer = MIX_NONE; }
+static void t_break_all_seen(t_rig *r) {
+    for (int il = 0; il < r->m.hp.n_layer; il++) r->m.hp.layer[il].chooses = false;
+}
+static void t_break_top(t_rig *r) { r->m.hp.n_top--; }
+static void t_break_last_block(t_rig *r) { r->m.hp.index_local = 0; }
+static void t_break_index_own(t_rig *r) { r->m.hp.layer[2].indexed = false; }
+static void t_break_index_share(t_rig *r) { r->m.layer[0].mat[W_INDEX_SHARE] = r->m.layer[1].mat[W_INDEX_SHARE]; }
+static void t_break_index_bias(t_rig *r) { r->m.layer[1].vec[B_INDEX_K_NORM] = NULL; }
+static void t_break_index_norm(t_rig *r) { r->m.layer[1].vec[W_INDEX_Q_NORM] = r->m.layer[1].vec[W_INDEX_K_NORM]; }
+static void t_break_index_rope(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.index_halves = !other.index_halves;
+    r->m.hp.desc = &other;
+}
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -759,6 +774,15 @@ static void t_fwd_faults(void) {
         {"deepseek2_glm", "the other scores of experts", t_break_scores}, {"mistral4", "the temperature changes later", t_break_temper},
         {"minicpm3", "2 % more of each block", t_break_residual_scale}, {"plm", "another activation", t_break_act},
         {"deepseek2_v3", "keys and values with the next layer's norm", t_break_latent_norm},
+        {"deepseek32", "all positions", t_break_all_seen},    {"deepseek32", "one position fewer", t_break_top},
+        {"deepseek32", "another layer's weights of the indexer", t_break_index_share},
+        {"deepseek32", "no bias of the indexer's keys", t_break_index_bias},
+        {"deepseek32", "the indexer's other RoPE", t_break_index_rope},
+        {"glm-dsa", "all positions", t_break_all_seen},       {"glm-dsa", "the indexer's other RoPE", t_break_index_rope},
+        {"glm-dsa", "the choice of the layer before", t_break_index_own},
+        {"minimax-m3", "all positions", t_break_all_seen},    {"minimax-m3", "one block fewer", t_break_top},
+        {"minimax-m3", "the last block by its score", t_break_last_block},
+        {"minimax-m3", "queries with the norm of keys", t_break_index_norm},
         {"hunyuan-dense", "norms before RoPE", t_break_late}, {"exaone4_window", "RoPE in a layer without a window", t_break_still},
         {"afmoe", "another layer's gate", t_break_out_gate},  {"laguna", "another layer's gate", t_break_head_gate},
         {"laguna_each", "a sigmoid for softplus", t_break_soft}, {"muse-glimmer", "the same epsilon in all norms", t_break_fine},

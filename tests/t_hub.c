@@ -122,18 +122,91 @@ static void t_hub_choice(void) {
     hub_list_drop(&l);
 }
 
+/* Which lists have a checkpoint, what a name stands for then, and the weights that come without an index. */
+static void t_hub_checkpoints(void) {
+    static const struct {
+        const char *paths[6], *pick, *chosen, *shards, *error;       /* shards: names with a blank between them */
+    } rows[] = {
+        {{"config.json", "tokenizer.json", "model.safetensors"}, "", "config.json", "model.safetensors", NULL},
+        {{"config.json", "tokenizer.model", "x.safetensors"}, "", "config.json", "x.safetensors", NULL},
+        {{"config.json", "tokenizer.json", "model.safetensors", "consolidated.safetensors"}, "safetensors", "config.json",
+         "model.safetensors", NULL},
+        {{"config.json", "tokenizer.json", "model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors"}, "", "config.json",
+         "model-00001-of-00002.safetensors model-00002-of-00002.safetensors", NULL},
+        {{"config.json", "tokenizer.json", "model-00002-of-00002.safetensors"}, "", "config.json", NULL,
+         "a/b: 1 files of 2, expected model-00001-of-00002.safetensors too"},
+        {{"config.json", "tokenizer.json", "x.safetensors", "y.safetensors"}, "", "config.json", NULL,
+         "a/b: 2 safetensors files, expected model.safetensors or an index"},
+        {{"config.json", "tokenizer.json", "model.safetensors", "m-Q8_0.gguf"}, "", "m-Q8_0.gguf", NULL, NULL},
+        {{"config.json", "tokenizer.json", "model.safetensors", "m-Q8_0.gguf"}, "safetensors", "config.json", "model.safetensors", NULL},
+        {{"config.json", "tokenizer.json", "model.safetensors", "m-Q3_K.gguf"}, "", NULL, NULL, NULL},
+        {{"config.json", "tokenizer.json", "a/model.safetensors"}, "", NULL, NULL, NULL},
+        {{"a/config.json", "tokenizer.json", "model.safetensors"}, "", NULL, NULL, NULL},
+        {{"config.json", "model.safetensors"}, "", NULL, NULL, NULL},
+        {{"config.json", "tokenizer.json", "model.safetensors"}, "Q4_K_M", NULL, NULL, NULL},
+        {{"m-Q8_0.gguf", "model.safetensors"}, "safetensors", NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t n = 0;
+        while (n < 6 && rows[i].paths[n]) n++;
+        hub_list l = thu_list(rows[i].paths, n);
+        str      repo = {0}, pick = {0}, all = {0};
+        err_t    e = {0};
+        st_names shards = {0};
+        str_put(&repo, "a/b");
+        str_put(&pick, rows[i].pick);
+        str_put(&all, "");
+        const hub_name  h = {repo, pick};
+        const hub_file *f = hub_choose(&l, &h, &e);
+        CHECKF((f != NULL) == (rows[i].chosen != NULL) && (!f || !strcmp(f->path, rows[i].chosen)), "row %zu: %s %s", i, f ? f->path : "", e.text);
+        if (f && hub_is_checkpoint(f)) {
+            CHECKF(hub_shards(&l, "a/b", "/none", &shards, &e) == (rows[i].shards != NULL), "row %zu: %s", i, e.text);
+            for (size_t k = 0; k < shards.n; k++) str_fmt(&all, "%s%s", k ? " " : "", shards.at[k]);
+            if (rows[i].shards) EQ_STR(all.p, rows[i].shards);
+            else EQ_STR(e.text, rows[i].error);
+        }
+        st_names_drop(&shards);
+        hub_list_drop(&l);
+        str_drop_all(&repo, &pick, &all);
+    }
+    CHECK(hub_goes_beside("tokenizer.json") && hub_goes_beside("1_Pooling/config.json") && hub_goes_beside("README.md"));
+    CHECK(!hub_goes_beside("a/tokenizer.json") && !hub_goes_beside("a/1_Pooling/config.json") && !hub_goes_beside("model.safetensors") &&
+          !hub_goes_beside("onnx/config.json") && !hub_goes_beside("1_Pooling/config.jsonx"));
+}
+
+/* The name of a repository in the path of its snapshot. */
+static void t_hub_snapshots(void) {
+    static const char commit[] = "0123456789abcdef0123456789abcdef01234567";
+    static const struct {
+        const char *front, *name;
+    } rows[] = {
+        {"/x/models--a--b.c/snapshots/", "b.c"}, {"models--a--b/snapshots/", "b"}, {"/x/datasets--a--b/snapshots/", NULL},
+        {"/x/models--a--b/", NULL}, {"/snapshots/", NULL}, {"/x/models--a/snapshots/", NULL}, {"", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        str path = {0}, name = {0};
+        str_fmt(&path, "%s%s", rows[i].front, commit);
+        CHECKF(hub_name_of(path.p, &name) == (rows[i].name != NULL), "%s", path.p);
+        if (rows[i].name) EQ_STR(name.p, rows[i].name);
+        str_drop_all(&path, &name);
+    }
+}
+
 static void t_hub_lists(void) {
     static const char good[] =
         " [ {\"type\":\"file\", \"size\":7, \"path\":\"a\\u00e9 b.gguf\", \"extra\":[{\"path\":\"../x\"}], "
         "\"lfs\":{\"size\":12,\"oid\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}},"
-        "{\"type\":\"directory\",\"path\":\"../..\"}, {\"type\":\"file\",\"path\":\"c\",\"size\":9223372036854775807,\"lfs\":null} ] ";
+        "{\"type\":\"directory\",\"path\":\"../..\"}, {\"type\":\"file\",\"path\":\"c\",\"size\":9223372036854775807,\"lfs\":null},"
+        "{\"type\":\"file\",\"path\":\"d\",\"size\":3,\"oid\":\"0123456789abcdef0123456789abcdef01234567\"},"
+        "{\"type\":\"file\",\"path\":\"e\",\"size\":3,\"oid\":\"0123456789abcdef0123456789abcdef0123456/\"} ] ";
     hub_list l = {0};
     err_t    e = {0};
     CHECKF(hub_list_add(&l, bytes_of(good), "a/b", &e) && hub_list_seal(&l, "a/b", &e), "%s", e.text);
-    EQ_INT(l.n, 2);
+    EQ_INT(l.n, 4);
+    CHECK(strlen(l.file[2].sha) == SHA_1_HEX && !l.file[3].sha[0]);
     EQ_STR(l.file[0].path, "a\xc3\xa9 b.gguf");
-    CHECK(l.file[0].bytes == 12 && l.file[1].bytes == INT64_MAX && !l.file[1].sha[0] && strlen(l.file[0].sha) == SHA256_HEX);
-    CHECK(hub_list_add(&l, bytes_of("[]"), "a/b", &e) && l.n == 2);
+    CHECK(l.file[0].bytes == 12 && l.file[1].bytes == INT64_MAX && !l.file[1].sha[0] && strlen(l.file[0].sha) == SHA_HEX);
+    CHECK(hub_list_add(&l, bytes_of("[]"), "a/b", &e) && l.n == 4);
     CHECK(hub_list_add(&l, bytes_of("[{\"type\":\"file\",\"path\":\"c\",\"size\":1}]"), "a/b", &e));
     CHECK(!hub_list_seal(&l, "a/b", &e));
     EQ_STR(e.text, "a/b: the list has c twice, expected once");
@@ -184,6 +257,8 @@ static const t_case t_hub_cases[] = {
     {"hub quants", "a quant is a word of a path", t_hub_quants},
     {"hub models", "later parts, projectors and importance matrices are no models", t_hub_models},
     {"hub choice", "the file of a list that a name stands for, or what exists", t_hub_choice},
+    {"hub checkpoints", "which lists have a checkpoint, and its weights", t_hub_checkpoints},
+    {"hub snapshots", "the name of a repository in a path", t_hub_snapshots},
     {"hub lists", "pages of a list, and a path that comes twice", t_hub_lists},
     {"hub origins", "which addresses are the hub's", t_hub_origins},
     {"hub heads", "fields of an answer: commit, range, next page, time to wait", t_hub_heads},

@@ -407,6 +407,31 @@ static void t_kv_latent(void) {
     }
 }
 
+/* Keys of an indexer lie behind those of their layer, and of layers that have one alone. */
+static void t_kv_index(void) {
+    static const struct { uint32_t type; int hd, hadamard; } rows[] = {
+        {K_F32, 12, 1}, {K_BF16, 128, 1}, {K_Q8_0, 128, 128}, {K_Q4_0, 12, 4}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        arch_hparams  hp = t_kv_shape(2, 2, 16, 0);
+        err_t         e = {0};
+        const kv_opts o = {.type_k = rows[i].type, .type_v = K_F16, .block = 8};
+        hp.layer[1].indexed = hp.layer[1].chooses = true, hp.hd_index = rows[i].hd;
+        kv_cache     *kv = kv_new(&hp, &o, (kv_load){.tokens = 64}, &e);
+        const dev_kv *l = &kv->index[1];
+        const size_t  each = k_kv_bytes(rows[i].type, rows[i].hd), all = (8 * each + 63) / 64 * 64;
+        EQ_INT(kv->index[0].n_head, 0), EQ_INT(l->n_head, 1), EQ_INT(l->shared, 1), EQ_INT(l->group, kv->layer[1].group);
+        EQ_INT(l->k_stride, each), EQ_INT(l->type_k, rows[i].type), EQ_INT(l->hd_k, rows[i].hd);
+        EQ_INT(l->hadamard_k, rows[i].hadamard);
+        EQ_INT(l->k_at, kv->layer[1].v_at + 2 * 8 * kv->layer[1].v_stride);
+        EQ_INT(kv->group[0].mem.block_bytes, l->k_at + all);
+        const uint64_t with = model_kv_bytes(&hp, o.type_k, o.type_v);
+        hp.layer[1].indexed = false;
+        EQ_INT(with - model_kv_bytes(&hp, o.type_k, o.type_v), each);
+        kv_free(kv);
+        arch_drop(&hp);
+    }
+}
+
 static void t_kv_hadamard(void) {
     static const struct {
         uint32_t type;
@@ -1463,6 +1488,7 @@ static const t_case t_kv_cases[] = {
     {"kv slots", "how many recurrent states there may be", t_kv_slots},
     {"kv bounds", "how many blocks each group may have: few with a window", t_kv_bounds},
     {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
+    {"kv index", "keys of an indexer follow the keys and values of their layer, and are counted", t_kv_index},
     {"kv latent", "latent attention keeps one row of each position, whose beginning is the value, transformed in two parts", t_kv_latent},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},

@@ -124,24 +124,48 @@ static void top_fit_heads(top_rig *r) {
 }
 
 /* Slots of a recurrent layer: two of each sequence, and one for its snapshot. Every third sequence has not begun. */
+static void top_slots(top_rig *r) {
+    dev_state *st = &r->st;
+    st->gate_at = (size_t)((st->taps - 1 + DEV_LOG) * st->width) * sizeof(float);
+    st->sum_at = st->gate_at + (size_t)(DEV_LOG * (st->n_gate[0] + st->n_gate[1])) * sizeof(float);
+    r->n_blocks = 3 * r->b.n_seq;
+    r->mem = dev_blocks_new((st->sum_at + (size_t)(st->n_v * st->d_k * st->d_v) * sizeof(float) + 63) & ~(size_t)63, r->n_blocks);
+    r->op.state.st = st;
+    r->op.state.d_k = st->d_k, r->op.state.n_vec = st->width * st->taps, r->op.state.decay = top_vec + 300,
+    r->op.state.step = top_vec + 400;
+    if (r->of->op.state.silu) r->op.state.bias = top_vec + 200;
+    for (int i = 0, row = 0; i < r->b.n_seq; i++) {
+        const int p = i % 3 ? r->pos[row] : 0, back = i % 3 ? 2 : 0;
+        for (int k = p; row < r->b.n && r->seq[row] == i; row++) r->pos[row] = k++;
+        r->turn[i] = (k_turn){i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, r->pos[row - 1] + 1};
+    }
+}
+
+/* The state of a gated delta rule, or of a convolution alone. */
 static void top_fit_state(top_rig *r) {
     const bool delta = r->op.n_head > 0 && r->of->op.in[1];
     dev_state *st = &r->st;
     *st = (dev_state){.mem = &r->mem, .taps = 4, .log = DEV_LOG, .width = r->op.n};
     if (delta) st->n_k = 1, st->n_v = r->op.n_head = 2, st->d_k = 16, st->d_v = r->op.n, st->width = 2 * 16 + 2 * r->op.n;
     st->n_gate[0] = st->n_gate[1] = st->n_v;
-    st->gate_at = (size_t)((3 + DEV_LOG) * st->width) * sizeof(float);
-    st->sum_at = st->gate_at + (size_t)(DEV_LOG * 2 * st->n_v) * sizeof(float);
-    r->n_blocks = 3 * r->b.n_seq;
-    r->mem = dev_blocks_new((st->sum_at + (size_t)(st->n_v * st->d_k * st->d_v) * sizeof(float) + 63) & ~(size_t)63, r->n_blocks);
-    r->op.state.st = st;
-    r->op.state.d_k = st->d_k, r->op.state.n_vec = st->width * st->taps, r->op.state.decay = top_vec + 300,
-    r->op.state.step = top_vec + 400;
-    for (int i = 0, row = 0; i < r->b.n_seq; i++) {
-        const int p = i % 3 ? r->pos[row] : 0, back = i % 3 ? 2 : 0;
-        for (int k = p; row < r->b.n && r->seq[row] == i; row++) r->pos[row] = k++;
-        r->turn[i] = (k_turn){i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, r->pos[row - 1] + 1};
-    }
+    top_slots(r);
+}
+
+/* The same of a rule of its own: heads of 16 values where those of keys and values are the same. */
+static void top_fit_rule(top_rig *r) {
+    const dev_rule rule = r->of->op.state.rule;
+    const bool     wkv = rule == RULE_WKV7 || rule == RULE_WKV6 || rule == RULE_GLA, kda = rule == RULE_KDA;
+    dev_state     *st = &r->st;
+    if (wkv) r->op.n = 16;
+    *st = (dev_state){.mem = &r->mem, .taps = kda ? 4 : 1, .log = DEV_LOG, .n_k = kda || rule == RULE_WKV7 ? 2 : 1, .n_v = 2,
+                      .d_k = rule == RULE_SSD && r->b.n > 4 ? 140 : 16, .d_v = r->op.n};
+    r->op.n_head = st->n_v;
+    st->width = wkv ? 2 * (st->n_v + st->n_k) * 16 + (rule == RULE_WKV7 ? 32 : 0) : 2 * st->n_k * st->d_k + st->n_v * st->d_v;
+    st->n_gate[0] = wkv ? 0 : kda ? 2 * st->d_k : rule == RULE_SCAN ? 2 * st->d_v : 2;
+    st->n_gate[1] = kda ? 2 : 0;
+    r->op.state.skip = top_vec + 500, r->op.state.rate = top_vec + 600, r->op.state.share = top_vec + 700;
+    r->op.state.key[0] = top_vec + 800, r->op.state.key[1] = top_vec + 900;
+    top_slots(r);
 }
 
 /* --- writing the operations --- */
@@ -240,6 +264,7 @@ static void top_build_low(top_rig *r) {
 
 /* Products of a matrix for each head, of values that lie apart in a row. */
 static void top_build_heads(top_rig *r) {
+    static const uint32_t types[3] = {K_Q8_0, K_F32, K_BF16};
     const int     heads = 3, n = 96, out = 40, stride = n + 7;
     const dev_buf x = r->in[0] = top_buf(r, "in", 1, heads * stride);
     r->first = r->plan.n_buf;
@@ -249,7 +274,7 @@ static void top_build_heads(top_rig *r) {
                                    .pick = {.stride = stride, .at = 5}});
     dev_plan_op(&r->plan, (dev_op){.kind = OPS_FORM, .rows = r->op.rows, .out = {head}, .n = n, .each = heads});
     dev_plan_op(&r->plan, (dev_op){.kind = OPS_MATMUL, .rows = r->op.rows});
-    top_matrix(r, 0, K_Q8_0, n, out, heads);
+    top_matrix(r, 0, types[r->op.n / 32 % 3], n, out, heads);
     dev_plan_heads(&r->plan, &r->mat[0], r->op.rows, head, r->out[0], out + 3);
 }
 
@@ -286,6 +311,22 @@ static void top_build_experts(top_rig *r) {
     op.n = 32;
     dev_plan_op(&r->plan, op);
     r->out[0] = y;
+}
+
+/* An indexer and the attention to what it chooses: single positions by heads with weights, or blocks of each K/V head. */
+static void top_build_chosen(top_rig *r) {
+    const bool    by_head = r->of->op.cache.by_head;
+    const int     hd = r->op.n, heads = by_head ? 2 : 9;
+    const dev_buf ask = r->in[0] = top_buf(r, "ask", 1, heads * hd), weight = r->in[1] = top_buf(r, "weight", 1, heads),
+                  q = r->in[2] = top_buf(r, "q", 1, 4 * hd);
+    r->first = r->plan.n_buf;
+    const dev_buf chosen = dev_plan_buf(&r->plan, "chosen", false), y = r->out[0] = dev_plan_buf(&r->plan, "y", false);
+    dev_op        op = r->op;
+    op.kind = OPS_CHOOSE, op.n_head = heads, op.in[0] = ask, op.in[1] = by_head ? 0 : weight, op.out[0] = chosen;
+    dev_plan_op(&r->plan, op);
+    op = r->op;
+    op.kind = OPS_ATTEND_CHOSEN, op.in[0] = q, op.in[1] = chosen, op.out[0] = y;
+    dev_plan_op(&r->plan, op);
 }
 
 #define TOP_ONE    .in = {1}
@@ -326,16 +367,25 @@ static const top_example top_examples[] = {
     {.name = "attend, biases",  .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.bias = top_vec, .reach = 2}}, .fit = top_fit_cache,
      .host = true},
     {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.view = VIEW_ALL}}, .fit = top_fit_texts},
-    {.name = "hadamard, latent", .op = {.kind = OPS_HADAMARD}, .fit = top_fit_latent_heads, .host = true},
-    {.name = "store, latent",   .op = {.kind = OPS_STORE, TOP_ONE}, .fit = top_fit_latent, .host = true},
-    {.name = "attend, latent",  .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_latent, .host = true},
+    {.name = "hadamard, latent", .op = {.kind = OPS_HADAMARD}, .fit = top_fit_latent_heads},
+    {.name = "store, latent",   .op = {.kind = OPS_STORE, TOP_ONE}, .fit = top_fit_latent},
+    {.name = "attend, latent",  .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_latent},
+    {.name = "choose",          .op = {.kind = OPS_CHOOSE, .cache = {.top = 5, .unit = 1}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
+    {.name = "choose, all of most", .op = {.kind = OPS_CHOOSE, .cache = {.top = 21, .unit = 1}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
+    {.name = "attend, chosen",
+     .op = {.kind = OPS_ATTEND_CHOSEN, .cache = {.top = 3, .unit = 4, .local = 1, .by_head = true}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
     {.name = "low",             .op = {.kind = OPS_LOW}, .build = top_build_low, .host = true},
-    {.name = "matmul, heads",   .op = {.kind = OPS_MATMUL}, .build = top_build_heads, .host = true},
+    {.name = "matmul, heads",   .op = {.kind = OPS_MATMUL}, .build = top_build_heads},
     {.name = "watch",           .op = {.kind = OPS_WATCH}},
     {.name = "activate",        .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SILU}},
     {.name = "activate, gelu",  .op = {.kind = OPS_ACTIVATE, .act = ACT_GELU}},
+    {.name = "activate, soft",  .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SOFTPLUS}},
+    {.name = "activate, exp",   .op = {.kind = OPS_ACTIVATE, .act = ACT_EXP}},
     {.name = "activate, clip",  .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SWIGLU_CLIP}},
     {.name = "route",           .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .vec = top_vec, .scale = 2,
                                        .experts = {.used = TOP_USED, .norm = true}}, .fit = top_fit_route},
@@ -345,10 +395,10 @@ static const top_example top_examples[] = {
     {.name = "route, groups",
      .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .vec = top_vec, .scale = 2,
             .experts = {.used = TOP_USED, .norm = true, .router = ROUTE_SIGMOID, .groups_used = 2}},
-     .fit = top_fit_groups, .host = true},
+     .fit = top_fit_groups},
     {.name = "route, best of a group",
      .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TOP_USED, .groups_used = 3, .alone = true}},
-     .fit = top_fit_groups, .host = true},
+     .fit = top_fit_groups},
     {.name = "group",           .op = {.kind = OPS_GROUP, TOP_ONE, .out = {1, 1}, .experts = {.used = TOP_USED}},
      .fit = top_fit_slots, .build = top_build_experts, .ints = 1},
     {.name = "mix",             .op = {.kind = OPS_MIX}, .build = top_build_experts, .ints = 1},
@@ -359,13 +409,25 @@ static const top_example top_examples[] = {
      .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = 2, .router = ROUTE_MIXER}},
      .fit = top_fit_route},
     {.name = "family",          .op = {.kind = OPS_FAMILY, TOP_ONE, .share = 3}, .fit = top_fit_used, .ints = 1},
-    {.name = "softplus",        .op = {.kind = OPS_SOFTPLUS}},
     {.name = "xielu",           .op = {.kind = OPS_XIELU, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
     {.name = "scale by, heads", .op = {.kind = OPS_SCALE_BY, TOP_ONE}, .fit = top_fit_heads},
     {.name = "scale by, vec",   .op = {.kind = OPS_SCALE_BY, .vec = top_vec}},
     {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},
+    {.name = "conv, shaped",    .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.silu = true}}, .fit = top_fit_state},
+    {.name = "mamba-2",         .op = {.kind = OPS_DELTA, TOP_TWO, .state = {.rule = RULE_SSD, .grouped = true}}, .fit = top_fit_rule},
+    {.name = "mamba",           .op = {.kind = OPS_DELTA, TOP_TWO, .state = {.rule = RULE_SCAN, .grouped = true}}, .fit = top_fit_rule},
+    {.name = "kimi delta attention",
+     .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f, .state = {.rule = RULE_KDA, .grouped = true}},
+     .fit = top_fit_rule},
+    {.name = "rwkv-7",
+     .op = {.kind = OPS_DELTA, TOP_ONE, .out = {1, 1}, .scale = 1e-12f, .state = {.rule = RULE_WKV7, .grouped = true}},
+     .fit = top_fit_rule},
+    {.name = "rwkv-6",          .op = {.kind = OPS_DELTA, TOP_ONE, .state = {.rule = RULE_WKV6, .grouped = true}}, .fit = top_fit_rule},
+    {.name = "gated linear attention",
+     .op = {.kind = OPS_DELTA, TOP_ONE, .state = {.rule = RULE_GLA, .grouped = true}}, .fit = top_fit_rule},
+    {.name = "keep, gates",     .op = {.kind = OPS_KEEP, TOP_THREE, .state = {.rule = RULE_KDA}}, .fit = top_fit_rule},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},
     {.name = "shift",           .op = {.kind = OPS_SHIFT, TOP_ONE}, .fit = top_fit_state},
     {.name = "lerp",            .op = {.kind = OPS_LERP, TOP_TWO, .vec = top_vec}},
@@ -536,6 +598,7 @@ static void top_compare(const top_example *e, int n, int n_head, int rows, dev_r
                set == DEV_OUT ? ", some" : "", at, want.n);
         mem_free(got.p);
     }
+    k_init("auto");
     CHECKF(!e->host || !dev_gpu__can(&r.plan.op[r.plan.n_op - 1]), "%s: a GPU would run it", e->name);
     top_close(&r);
     mem_free(want.p), mem_free(other.p);
@@ -577,9 +640,48 @@ static void t_ops_kinds(void) {
     if (!on.g[0]) t_skipped = "no build/test/fake/libcuda.so.1: not on a GPU";
 }
 
+/* The best of n scores by looking for the largest `top` times: of equal ones the first, what is no number last. */
+static void top_best(const float *score, int n, int top, bool *is) {
+    memset(is, 0, (size_t)n * sizeof *is);
+    for (int k = 0; k < top; k++) {
+        int best = -1;
+        for (int i = 0; i < n; i++) {
+            const bool more = best < 0 || score[i] > score[best] || (!(score[best] == score[best]) && score[i] == score[i]);
+            if (!is[i] && more) best = i;
+        }
+        is[best] = true;
+    }
+}
+
+static void t_ops_best(void) {
+    enum { MOST = 300 };
+    static const float values[] = {0, -0.0f, 1, -1, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f};
+    static float    score[MOST];
+    static uint64_t rank[2 * MOST];
+    static bool     is[MOST];
+    top_turn = 5;
+    for (int round = 0; round < 600; round++) {
+        const int n = 2 + round % (MOST - 2), top = 1 + (int)(rng_mix(++top_turn) % (uint64_t)(n - 1));
+        ops_best  b = {.rank = rank};
+        for (int i = 0; i < n; i++) {
+            const uint64_t draw = rng_mix(++top_turn);
+            score[i] = round % 3 == 0 ? top_unit() : round % 3 == 1 ? values[draw % 11] : (float)(draw % 4) - 1;
+            ops__add_best(&b, top, ops__rank(score[i], i));
+        }
+        ops__cut_best(&b, top);
+        top_best(score, n, top, is);
+        bool same = b.n == top;
+        for (int i = 0, k = 0; same && i < n; i++)
+            if (is[i]) same = (int)(UINT32_MAX - (uint32_t)rank[k++]) == i;
+        CHECKF(same, "the best %d of %d scores, round %d", top, n, round);
+    }
+}
+
 static const t_case t_ops_cases[] = {
     {"ops kinds",
      "every kind gives the bytes of the plain reference at every level and on an emulated GPU, and fills every column of its row",
      t_ops_kinds},
+    {"ops best", "the best scores are those that a search for each of them finds, of equal ones the earlier, in rising order",
+     t_ops_best},
 };
 static const t_suite t_ops_suite = SUITE(t_ops_cases);

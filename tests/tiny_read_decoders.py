@@ -104,6 +104,8 @@ class Decoder(Model):
         "groups without the choice bias", "no slopes", "slopes of the next head", "no clamp", "no bare norms",
         "no value scale", "no gates of heads", "gates of the next head", "no cut", "cut before the activation", "cut of the wrong kind",
         "halves in the wrong layers",
+        "all blocks", "one block fewer", "one block more", "the last block not chosen first", "the mean of a block", "blocks one position late",
+        "blocks of the next head", "queries of the indexer without norm", "keys of the indexer without norm", "indexer without rope",
     ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
 
     guesses = None                                              # draft heads are left out
@@ -115,6 +117,8 @@ class Decoder(Model):
         super().__init__(f, **kw)
         self.has = dict(self.PLAIN, **self.ARCHS[self.arch])
         self.gaps = []                                              # between the scores of the last chosen expert and the next one
+        self.choices = []                                           # of each position, the same of an indexer
+        self.see = None                                             # [key heads, n, n] what it chooses in this layer
         if self.fault == "other activation":
             self.has["act"] = silu if self.has["act"] in (gelu, gelu_erf) else gelu
 
@@ -201,7 +205,7 @@ class Decoder(Model):
         """x [n, heads, hd]"""
         angle, half, y = np.arange(len(x))[:, None, None] * self.freq, self.rot // 2, x.copy()
         cos, sin = self.gain * np.cos(angle), self.gain * np.sin(angle)
-        at = self.or_else("rope of the last part", 0, self.hd - self.rot)
+        at = self.or_else("rope of the last part", 0, x.shape[-1] - self.rot)
         pairs = (self.has["pairs"] and not self.key("rope.dimension_sections", 0)) != (self.fault == "rope kind")
         one, two = (slice(at, at + self.rot, 2), slice(at + 1, at + self.rot, 2)) if pairs else (slice(at, at + half), slice(at + half, at + self.rot))
         y[..., one] = x[..., one] * cos - x[..., two] * sin
@@ -300,9 +304,52 @@ class Decoder(Model):
             seen &= p[:, None] - p[None] < self.window
         return np.where(seen, s, -np.inf)
 
+    # --- an indexer: it chooses blocks of positions for each key head ---
+    def best(self, scores, top):
+        """[n, m] of each row the `top` best of the scores [n, m], of equal ones the first."""
+        order = np.argsort(-scores, axis=1, kind="stable")
+        chosen = np.zeros(scores.shape, bool)
+        np.put_along_axis(chosen, order[:, :top], True, axis=1)
+        if scores.shape[1] > top:
+            last, refused = (np.take_along_axis(scores, order[:, at:at + 1], 1)[:, 0] for at in (top - 1, top))
+            with np.errstate(invalid="ignore"):
+                gap = (last - refused) / np.where(np.isfinite(scores), np.abs(scores), 0).max(1)
+            self.choices.append(np.where(np.isfinite(last) & np.isfinite(refused), gap, 1.0))
+        return chosen
+
+    def index_heads(self, b, x, name):
+        y = self.mul(b + "indexer.%s_proj" % name, x).reshape(len(x), -1, self.key("attention.indexer.key_length"))
+        if self.fault != {"q": "queries", "k": "keys"}[name] + " of the indexer without norm":
+            y = y / np.sqrt((y * y).mean(-1, keepdims=True) + self.eps) * self.w[b + "indexer.%s_norm.weight" % name]
+        return y if self.fault == "indexer without rope" else self.rope(y)
+
+    def chosen(self, b, x):
+        """[key heads, n, n] which positions each one attends to; None: all before it"""
+        if b + "indexer.q_proj.weight" not in self.w or self.fault == "all blocks":
+            return None
+        n, q, k = len(x), self.index_heads(b, x, "q"), self.index_heads(b, x, "k")[:, 0]
+        top, size, local = (self.key("attention.indexer." + name) for name in ("top_k", "block_size", "local_blocks"))
+        top += {"one block fewer": -1, "one block more": 1}.get(self.fault, 0)
+        at, blocks = (np.arange(n) + (self.fault == "blocks one position late")) // size, (n + size) // size
+        past, see = np.arange(n)[None] <= np.arange(n)[:, None], []
+        for h in range(q.shape[1]):
+            s, scores = np.where(past, q[:, h] @ k.T, -np.inf), np.full((n, blocks), -np.inf)
+            for i in range(blocks):
+                of = s[:, at == i]
+                if self.fault == "the mean of a block" and of.shape[1]:
+                    seen = np.isfinite(of)
+                    scores[:, i] = np.where(seen.any(1), np.where(seen, of, 0).sum(1) / np.maximum(seen.sum(1), 1), -np.inf)
+                elif of.shape[1]:
+                    scores[:, i] = of.max(1)
+                near = (at - i >= 0) & (at - i < local)
+                scores[near & (self.fault != "the last block not chosen first"), i] = np.inf
+            see.append(self.best(scores, top)[:, at] & past)
+        return np.roll(see, self.fault == "blocks of the next head", axis=0)
+
     def attend(self, b, x):
         n = len(x)
         q, k, v = self.qkv(b, x)
+        see = self.chosen(b, x)
         q = self.temper(q)
         if self.kv16:
             k, v = k.astype(np.float16).astype(float), v.astype(np.float16).astype(float)
@@ -315,6 +362,7 @@ class Decoder(Model):
         for h in range(self.heads):
             g = h % self.kv if self.fault == "head grouping" else h * self.kv // self.heads
             s, values = self.scores(q[:, h], k[:, g]), v[:, g]
+            s = s if see is None else np.where(see[g], s, -np.inf)
             if self.alibi:
                 of = (h + 1) % self.heads if self.fault == "slopes of the next head" else h
                 s = s - slopes(self.heads)[of] * (np.arange(n)[:, None] - np.arange(n))

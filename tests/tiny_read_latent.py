@@ -11,6 +11,9 @@ class Latent(Decoder):
         "no attn_q_a_norm", "no attn_kv_a_norm", "latent values normed with the rotated ones", "keys of the next head", "values of the next head",
         "values of heads first", "keys without the rotated part", "queries rotated at the front", "scores of the rank", "scores of the part that stays",
         "no yarn factor on scores", "yarn factor once", "yarn factor on cos and sin",
+        "all positions", "one position fewer", "one position more", "products of both signs", "heads of the indexer weigh the same",
+        "weights of the next head", "rope of the indexer in the other form", "keys of the indexer without mean",
+        "keys of the indexer without bias", "the choice of the first layer",
     ]
 
     def __init__(self, f, **kw):
@@ -57,6 +60,48 @@ class Latent(Decoder):
             return each[:, :self.nope], each[:, self.nope:]
         return self.w[b + "attn_k_b.weight"].swapaxes(1, 2), self.w[b + "attn_v_b.weight"]
 
+    # --- the indexer ---
+    def index_rope(self, x):
+        """x [n, heads, size]: the first values turn"""
+        if self.fault == "indexer without rope":
+            return x
+        angle = np.arange(len(x))[:, None, None] * self.freq
+        cos, sin, rot, y = np.cos(angle), np.sin(angle), self.rot, x.copy()
+        halves = (self.arch == "deepseek32") != (self.fault == "rope of the indexer in the other form")
+        one, two = (slice(0, rot // 2), slice(rot // 2, rot)) if halves else (slice(0, rot, 2), slice(1, rot, 2))
+        y[..., one], y[..., two] = x[..., one] * cos - x[..., two] * sin, x[..., one] * sin + x[..., two] * cos
+        return y
+
+    def index_keys(self, b, x):
+        k = self.mul(b + "indexer.attn_k", x)
+        if self.fault != "keys of the indexer without norm":
+            k = k - k.mean(-1, keepdims=True) * (self.fault != "keys of the indexer without mean")
+            k = k / np.sqrt((k * k).mean(-1, keepdims=True) + 1e-6) * self.w[b + "indexer.k_norm.weight"]
+            k = k + self.w[b + "indexer.k_norm.bias"] * (self.fault != "keys of the indexer without bias")
+        return self.index_rope(k[:, None])[:, 0]
+
+    def index_scores(self, b, x):
+        """[n, n]"""
+        q = self.mul(b + "indexer.attn_q_b", self.norm(b + "attn_q_a_norm", self.mul(b + "attn_q_a", x)))
+        q = self.index_rope(q.reshape(len(x), self.key("attention.indexer.head_count"), -1))
+        dots = np.einsum("nhd,md->hnm", q, self.index_keys(b, x))
+        share = self.mul(b + "indexer.proj", x).T
+        share = {"heads of the indexer weigh the same": np.ones_like(share), "weights of the next head": np.roll(share, -1, axis=0)}.get(self.fault, share)
+        return (share[:, :, None] * (dots if self.fault == "products of both signs" else np.maximum(dots, 0))).sum(0)
+
+    def chosen(self, b, x):
+        """[n, n] which positions each one attends to"""
+        past = np.arange(len(x))[None] <= np.arange(len(x))[:, None]
+        if not self.key("attention.indexer.top_k", 0) or self.fault == "all positions":
+            return past
+        own = self.key("attention.indexer.types", [True] * self.layers)[self.il]
+        if self.fault == "the choice of the first layer":
+            own = self.il == 0
+        if own:
+            top = self.key("attention.indexer.top_k") + {"one position fewer": -1, "one position more": 1}.get(self.fault, 0)
+            self.last = self.best(np.where(past, self.index_scores(b, x), -np.inf), top) & past
+        return self.last
+
     def attend(self, b, x):
         n, q = len(x), self.queries(b, x)
         both = self.mul(b + "attn_kv_a_mqa", x)
@@ -72,7 +117,7 @@ class Latent(Decoder):
         if self.fault == "keys without the rotated part":
             k_rot = 0 * k_rot
         scale = self.scale * self.or_else("score scale", 1, 0.8)
-        past = np.arange(n)[None] <= np.arange(n)[:, None]
+        past = self.chosen(b, x)
         out = np.empty((n, self.heads, self.v))
         for h in range(self.heads):
             k = np.concatenate([z @ k_b[h].T, k_rot[:, 0]], axis=1)

@@ -21,6 +21,7 @@ enum {
     K__AMX_FROM   = 9,                                /* columns */
     K__AMX_PANELS = 4,                                /* panels of K__STRIP rows that are open at a time */
     K__AMX_COLS   = 32,                               /* columns of a step: two tiles of sums side by side */
+    K__AMX_SUMS   = 8 * K__AMX_COLS,                  /* vectors of sums of a step */
     K__AMX_PASSES = 4                                 /* steps whose columns stay in the L1 cache while all rows pass */
 };
 
@@ -45,11 +46,14 @@ typedef struct {
     const k__amx_cols  *x;
     int                 at;                           /* rows at .. at + 15 of the panel */
     int                 m;                            /* columns of the first tile, and at most of the second */
-    int32_t           (*c)[16];                       /* [planes or groups][2 m] sums of the tiles */
+    int32_t           (*c)[16];                       /* sums of the tiles: [2][K__AMX_COLS], or [groups][k__amx_plane()] */
     float              *y;                            /* of the first row and the first column */
     size_t              ldy;
     __mmask16           rows, sums;                   /* rows that are there; those that y has sums of: none in the first block */
 } k__amx_step;
+
+/* Columns that the sums of each group have in a step; not those of its columns, so that offsets are constants. */
+K__IN_512 int k__amx_plane(int groups) { return K__AMX_SUMS / groups; }
 
 /* Multiplies a step and finishes the one before it; either may be NULL. */
 typedef void k__amx_fn(const k__amx_step *now, const k__amx_step *before);
@@ -63,7 +67,7 @@ typedef struct {
 
 /* What a call has in its scratch, aligned to 64. */
 typedef struct {
-    _Alignas(64) int32_t c[2][8 * K__AMX_COLS][16];
+    _Alignas(64) int32_t c[2][K__AMX_SUMS][16];
     k__amx_cols  x[K__AMX_PASSES];
     k__amx_panel w[K__AMX_PANELS];
 } k__amx_mem;
@@ -123,7 +127,7 @@ K__512 void k__amx_open_minus(k__amx_panel *w, int off) {
         _mm512_storeu_ps(&w->w.d[at], _mm512_xor_ps(_mm512_loadu_ps(&w->w.d[at]), _mm512_set1_ps(-0.0f)));
 }
 
-/* Signed codes. */
+/* Signed codes, of rows in file order: those of packed rows are opened as such. */
 K__512 void k__amx_open_codes(k__amx_panel *w, int off) {
     const __m512i less = _mm512_set1_epi8((char)-off);
     for (int k = 0; k < K_SUPER / 4; k++)
@@ -150,23 +154,28 @@ K__IN_512 k__amx_end k__amx_end_of(const k__amx_step *s, int from) {
                         s->y + (size_t)(x->first + from) * s->ldy, s->ldy, s->rows, s->sums};
 }
 
-/* Adds the term of the current column to y and goes to the next one. */
-K__IN_512 void k__amx_add(k__amx_end *e, __m512 u) {
-    const __m512 was = _mm512_maskz_loadu_ps(e->sums, e->y);
-    _mm512_mask_storeu_ps(e->y, e->rows, _mm512_add_ps(was, _mm512_mul_ps(u, _mm512_set1_ps(*e->d))));
-    e->c++, e->d++, e->sum++, e->asum++, e->y += e->ldy;
+/* Adds the term of the i-th column from the current one to y. */
+K__IN_512 void k__amx_add(const k__amx_end *e, int i, __m512 u) {
+    float       *y = e->y + (size_t)i * e->ldy;
+    const __m512 was = _mm512_maskz_loadu_ps(e->sums, y);
+    _mm512_mask_storeu_ps(y, e->rows, _mm512_add_ps(was, _mm512_mul_ps(u, _mm512_set1_ps(e->d[i]))));
+}
+
+/* Goes n columns on. Compilers do not see by how much, and so compute no end of a loop beforehand. */
+K__IN_512 void k__amx_next(k__amx_end *e, int n) {
+    e->c += n, e->d += n, e->sum += n, e->asum += n, e->y += (size_t)n * e->ldy;
+    __asm__("" : "+r"(e->c), "+r"(e->d), "+r"(e->y));
 }
 
 /* shift: of the second plane. */
 K__IN_512 void k__amx_int_end(int shift, int group, bool has_min, const k__amx_step *s, int from, int to) {
     const k__panel *w = &s->w->w;
     const __m512    d = _mm512_loadu_ps(&w->d[s->at]), dm = _mm512_loadu_ps(&w->dm[s->at]);
-    const ptrdiff_t plane = 2 * s->m;
     k__amx_end      e = k__amx_end_of(s, from);
     __m512i         mn[8];
     const int       n = has_min ? k__mins512(group, w, s->at, mn) : 0;
     for (int c = from; c < to; c++) {
-        __m512i v = k__ld512(e.c[plane]);
+        __m512i v = k__ld512(e.c[K__AMX_COLS]);
         if (shift) v = _mm512_slli_epi32(v, (unsigned)shift);
         __m512 u = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_add_epi32(v, k__ld512(*e.c))));
         if (has_min) {
@@ -175,27 +184,34 @@ K__IN_512 void k__amx_int_end(int shift, int group, bool has_min, const k__amx_s
             K__UNROLL for (int i = 0; i < n; i++) m = _mm512_dpwssd_epi32(m, mn[i], k__bcast512(pairs + 2 * i));
             u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m)));
         }
-        k__amx_add(&e, u);
+        k__amx_add(&e, 0, u);
+        k__amx_next(&e, 1);
     }
 }
 
-/* The sum begins with the first group: a -0 in place of the +0 of 0 + -0 is not seen in y, which began with +0. */
-K__IN_512 void k__amx_scale_end(int groups, bool has_min, const k__amx_step *s, int from, int to) {
-    const k__panel *w = &s->w->w;
-    const ptrdiff_t plane = 2 * s->m;
-    const int       at = s->at;
-    k__amx_end      e = k__amx_end_of(s, from);
-    for (int c = from; c < to; c++) {
-        const int32_t (*v)[16] = e.c;
-        __m512 t = _mm512_setzero_ps();
-        K__UNROLL for (int g = 0; g < groups; g++, v += plane) {
-            const __m512 u = _mm512_mul_ps(_mm512_loadu_ps(&w->fs[g][at]), _mm512_cvtepi32_ps(k__ld512(*v)));
-            t = g ? _mm512_add_ps(t, u) : u;
-            if (!has_min) continue;
-            t = _mm512_add_ps(t, _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][at]), _mm512_set1_ps((*e.asum)[g])));
-        }
-        k__amx_add(&e, t);
+/* The i-th column from the current one. The sum begins with the first group: a -0 in place of the +0 of 0 + -0 is not seen in y,
+ * which began with +0. */
+K__IN_512 void k__amx_scale_one(int groups, bool has_min, const k__amx_end *e, int i, const __m512 *fs, const __m512 *fm) {
+    __m512 t = _mm512_setzero_ps();
+    K__UNROLL for (int g = 0; g < groups; g++) {
+        const __m512 u = _mm512_mul_ps(fs[g], _mm512_cvtepi32_ps(k__ld512(e->c[g * k__amx_plane(groups) + i])));
+        t = g ? _mm512_add_ps(t, u) : u;
+        if (has_min) t = _mm512_add_ps(t, _mm512_mul_ps(fm[g], _mm512_set1_ps(e->asum[i][g])));
     }
+    k__amx_add(e, i, t);
+}
+
+/* Columns until so many are left; returns as many. */
+K__IN_512 int k__amx_scale_end(int groups, bool has_min, k__amx_end *e, int n, int left, const __m512 *fs, const __m512 *fm) {
+    for (; n >= left + 4; n -= 4) {
+        K__UNROLL for (int i = 0; i < 4; i++) k__amx_scale_one(groups, has_min, e, i, fs, fm);
+        k__amx_next(e, 4);
+    }
+    for (; n > left; n--) {
+        k__amx_scale_one(groups, has_min, e, 0, fs, fm);
+        k__amx_next(e, 1);
+    }
+    return n;
 }
 
 /* --- tiles: 0 .. 3 are sums, 4 and 5 activations, 6 and 7 weights --- */
@@ -246,36 +262,63 @@ K__IN_AMX void k__amx_int_step(int how, int group, bool has_min, const k__amx_st
     if (now) {
         _tile_stored(0, now->c[0], 64);
         _tile_stored(1, now->c[now->m], 64);
-        _tile_stored(2, now->c[2 * now->m], 64);
-        _tile_stored(3, now->c[3 * now->m], 64);
+        _tile_stored(2, now->c[K__AMX_COLS], 64);
+        _tile_stored(3, now->c[K__AMX_COLS + now->m], 64);
     }
     K__TILES_SEEN();
 }
 
+/* Where the operands and the sums of a step of SCALE begin, for its two tiles of columns; of its groups, a constant away. */
+typedef struct {
+    const uint8_t *w;
+    const int8_t  *x[2];
+    int32_t       *c[2];
+} k__amx_at;
+
+K__IN_AMX k__amx_at k__amx_at_of(const k__amx_step *s) {
+    const int8_t *x = s->x->q[0][0];
+    return (k__amx_at){s->w->w.q[0][s->at], {x, x + 64 * s->m}, {s->c[0], s->c[s->m]}};
+}
+
 /* A group of each of two tiles of columns; its sums. */
-#define K__AMX_GROUP(c0, c1, b, per, s, g)                                                                       \
-    do {                                                                                                         \
-        _tile_loadd(4, (s)->x->q[(g) * (per) / 64][0] + (g) * (per) % 64, 64);                                   \
-        _tile_loadd(5, (s)->x->q[(g) * (per) / 64][(s)->m] + (g) * (per) % 64, 64);                              \
-        _tile_loadd(b, (s)->w->w.q[(g) * (per) / 4][(s)->at], 4 * K__STRIP);                                     \
-        _tile_zero(c0);                                                                                          \
-        _tile_zero(c1);                                                                                          \
-        _tile_dpbssd(c0, 4, b);                                                                                  \
-        _tile_dpbssd(c1, 5, b);                                                                                  \
-        _tile_stored(c0, (s)->c[2 * (s)->m * (g)], 64);                                                          \
-        _tile_stored(c1, (s)->c[2 * (s)->m * (g) + (s)->m], 64);                                                 \
+#define K__AMX_GROUP(c0, c1, b, per, at, g)                                                                       \
+    do {                                                                                                          \
+        const int x_at = (g) * (per) / 64 * (64 * K__AMX_COLS) + (g) * (per) % 64;                                \
+        const int c_at = 16 * k__amx_plane(K_SUPER / (per)) * (g);                                                \
+        _tile_loadd(4, (at).x[0] + x_at, 64);                                                                     \
+        _tile_loadd(5, (at).x[1] + x_at, 64);                                                                     \
+        _tile_loadd(b, (at).w + (g) * (per) * K__STRIP, 4 * K__STRIP);                                            \
+        _tile_zero(c0);                                                                                           \
+        _tile_zero(c1);                                                                                           \
+        _tile_dpbssd(c0, 4, b);                                                                                   \
+        _tile_dpbssd(c1, 5, b);                                                                                   \
+        _tile_stored(c0, (at).c[0] + c_at, 64);                                                                   \
+        _tile_stored(c1, (at).c[1] + c_at, 64);                                                                   \
     } while (0)
 
+/* One half of the groups, then the float part of one half of the columns, and again. */
 K__IN_AMX void k__amx_scale_step(int per, bool has_min, const k__amx_step *now, const k__amx_step *before) {
     const int groups = K_SUPER / per;
+    int       left = 0;
+    __m512    fs[16], fm[8];
+    k__amx_end e = {0};
+    K__UNROLL for (int g = 0; g < 16; g++) fs[g] = fm[g / 2] = _mm512_setzero_ps();
+    if (before) {
+        left = before->x->n;
+        e = k__amx_end_of(before, 0);
+        K__UNROLL for (int g = 0; g < groups; g++) fs[g] = _mm512_loadu_ps(&before->w->w.fs[g][before->at]);
+        K__UNROLL for (int g = 0; g < 8 && has_min; g++) fm[g] = _mm512_loadu_ps(&before->w->w.fs[8 + g][before->at]);
+    }
     K__TILES_SEEN();
-    K__NO_UNROLL for (int g = 0; g < groups; g += 2) {
+    K__UNROLL for (int h = 0; h < 2; h++) {
         if (now) {
-            K__AMX_GROUP(0, 1, 6, per, now, g);
-            K__AMX_GROUP(2, 3, 7, per, now, g + 1);
+            const k__amx_at at = k__amx_at_of(now);
+            K__UNROLL for (int g = h * groups / 2; g < (h + 1) * groups / 2; g += 2) {
+                K__AMX_GROUP(0, 1, 6, per, at, g);
+                K__AMX_GROUP(2, 3, 7, per, at, g + 1);
+            }
         }
-        if (before)
-            k__amx_scale_end(groups, has_min, before, before->x->n * g / groups, before->x->n * (g + 2) / groups);
+        left = k__amx_scale_end(groups, has_min, &e, left, h ? 0 : left / 8 * 4, fs, fm);
     }
     K__TILES_SEEN();
 }
@@ -331,25 +374,39 @@ static void k__amx_open(const k__amx_rows *m, int r, int b, const k__amx_plan *p
     else
         k__plans_512[m->type].pack(m->type, m->w + (size_t)r * m->step + (size_t)b * k__super_bytes(m->type), m->step, rows,
                                    left < K_SUPER ? left : K_SUPER, &to->w);
-    if (p->open) p->open(to, m->off);
+    if (p->open && !(m->packed && p->open == k__amx_open_codes)) p->open(to, m->off);
 }
 
-/* Block b of columns t .. t + n - 1; a tail is padded with zeros, and so are columns up to 2 m. */
-K__512 void k__amx_take(const k_acts *a, int t, int n, int m, int b, int len, k__amx_cols *x) {
+/* How the codes of a packed format are opened as signed ones. */
+static k__open_fn *k__amx_codes(const k__form *f) {
+    switch (f->bits) {
+    case 1: return k__codes_1ts_512;
+    case 2: return k__codes_2s_512;
+    case 4: return f->values ? k__codes_4ts_512 : k__codes_4s_512;
+    case 5: return k__codes_5s_512;
+    default: return k__codes_8s_512;
+    }
+}
+
+/* Block b of columns t .. t + n - 1, len of it; the rest is zeros. minima: their products with scales need sums of 32. Tiles have
+ * one column more where n is odd: of what was there before, and nobody reads its sums. */
+K__512 void k__amx_take(const k_acts *acts, int t, int n, int b, int len, bool minima, k__amx_cols *x) {
+    const k_acts a = *acts;                           /* which no store changes */
+    __mmask64    there[K_SUPER / 64];
+    K__UNROLL for (int k = 0; k < K_SUPER / 64; k++) {
+        const int left = len - 64 * k;
+        there[k] = left >= 64 ? ~0ull : left > 0 ? (1ull << left) - 1 : 0;
+    }
     x->n = n;
     x->first = t;
-    for (int c = 0; c < 2 * m; c++) {
-        const size_t  row = (size_t)k__row_of(a, t + (c < n ? c : 0));
-        const int8_t *q = a->q + row * a->ldq + (size_t)b * K_SUPER;
-        for (int k = 0; k < K_SUPER / 64; k++) {
-            const int       left = c < n ? len - 64 * k : 0;
-            const __mmask64 there = left >= 64 ? ~0ull : left > 0 ? (1ull << left) - 1 : 0;
-            _mm512_store_si512(x->q[k][c], _mm512_maskz_loadu_epi8(there, q + 64 * k));
-        }
-        if (c >= n) continue;
-        x->d[c] = a->d[row * a->ldd + (size_t)b];
-        x->sum[c] = a->sum + row * a->ldd + b;
-        k__sums512(x->sum[c]->of16, x->asum[c]);
+    for (int c = 0; c < n; c++) {
+        const size_t  row = a.idx ? (size_t)a.idx[t + c] : (size_t)(t + c), at = row * a.ldd + (size_t)b;
+        const int8_t *q = a.q + row * a.ldq + (size_t)b * K_SUPER;
+        K__UNROLL for (int k = 0; k < K_SUPER / 64; k++)
+            _mm512_store_si512(x->q[k][c], _mm512_maskz_loadu_epi8(there[k], q + 64 * k));
+        x->d[c] = a.d[at];
+        x->sum[c] = a.sum + at;
+        if (minima) k__sums512(a.sum[at].of16, x->asum[c]);
     }
 }
 
@@ -357,13 +414,14 @@ K__512 void k__amx_take(const k_acts *a, int t, int n, int m, int b, int len, k_
 static void k__amx_block(const k__amx_rows *w, const k__amx_plan *p, int r, int rows, int b, int m, int parts, const k_acts *a,
                          float *y, size_t ldy, k__amx_mem *mem) {
     const int   len = w->n - b * K_SUPER < K_SUPER ? w->n - b * K_SUPER : K_SUPER;
+    const bool  minima = k_types[w->type].kind == K_KIND_SCALE && k_types[w->type].has_min;
     k__amx_step step[2];
     int         steps = 0;
     for (int p0 = 0, count; p0 < parts; p0 += count) {
         count = parts - p0 < K__AMX_PASSES ? parts - p0 : K__AMX_PASSES;
         for (int i = 0; i < count; i++) {
             const int t = k__share(a->nt, parts, p0 + i);
-            k__amx_take(a, t, k__share(a->nt, parts, p0 + i + 1) - t, m, b, len, &mem->x[i]);
+            k__amx_take(a, t, k__share(a->nt, parts, p0 + i + 1) - t, b, len, minima, &mem->x[i]);
         }
         for (int at = 0; at < rows; at += 16)
             for (int i = 0; i < count; i++, steps++) {
@@ -398,7 +456,9 @@ K__AMX void k__amx_mul(const k__amx_rows *w, const k_acts *a, float *y, size_t l
 K__SHARED_AMX bool k_mul_packed_amx(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
                                     void *scratch, k__far_mem *far) {
     if (a->nt < K__AMX_FROM) return k_mul_packed_avx512(type, w, nr, n, a, y, ldy, scratch, far);
-    const k__amx_rows m = {type, w, k_pack_bytes(type, K_PACK_ROWS, n), nr, n, k__forms[type].off, &k__packed_512[type]};
+    k__packed_plan packed = k__packed_512[type];
+    if (k__amx_plan_of(type)->open == k__amx_open_codes) packed.codes = k__amx_codes(&k__forms[type]);
+    const k__amx_rows m = {type, w, k_pack_bytes(type, K_PACK_ROWS, n), nr, n, k__forms[type].off, &packed};
     k__amx_mul(&m, a, y, ldy, scratch);
     return false;
 }

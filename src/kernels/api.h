@@ -92,6 +92,9 @@ K_PUBLIC float k_most(uint32_t id);
 K_PUBLIC bool k_init(const char *level);
 /* The level in use; before k_init it is the scalar one. */
 K_PUBLIC const char *k_level_name(void);
+/* Columns of activations that its tiles of quantised weights multiply at a time, where a trial on this processor chose them
+ * (avx512, avx512_bf16); 0: at the other levels. */
+K_PUBLIC int k_tile_columns(void);
 /* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
 /* The processor that this program is compiled for, and the names of its levels. */
@@ -303,9 +306,12 @@ typedef struct {
     int            n;                                    /* values of a row */
     const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots,
                                                           * a.nt is not used, k_cuda_tiles() is the columns' part of the grid */
-    size_t         mat_bytes;                            /* between the matrices of two experts */
-    const float   *scales;                               /* factor of each expert; NULL: none */
+    size_t         mat_bytes;                            /* between the matrices of two experts or heads */
+    const float   *scales;                               /* factor of each expert or head; NULL: none */
     float          scale;                                /* factor on the results; 0: none */
+    int            heads;                                /* matrices, one for each head; 0: one. Rows of a head lie after
+                                                          * those of the one before; so many times the grid's columns */
+    int            step;                                 /* between the results of two heads in a row of y */
     uint32_t       values[4];                            /* this and what follows: k_cuda_mul_of */
     int            off;
     float          factor;
@@ -325,7 +331,8 @@ K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_CLAMP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE,
     K_ROW_FORM, K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_WEIGH, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND,
-    K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
+    K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_DEAL,
+    K_ROW_XIELU, K_ROW_LERP, K_ROW_ADD_HEADS, K_ROW_FAMILY, K_ROW_SHIFT, K_ROW_KINDS
 } k_row_kind;
 
 typedef enum {
@@ -362,6 +369,19 @@ typedef struct {
     int to;                                              /* the same of out */
 } k_row_mul;
 
+/* xIELU (Huang 2024): p x^2 + beta x above 0, else n (exp(min(x, eps)) - 1 - x) + beta x. */
+typedef struct {
+    float n;                                             /* curvature below 0 */
+    float p;                                             /* above 0 */
+    float beta;                                          /* slope at 0 */
+    float eps;                                           /* negative inputs count as this at most */
+} k_row_xielu;
+
+/* How a router makes scores of its logits. K_ROUTE_TWO: two experts, each of a choice of its own among the logits (SparseMixer:
+ * Liu et al. 2024), its weight the softmax of those that are less than 2 K_ROUTE_JITTER of their size below the best. */
+typedef enum { K_ROUTE_SOFTMAX, K_ROUTE_SIGMOID, K_ROUTE_TWO } k_router;
+#define K_ROUTE_JITTER 0.01f                             /* of Phi 3.5 MoE: no file has it */
+
 /* One operation for every row of a set: what llmrun's operation of that name does, with the same bits. */
 typedef struct {
     k_row_kind   kind;
@@ -377,18 +397,26 @@ typedef struct {
     union {
         k_norm_kind norm;
         int         act;                                 /* a k_act_fn, K_ROW_CLIP: k_swiglu_clip with 7 and 1.702 */
-        int         size;                                /* K_ROW_HADAMARD: values of one transform */
+        struct {                                         /* K_ROW_HADAMARD */
+            int size;                                    /* values of one transform */
+            int tail;                                    /* the same of the values of a head from `at` on */
+            int at;                                      /* 0: all are of the first size */
+        } hadamard;
         int         to;                                  /* K_ROW_LEVEL: where its output begins */
         int         active;                              /* K_ROW_CORRECT: the stream that blocks read */
         k_row_pick  pick;
         k_row_rope  rope;
         k_row_mul   mul;
+        k_row_xielu xielu;
+        int         share;                               /* K_ROW_FAMILY: experts of a group */
         struct {                                         /* of n experts; out: their numbers, int32_t */
             k_cuda_buf weight;                           /* their weights */
             int        used;                             /* experts of a row */
             int        norm;                             /* weights sum to 1 */
-            int        sigmoid;                          /* of each logit, else the softmax of all */
-            int        spare;
+            k_router   router;
+            int        groups;                           /* that lie side by side; 0, 1: all are one */
+            int        groups_used;                      /* of these, groups that a row chooses from */
+            int        alone;                            /* a group has the score of its best, not the sum of the best two */
         } route;
         struct {                                         /* K_ROW_BIAS, K_ROW_MIX, K_ROW_WEIGH */
             const int32_t *of;                           /* the expert of each slot, row of vec; NULL: vec is one row */
@@ -396,7 +424,11 @@ typedef struct {
             int            spare;
         } experts;
         k_kv_place    kv;                                /* K_ROW_STORE: keys in[0], values in[1] */
-        k_state_place state;                             /* K_ROW_CONV, K_ROW_KEEP: inputs of all rows of the batch */
+        struct {                                         /* K_ROW_CONV, K_ROW_KEEP, K_ROW_SHIFT: inputs of all rows */
+            k_state_place at;
+            int           silu;                          /* K_ROW_CONV: of what it gives */
+            int           spare;
+        } state;
         struct {
             k_acts   a;                                  /* the arrays to fill, of which those of the wanted forms are writable */
             unsigned forms;                              /* mask of 1 << K_ACT_ */
@@ -418,21 +450,35 @@ typedef struct {
 
 /* --- recurrent layers on a GPU --- */
 
-enum { K_CUDA_DELTA_COLS = 64, K_CUDA_DELTA_KEYS = 128 };   /* columns of a thread block; most values of a key */
+enum {
+    K_CUDA_DELTA_COLS = 64,                              /* columns of a thread block */
+    K_CUDA_DELTA_KEYS = 128,                             /* most values of a key; */
+    K_CUDA_WIDE_KEYS = 256,                              /* of k_cuda_outer_wide; */
+    K_CUDA_SCAN_KEYS = 64,                               /* of k_cuda_scan, */
+    K_CUDA_SCAN_COLS = 32                                /* and its columns */
+};
 
-/* The kernel k_cuda_delta: k_conv and k_delta for all sequences of a step. Sums go from the slot that is read to the one that is
- * written and to the snapshot; what else slots hold is K_ROW_KEEP's. Grid: at least n_seq * n_v times
- * (d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS. */
+/* How a recurrent layer decays, writes and reads its state (llmrun: dev_rule). */
+typedef enum { K_STATE_DELTA, K_STATE_SSD, K_STATE_SCAN, K_STATE_KDA, K_STATE_GLA, K_STATE_WKV6, K_STATE_WKV7 } k_state_rule;
+
+/* What llmrun's operation "delta" does for all sequences of a step, by rule: k_cuda_delta, K_STATE_DELTA (k_conv and k_delta);
+ * k_cuda_scan, K_STATE_SCAN (k_scan); k_cuda_outer, or for longer keys k_cuda_outer_wide, the others (k_outer). Sums go from the
+ * slot that is read to the one that is written and to the snapshot; what else slots hold is K_ROW_KEEP's. Grid: at least n_seq *
+ * n_v times (d_v + cols - 1) / cols, where cols is K_CUDA_DELTA_COLS, of k_cuda_scan K_CUDA_SCAN_COLS. */
 typedef struct {
     const k_cuda_step *step;
-    k_state_place      st;                               /* d_k <= K_CUDA_DELTA_KEYS */
-    k_cuda_buf         in[3];                            /* inputs of queries, keys and values; gates alpha and beta */
+    k_state_place      st;                               /* d_k <= the kernel's most values of a key */
+    k_cuda_buf         in[3];                            /* inputs, and first and second gates, as the rule has them */
     k_cuda_buf         out;                              /* [n_v][d_v] */
+    k_cuda_buf         share;                            /* K_STATE_WKV7: [n_v] what a query reads of its own key */
     const float       *taps;                             /* [width][taps] */
-    const float       *decay;                            /* [n_v] */
-    const float       *gate;                             /* [n_v] what is added to alpha */
+    const float       *decay;                            /* [n_v], K_STATE_SCAN: [n_v * d_v][d_k] */
+    const float       *gate;                             /* what is added to the first gates */
+    const float       *skip, *rate, *key[2], *shares;    /* as skip, rate, key and share of a dev_op; NULL: the rule has none */
+    int                rule;                             /* a k_state_rule */
     int                grouped;                          /* neighbouring value heads share a key head */
     float              eps;                              /* of the norms of queries and keys */
+    int                spare;
 } k_cuda_delta_args;
 
 /* --- choices on a GPU: experts, tokens --- */
@@ -472,8 +518,10 @@ K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols);
 
 /* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of
  * the set is the first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i
- * * heads + h) * n_seg + s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times
- * n_seg, where no row sees more segments; n_rows * K/V heads times 1 for the merge. */
+ * * heads + h) * n_seg + s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads *
+ * k_cuda_attend_deal(group, false) times n_seg, where no row sees more segments; n_rows * K/V heads times 1 or more for the
+ * merge. */
+enum { K_CUDA_HEAD_K = 576, K_CUDA_HEAD_V = 512 };       /* most values of a head of queries and keys, of values */
 typedef struct {
     const k_cuda_step *step;
     int                set;
@@ -496,11 +544,13 @@ typedef struct {
 } k_cuda_attend_args;
 
 /* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a
- * sequence, which takes k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads
- * times n_seg + 1. */
+ * sequence, which takes k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads *
+ * k_cuda_attend_deal(group, true) times n_seg + 1. */
 K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many);
 /* Rows that a thread block of that kernel takes, for `group` query heads of a K/V head. */
 K_PUBLIC int k_cuda_attend_rows(int group);
+/* Thread blocks among which those heads are dealt, `many` as above. */
+K_PUBLIC int k_cuda_attend_deal(int group, bool many);
 /* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none.
  * Results have not the bits of the CPU; those of a row do not depend on the other rows. */
 K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v);
@@ -554,14 +604,17 @@ typedef enum {
     K_GELU,                                              /* the tanh form: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)) */
     K_GELU_ERF,                                          /* the exact form: x times the normal distribution function of x */
     K_SIGMOID, K_RELU,
-    K_RELU2                                              /* max(x, 0)^2 */
+    K_RELU2,                                             /* max(x, 0)^2 */
+    K_EXP,                                               /* exp(x); denormal results are 0 */
+    K_SOFTPLUS                                           /* log(1 + exp(x)) */
 } k_act_fn;
-enum { K_ROW_CLIP = K_RELU2 + 1 };                       /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
+enum { K_ROW_CLIP = K_SOFTPLUS + 1 };                      /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
 
 /* x = fn(x) * up for each value; up NULL: x = fn(x). */
 K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
 /* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]: the gate of gpt-oss. */
 K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
+K_PUBLIC void k_xielu(float *x, const k_row_xielu *of, int n);                 /* x = xIELU(x) */
 /* Caps logits or scores softly: what the line says for each of n values. */
 K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
 /* x = exp(x - max) / sum of them, in place. n >= 1. */
@@ -694,6 +747,12 @@ K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
 /* o = softmax(scale q.k) v of all rows, with the maximum and the sum carried from block to block (online softmax, Milakov and
  * Gimelshein 2018, as in FlashAttention, Dao et al. 2022). scratch: k_attn_scratch() bytes, of any alignment. */
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
+
+/* Products of queries and keys alone, for those who choose positions by them. k_attn_ask() makes scratch ready for the rows; then
+ * k_attn_products() gives s[r * 32 + i] = q.k of row r and position base + i, for base a multiple of 32 and base + i below the
+ * ends of all rows; others are anything. s is aligned to 64 and has space for n_rows rounded up to 8; hd_v is 0. */
+K_PUBLIC void k_attn_ask(const k_attn_args *a, void *scratch);
+K_PUBLIC void k_attn_products(const k_attn_args *a, int64_t base, float *s, void *scratch);
 
 /* The same in two steps, so that several threads can share the positions of one call: segment s is positions
  * [s * K_SEGMENT, (s + 1) * K_SEGMENT), each is computed by one thread, in any order, and the merge goes in rising order. k_attn

@@ -56,7 +56,12 @@
  *
  * STATES  A thread block takes K_CUDA_DELTA_COLS columns of the sums of one value head through all positions of a sequence. Four
  * threads have a column in registers: thread l has rows l, l + 4, ..., which are one of the four sums of k_delta. Vectors of some
- * positions at a time are convolved and normed in shared memory.
+ * positions at a time are convolved and normed in shared memory. Rules of k_outer go the same way: a half warp makes the vectors
+ * of a position. Of k_scan eight threads have a channel, one for each lane of its sums, without shared memory.
+ *
+ * HEADS  Latent attention multiplies each head with a matrix of its own: K_ROW_DEAL lays the rows of one head after those of the
+ * other, and a product's grid has the columns of every head. All query heads read one K/V head; those that one thread block has
+ * no space for are dealt to others (k__cuda_deal_of).
  *
  * EXPERTS  A router's row is one warp's. k_cuda_sort deals the slots to warps as runs, counts each run's by expert, and then
  * knows where each run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those after the
@@ -112,6 +117,12 @@
 /* Query heads that are computed together where there are many rows, and rows of so many, with `group` heads each. */
 enum { K_CUDA_ASKS = 32 };
 K__BODY int k__cuda_rows_of(int group) { return group < K_CUDA_ASKS ? K_CUDA_ASKS / group : 1; }
+/* Thread blocks among which the query heads of a K/V head are dealt. */
+enum { K_CUDA_HEADS = 8 };                            /* of a block where there are few rows */
+K__BODY int k__cuda_deal_of(int group, bool many) {
+    const int each = many ? K_CUDA_ASKS : K_CUDA_HEADS;
+    return (group + each - 1) / each;
+}
 
 #ifndef __CUDACC__
 K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols) {
@@ -155,6 +166,7 @@ K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v) {
 }
 
 K_PUBLIC int k_cuda_attend_rows(int group) { return k__cuda_rows_of(group); }
+K_PUBLIC int k_cuda_attend_deal(int group, bool many) { return k__cuda_deal_of(group, many); }
 
 K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a) {
     if (type >= K_TYPE_MAX || !k__forms[type].bits) return NULL;
@@ -511,10 +523,11 @@ K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, con
 
 /* --- columns --- */
 
-/* What a thread block multiplies: columns [first, first + nt) with the matrix at w. */
+/* What a thread block multiplies: columns [first, first + nt) with the matrix at w; the results of the first one go to y. */
 typedef struct {
     int            first, nt;                         /* nt <= 0: nothing */
     const uint8_t *w;
+    float         *y;
     float          scale;
 } k__cuda_piece;
 
@@ -526,13 +539,16 @@ K_CUDA_FN k__cuda_piece k__cuda_piece_of(const k_cuda_mul *m, int cols) {
         p.first = any ? tile[1] : 0;
         p.nt = any ? tile[2] : 0;
         p.w = m->w + (size_t)expert * m->mat_bytes;
+        p.y = m->y + (size_t)p.first * m->ldy;
         p.scale = m->scales ? m->scales[expert] : 0.0f;
     } else {
-        const int left = (m->nt ? *m->nt : m->a.nt) - cols * K_CUDA_BLOCK_Y;
-        p.first = cols * K_CUDA_BLOCK_Y;
-        p.nt = left < cols ? left : cols;
-        p.w = m->w;
-        p.scale = m->scale;
+        const int heads = m->heads ? m->heads : 1, head = K_CUDA_BLOCK_Y % heads, at = cols * (K_CUDA_BLOCK_Y / heads),
+                  nt = m->nt ? *m->nt : m->a.nt;
+        p.first = head * nt + at;
+        p.nt = nt - at < cols ? nt - at : cols;
+        p.w = m->w + (size_t)head * m->mat_bytes;
+        p.y = m->y + (size_t)at * m->ldy + (size_t)(head * m->step);
+        p.scale = m->scales ? m->scales[head] : m->scale;
     }
     return p;
 }
@@ -595,7 +611,7 @@ K_CUDA_FN int k__cuda_far_row(const k_acts *a, const k__cuda_piece *part, int c)
 /* A result goes to y; rows of activations with far values have no factor yet. */
 K_CUDA_FN void k__cuda_put(const k_cuda_mul *m, const k__cuda_piece *part, const k__cuda_mul_mem *x, int c, int row, float v) {
     if (c >= part->nt || row >= m->nr) return;
-    m->y[(size_t)(part->first + c) * m->ldy + (size_t)row] = part->scale != 0.0f && x->far[c] < 0 ? v * part->scale : v;
+    part->y[(size_t)c * m->ldy + (size_t)row] = part->scale != 0.0f && x->far[c] < 0 ? v * part->scale : v;
 }
 
 /* The weight of row r of a strip in column k, as dequantising computes it. */
@@ -717,7 +733,7 @@ K_CUDA_FN void k__cuda_far_sums(int rows, const k_cuda_mul *m, const k__cuda_pie
     const int r = K_CUDA_THREAD % rows, row = rows * K_CUDA_BLOCK_X + r;
     for (int c = K_CUDA_THREAD / rows; row < m->nr && c < part->nt; c += K_CUDA_THREADS / rows) {
         if (x->far[c] < 0) continue;
-        float *y = m->y + (size_t)(part->first + c) * m->ldy + (size_t)row, s = *y;
+        float *y = part->y + (size_t)c * m->ldy + (size_t)row, s = *y;
         int    slot = 0;
         for (int fours = x->fours[c]; fours; fours >>= 1, slot += 4)
             K_CUDA_UNROLL for (int i = 0; fours & 1 && i < 4; i++) {
@@ -751,7 +767,7 @@ K_CUDA_FN void k__cuda_far_add(int bits, int segs, int head, bool table, int row
         }
     }
     for (int c = me / rows; part->scale != 0.0f && row < m->nr && c < part->nt; c += K_CUDA_THREADS / rows)
-        if (x->far[c] >= 0) m->y[(size_t)(part->first + c) * m->ldy + (size_t)row] *= part->scale;
+        if (x->far[c] >= 0) part->y[(size_t)c * m->ldy + (size_t)row] *= part->scale;
 }
 
 /* --- few columns --- */
@@ -954,7 +970,7 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
     K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
         K_CUDA_UNROLL for (int far = 8; far; far /= 2) s[c] = s[c] + k__cuda_other(s[c], far);
         if (c < nt && l == 0 && row < m->nr)
-            m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? s[c] * part.scale : s[c];
+            part.y[(size_t)c * m->ldy + (size_t)row] = part.scale != 0.0f ? s[c] * part.scale : s[c];
     }
 }
 
@@ -1056,7 +1072,7 @@ K_CUDA_FN void k__cuda_tensor(uint32_t type, const k_cuda_mul *m) {
         for (int i = 0; me < K__CUDA_TILE && i < n; i++) s = s + term[K__CUDA_TILE * i + me];
     }
     if (me >= K__CUDA_TILE || me % 8 >= part.nt || row + me / 8 >= m->nr) return;
-    m->y[(size_t)(part.first + me % 8) * m->ldy + (size_t)(row + me / 8)] = part.scale != 0.0f ? s * part.scale : s;
+    part.y[(size_t)(me % 8) * m->ldy + (size_t)(row + me / 8)] = part.scale != 0.0f ? s * part.scale : s;
 }
 
 /* Dwords between two columns in shared memory: 128 of values, and so many more that lanes with columns side by side use all
@@ -1094,7 +1110,7 @@ K_CUDA_FN void k__cuda_tensor_put(const k_cuda_mul *m, const k__cuda_piece *part
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
             const int c = col + 8 * j + lane % 4 * 2 + i % 2, r = row + lane / 4 + i / 2 * 8;
             if (c >= part->nt || r >= m->nr) continue;
-            m->y[(size_t)(part->first + c) * m->ldy + (size_t)r] = part->scale != 0.0f ? acc[j][i] * part->scale : acc[j][i];
+            part->y[(size_t)c * m->ldy + (size_t)r] = part->scale != 0.0f ? acc[j][i] * part->scale : acc[j][i];
         }
 }
 

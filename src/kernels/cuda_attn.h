@@ -1,15 +1,15 @@
 /* ===== [cuda_attn] attention on NVIDIA GPUs ===== */
 
 /* --- attention ---
- * A thread block computes one segment of one row and K/V head, up to K_CUDA_HEADS query heads of the group at a time, which share
- * the loads of K and V. Scores: a thread takes a position, a warp a tile, so that no sum goes across threads. Weights: a warp
+ * A thread block computes one segment of one row and K/V head for up to K_CUDA_HEADS query heads of the group, which share the
+ * loads of K and V. Scores: a thread takes a position, a warp a tile, so that no sum goes across threads. Weights: a warp
  * takes a tile (in integers: a query head). Outputs: a thread takes a dimension of some heads, and goes over the positions in
  * order; in integers, where the order is free, a warp takes every eighth pair of positions. Rows of f32, f16 and bf16 are aligned
  * to 4, those of blocks to 2; rows of 16-bit values that are aligned to 16 are read faster. Values that a row does not see are
  * not read. */
 
-enum { K_CUDA_HEADS = 8, K_CUDA_TILES = K_SEGMENT / K_TILE, K_CUDA_WARPS = K_CUDA_THREADS / 32 };
-enum { K_CUDA_DIMS = 512, K_CUDA_STAGE = 4096 };      /* the largest head; values of V in shared memory */
+enum { K_CUDA_TILES = K_SEGMENT / K_TILE, K_CUDA_WARPS = K_CUDA_THREADS / 32 };
+enum { K_CUDA_STAGE = K_CUDA_HEADS * K_CUDA_HEAD_K }; /* queries or values of V in shared memory */
 
 typedef struct { float v[2]; } __attribute__((aligned(8))) k__cuda_two;
 typedef struct { float v[4]; } __attribute__((aligned(16))) k__cuda_four;
@@ -50,9 +50,11 @@ K_CUDA_FN bool k__cuda_segment(k__cuda_view *v, int base) {
     return v->lo < v->hi;
 }
 
-/* The row, K/V head and segment of the block; false: there is nothing to do. */
-K_CUDA_FN bool k__cuda_view_of_block(const k_cuda_attend_args *a, k__cuda_view *v) {
-    if (!k__cuda_see(a, K_CUDA_BLOCK_X / a->kv.n_head, K_CUDA_BLOCK_X % a->kv.n_head, v)) return false;
+/* The row, K/V head and segment of the block, and *h, the first of its query heads; false: there is nothing to do. */
+K_CUDA_FN bool k__cuda_view_of_block(const k_cuda_attend_args *a, k__cuda_view *v, int *h) {
+    const int deal = k__cuda_deal_of(a->group, false), x = K_CUDA_BLOCK_X / deal;
+    *h = K_CUDA_BLOCK_X % deal * K_CUDA_HEADS;
+    if (!k__cuda_see(a, x / a->kv.n_head, x % a->kv.n_head, v)) return false;
     return k__cuda_segment(v, (v->begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT);
 }
 
@@ -267,24 +269,22 @@ K_CUDA_FN void k__cuda_attend(const k_cuda_attend_args *a) {
     float       *x = (float *)(void *)stage, *s = (float *)(void *)weights;
     const int    me = K_CUDA_THREAD;
     k__cuda_view v;
-    if (!k__cuda_view_of_block(a, &v)) return;
-    float *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
-    for (int h = 0; h < a->group; h += K_CUDA_HEADS) {
-        const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
-        if (h) k__cuda_sync();                        /* the heads before these are done */
-        k__cuda_ask(R, a, &v, h, n, x);
-        k__cuda_sync();
-        if (R == 8) k__cuda_scores(8, a, &v, h, n, x, s, most);
-        else if (R == 4) k__cuda_scores(4, a, &v, h, n, x, s, most);
-        else k__cuda_scores(1, a, &v, h, n, x, s, most);
-        k__cuda_sync();
-        k__cuda_weigh(a, &v, n, most, s, c, l);
-        k__cuda_sync();
-        if (me < n)
-            *k__cuda_part_sum(a, part, h + me) = k__cuda_sums(&v, most + me * K_CUDA_TILES, c + me * K_CUDA_TILES,
-                                                              l + me * K_CUDA_TILES);
-        k__cuda_outputs(a, &v, n, s, c, x, part + (size_t)h * (size_t)k__round_up(a->kv.hd_v, 32));
-    }
+    int          h;
+    if (!k__cuda_view_of_block(a, &v, &h)) return;
+    float    *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
+    const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
+    k__cuda_ask(R, a, &v, h, n, x);
+    k__cuda_sync();
+    if (R == 8) k__cuda_scores(8, a, &v, h, n, x, s, most);
+    else if (R == 4) k__cuda_scores(4, a, &v, h, n, x, s, most);
+    else k__cuda_scores(1, a, &v, h, n, x, s, most);
+    k__cuda_sync();
+    k__cuda_weigh(a, &v, n, most, s, c, l);
+    k__cuda_sync();
+    if (me < n)
+        *k__cuda_part_sum(a, part, h + me) = k__cuda_sums(&v, most + me * K_CUDA_TILES, c + me * K_CUDA_TILES,
+                                                          l + me * K_CUDA_TILES);
+    k__cuda_outputs(a, &v, n, s, c, x, part + (size_t)h * (size_t)k__round_up(a->kv.hd_v, 32));
 }
 
 /* --- attention for many rows ---
@@ -292,8 +292,9 @@ K_CUDA_FN void k__cuda_attend(const k_cuda_attend_args *a) {
  * tile: K to shared memory, scores, weights, V to shared memory, outputs in registers. Heads above 128 values go there in
  * parts. */
 
-enum { K_CUDA_KV = 32 * 132 };                        /* floats of a tile of K or V: keys are 4 floats apart, so that threads use
-                                                       * all banks */
+enum { K_CUDA_KV = K_TILE / 4 * (K_CUDA_HEAD_K + 4) };   /* floats of a tile of K or V: keys are 4 floats apart, so that threads
+                                                       * use all banks */
+enum { K_CUDA_ASKED = K_TILE / 4 * K_CUDA_HEAD_K };   /* of queries */
 
 /* A query head of a row: where its results go, NULL: it sees nothing; the places that it sees, and how far place 0 is from it. */
 typedef struct {
@@ -309,7 +310,7 @@ typedef struct {
 } k__cuda_heads;
 
 typedef struct {
-    k__cuda_four  q[1024];                            /* [head][ld_k] */
+    k__cuda_four  q[K_CUDA_ASKED / 4];                /* [head][ld_k] */
     k__cuda_four  kv[K_CUDA_KV / 4];                  /* [position][ld_k + 4] or [position][ld_v] */
     k__cuda_two   s[K_CUDA_ASKS * K_TILE / 2];        /* [head][position] */
     k__cuda_heads of;
@@ -454,7 +455,7 @@ K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run
     if (again) k__cuda_sync();                        /* the heads before these are done */
     if (me < n) k__cuda_asker_of(a, run, i, v0 + me, &m->of.ask[me]);
     k__cuda_sync();
-    for (int k = me; k < 4096 && k / ld < K_CUDA_ASKS; k += K_CUDA_THREADS) {
+    for (int k = me; k < K_CUDA_ASKED && k / ld < K_CUDA_ASKS; k += K_CUDA_THREADS) {
         const int   v = k / ld, d = k % ld;
         const float x = v < n && d < a->kv.hd_k ? m->of.ask[v].q[d] : 0.0f;
         q[k] = k__kv_rounds(a->kv.type_k) ? k__bf16_round(x) : x;
@@ -478,17 +479,31 @@ K_CUDA_FN int k__cuda_run(const k_cuda_attend_args *a, int i, int most, int head
     return end;
 }
 
+/* What a thread block takes of a launch: rows [first, last), and of their query heads those from `head` on, up to K_CUDA_ASKS. */
+typedef struct { int first, last, kv_head, head; } k__cuda_lot;
+
+K_CUDA_FN k__cuda_lot k__cuda_lot_of(const k_cuda_attend_args *a) {
+    const int   rows = k__cuda_rows_of(a->group), deal = k__cuda_deal_of(a->group, true), x = K_CUDA_BLOCK_X / deal;
+    k__cuda_lot lot;
+    lot.first = x / a->kv.n_head * rows, lot.last = lot.first + rows;
+    lot.kv_head = x % a->kv.n_head, lot.head = K_CUDA_BLOCK_X % deal * K_CUDA_ASKS;
+    return lot;
+}
+
+/* The query head after the last one of n that belongs to the block. */
+K_CUDA_FN int k__cuda_lot_end(const k__cuda_lot *lot, int n) { return n - lot->head < K_CUDA_ASKS ? n : lot->head + K_CUDA_ASKS; }
+
 K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
     K_CUDA_SHARED(k__cuda_asks, m, 1);
-    const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
+    const k__cuda_lot lot = k__cuda_lot_of(a);
     const int hd = a->kv.hd_k > a->kv.hd_v ? a->kv.hd_k : a->kv.hd_v,
               n_pos = hd <= 128 ? K_TILE : hd <= 256 ? K_TILE / 2 : K_TILE / 4;
     bool      again = false;
     k__cuda_view run;
-    for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
+    for (int i = lot.first, end; i < lot.last && (end = k__cuda_run(a, i, lot.last, lot.kv_head, &run)) > i; i = end) {
         if (run.lo >= run.hi) continue;
-        const int n = (end - i) * a->group;
-        for (int v0 = 0; v0 < n; v0 += n_pos, again = true)
+        const int n = k__cuda_lot_end(&lot, (end - i) * a->group);
+        for (int v0 = lot.head; v0 < n; v0 += n_pos, again = true)
             k__cuda_some(a, &run, m, i, v0, n - v0 < n_pos ? n - v0 : n_pos, n_pos, again);
     }
 }
@@ -502,7 +517,7 @@ K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
 
 enum { K__CUDA_DIMS = 128, K__CUDA_HEAD_WORDS = 68, K__CUDA_POS_WORDS = 20 };    /* of a part; dwords between two rows of pairs of
                                                                                   * dimensions, of positions */
-enum { K__CUDA_CHUNKS = K_CUDA_DIMS / K__CUDA_DIMS };
+enum { K__CUDA_CHUNKS = K_CUDA_HEAD_V / K__CUDA_DIMS };
 
 typedef struct {
     k__cuda_words q[2][K_CUDA_ASKS * K__CUDA_HEAD_WORDS / 4];                    /* [part][head][dimensions] */
@@ -586,13 +601,15 @@ K_CUDA_FN void k__cuda_mma_parts(bool split, const uint32_t a[2][4], const uint3
 /* Adds to c the products of 16 queries with 8 keys, `steps` times 16 dimensions: rows `strip` and positions `col` on. */
 K_CUDA_FN void k__cuda_tensor_scores(bool split, const k__cuda_tensor_mem *t, int strip, int col, int steps, int lane,
                                      float c[4]) {
-    const uint32_t *k[2] = {t->kv.k[0][0].v, t->kv.k[1][0].v};
+    const uint32_t *k[2], *q[2];
+    K_CUDA_UNROLL for (int part = 0; part < 2; part++)
+        k[part] = (const uint32_t *)(const void *)t->kv.k[part], q[part] = (const uint32_t *)(const void *)t->q[part];
     for (int i = 0; i < steps; i++) {
         const int from = 8 * i + lane % 4, row = (strip + lane / 4) * K__CUDA_HEAD_WORDS + from;
         uint32_t  a[2][4];
         K_CUDA_UNROLL for (int part = 0; part < 2; part++)
             K_CUDA_UNROLL for (int j = 0; j < 4; j++)
-                a[part][j] = part && !split ? 0 : t->q[part][0].v[row + j % 2 * 8 * K__CUDA_HEAD_WORDS + j / 2 * 4];
+                a[part][j] = part && !split ? 0 : q[part][row + j % 2 * 8 * K__CUDA_HEAD_WORDS + j / 2 * 4];
         k__cuda_mma_parts(split, a, k[0], k[1], (col + lane / 4) * K__CUDA_HEAD_WORDS + from, c);
     }
 }
@@ -687,14 +704,13 @@ K_CUDA_FN void k__cuda_tensor_some(const k_cuda_attend_args *a, const k__cuda_vi
 K_CUDA_FN void k__cuda_attend_tensor(const k_cuda_attend_args *a) {
     K_CUDA_SHARED(k__cuda_tensor_mem, t, 1);
     K_CUDA_SHARED(k__cuda_heads, m, 1);
-    const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
+    const k__cuda_lot lot = k__cuda_lot_of(a);
     bool      again = false;
     k__cuda_view run;
-    for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
+    for (int i = lot.first, end; i < lot.last && (end = k__cuda_run(a, i, lot.last, lot.kv_head, &run)) > i; i = end) {
         if (run.lo >= run.hi) continue;
-        const int n = (end - i) * a->group;
-        for (int v0 = 0; v0 < n; v0 += K_CUDA_ASKS, again = true)
-            k__cuda_tensor_some(a, &run, m, t, i, v0, n - v0 < K_CUDA_ASKS ? n - v0 : K_CUDA_ASKS, again);
+        k__cuda_tensor_some(a, &run, m, t, i, lot.head, k__cuda_lot_end(&lot, (end - i) * a->group) - lot.head, again);
+        again = true;
     }
 }
 
@@ -823,7 +839,7 @@ K_CUDA_FN void k__cuda_values8(const k_cuda_attend_args *a, const k__cuda_view *
 }
 
 K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
-    K_CUDA_SHARED(k__cuda_words, both, K_CUDA_WARPS * K_CUDA_HEADS * 32 / 4);
+    K_CUDA_SHARED(k__cuda_words, both, K_CUDA_HEADS * K_CUDA_HEAD_K / 8);    /* or K_CUDA_WARPS * K_CUDA_HEADS * 32 sums */
     K_CUDA_SHARED(float, s, K_CUDA_HEADS * K_SEGMENT);
     K_CUDA_SHARED(uint32_t, w, K_CUDA_HEADS * K_SEGMENT / 2);
     K_CUDA_SHARED(const uint8_t *, row, K_SEGMENT);
@@ -833,24 +849,22 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
     const k__cuda_codes8 c = {(uint32_t *)(void *)both, (int *)(void *)both, s, dv, unit, step, w, row};
     const int           me = K_CUDA_THREAD, warp = me / 32, ld = k__round_up(a->kv.hd_k, 32), ld_v = k__round_up(a->kv.hd_v, 32);
     k__cuda_view        v;
-    if (!k__cuda_view_of_block(a, &v)) return;
-    float *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
+    int                 h;
+    if (!k__cuda_view_of_block(a, &v, &h)) return;
+    float    *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
+    const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
     for (int i = v.first + me; i < v.last; i += K_CUDA_THREADS) row[i] = k__cuda_kv_row(&a->kv, &v, true, i);
-    for (int h = 0; h < a->group; h += K_CUDA_HEADS) {
-        const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
-        if (h) k__cuda_sync();                        /* the heads before these are done */
-        if (warp < n) unit[warp] = k__cuda_ask8(a, k__cuda_query(a, &v, h + warp), ld, c.q + warp * ld / 2);
-        k__cuda_sync();
-        if (R == 8) k__cuda_scores8(8, a, &v, c.q, s);
-        else if (R == 4) k__cuda_scores8(4, a, &v, c.q, s);
-        else k__cuda_scores8(1, a, &v, c.q, s);
-        k__cuda_sync();
-        if (warp < n) {
-            const k__attn_sum all = k__cuda_weigh8(a, &v, h + warp, unit[warp], s + warp * K_SEGMENT);
-            if (me % 32 == 0) *k__cuda_part_sum(a, part, h + warp) = all;
-        }
-        for (int g = 0; g < ld_v / 32; g++) k__cuda_values8(a, &v, &c, R, n, g, part + (size_t)h * (size_t)ld_v);
+    if (warp < n) unit[warp] = k__cuda_ask8(a, k__cuda_query(a, &v, h + warp), ld, c.q + warp * ld / 2);
+    k__cuda_sync();
+    if (R == 8) k__cuda_scores8(8, a, &v, c.q, s);
+    else if (R == 4) k__cuda_scores8(4, a, &v, c.q, s);
+    else k__cuda_scores8(1, a, &v, c.q, s);
+    k__cuda_sync();
+    if (warp < n) {
+        const k__attn_sum all = k__cuda_weigh8(a, &v, h + warp, unit[warp], s + warp * K_SEGMENT);
+        if (me % 32 == 0) *k__cuda_part_sum(a, part, h + warp) = all;
     }
+    for (int g = 0; g < ld_v / 32; g++) k__cuda_values8(a, &v, &c, R, n, g, part + (size_t)h * (size_t)ld_v);
 }
 
 /* --- the same for many rows ---
@@ -861,9 +875,9 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
 enum { K_CUDA_EACH = K_CUDA_ASKS / K_CUDA_WARPS };    /* query heads of a warp */
 
 typedef struct {
-    k__cuda_words q[1024];                            /* [head][ld_k / 8] codes of queries, in pairs */
-    uint32_t      code[K_TILE * (K_CUDA_DIMS / 4 + 1)];   /* [position][ld_k / 4 + 1] a tile of keys: threads use all banks */
-    float         scale[K_TILE * K_CUDA_DIMS / 32];   /* [block of the key][position] */
+    k__cuda_words q[K_CUDA_ASKS / 2 * K_CUDA_HEAD_K / 8];     /* [head][ld_k / 8] codes of queries, in pairs */
+    uint32_t      code[K_TILE * (K_CUDA_HEAD_K / 4 + 1)]; /* [position][ld_k / 4 + 1] a tile of keys: threads use all banks */
+    float         scale[K_TILE * K_CUDA_HEAD_K / 32];  /* [block of the key][position] */
 } k__cuda_keys8;
 
 typedef struct {
@@ -1044,25 +1058,27 @@ K_CUDA_FN void k__cuda_some8(const k_cuda_attend_args *a, const k__cuda_view *ru
 
 K_CUDA_FN void k__cuda_attend_codes_many(const k_cuda_attend_args *a) {
     K_CUDA_SHARED(k__cuda_asks8, m, 1);
-    const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
+    const k__cuda_lot lot = k__cuda_lot_of(a);
     const int most = a->kv.hd_k <= 256 ? K_CUDA_ASKS : K_CUDA_ASKS / 2;   /* queries in shared memory */
     bool         again = false;
     k__cuda_view run;
-    for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
+    for (int i = lot.first, end; i < lot.last && (end = k__cuda_run(a, i, lot.last, lot.kv_head, &run)) > i; i = end) {
         if (run.lo >= run.hi) continue;
-        const int n = (end - i) * a->group;
-        for (int v0 = 0; v0 < n; v0 += most, again = true) k__cuda_some8(a, &run, m, i, v0, n - v0 < most ? n - v0 : most, again);
+        const int n = k__cuda_lot_end(&lot, (end - i) * a->group);
+        for (int v0 = lot.head; v0 < n; v0 += most, again = true)
+            k__cuda_some8(a, &run, m, i, v0, n - v0 < most ? n - v0 : most, again);
     }
 }
 
 /* --- segments to results --- */
 
+/* The values of a row and K/V head are dealt to the blocks of a column of the grid. */
 K_CUDA_FN void k__cuda_attend_merge(const k_cuda_attend_args *a) {
     const int    hd = a->kv.hd_v;
     k__cuda_view v;
     if (!k__cuda_see(a, K_CUDA_BLOCK_X / a->kv.n_head, K_CUDA_BLOCK_X % a->kv.n_head, &v)) return;
     const int n = v.begin < v.end ? (v.end - 1) / K_SEGMENT - v.begin / K_SEGMENT + 1 : 0;
-    for (int i = K_CUDA_THREAD; i < a->group * hd; i += K_CUDA_THREADS) {
+    for (int i = K_CUDA_THREADS * K_CUDA_BLOCK_Y + K_CUDA_THREAD; i < a->group * hd; i += K_CUDA_THREADS * K_CUDA_GRID_Y) {
         const int   h = i / hd, d = i % hd, head = v.head * a->group + h;
         k__attn_sum all = {-INFINITY, 0.0f};
         float       o = 0.0f, *part = k__cuda_part(a, &v, 0);

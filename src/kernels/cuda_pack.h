@@ -144,6 +144,9 @@ K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
 }
 
 K_CUDA_KERNEL(k_cuda_delta)(const k_cuda_delta_args a) { k__cuda_delta_run(&a); }
+K_CUDA_KERNEL(k_cuda_outer)(const k_cuda_delta_args a) { k__cuda_outer_run(K_CUDA_DELTA_KEYS / 4, &a); }
+K_CUDA_WIDE(k_cuda_outer_wide)(const k_cuda_delta_args a) { k__cuda_outer_run(K_CUDA_WIDE_KEYS / 4, &a); }
+K_CUDA_KERNEL(k_cuda_scan)(const k_cuda_delta_args a) { k__cuda_scan_run(&a); }
 
 #define K__CUDA_MUL(name, bits, segs, head, table) \
     K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); } \

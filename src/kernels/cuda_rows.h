@@ -155,12 +155,29 @@ K_CUDA_FN void k__cuda_norm_heads(const k_row_op *op, const float *x, float *y) 
     }
 }
 
+/* y = x + (to - x) by; y may be one of them. */
+K_CUDA_FN void k__cuda_lerp(const k_row_op *op, const float *x, const float *to, const float *by, float *y) {
+    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) y[i] = fmaf(to[i] - x[i], by[i], x[i]);
+}
+
 /* --- heads --- */
 
 K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
     const int n = op->n, all = n * (op->n_head ? op->n_head : 0), step = op->u.pick.step ? op->u.pick.step : n;
     for (int i = K_CUDA_THREAD; i < all; i += K_CUDA_THREADS)
         y[op->u.pick.to + i / n * step + i % n] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
+}
+
+/* Task r of a row: one of its heads. Rows of one head lie after those of the head before. */
+K_CUDA_FN void k__cuda_deal(const k_cuda_step *step, const k_row_op *op, int r, float *y) {
+    const int    n = step->n[op->set];
+    const float *x = k__cuda_in(step, op, 0, r % n) + op->u.pick.at + r / n * op->u.pick.stride;
+    k__cuda_tile(y, x, op->n);
+}
+
+/* y grows by x, each head times its number. */
+K_CUDA_FN void k__cuda_add_heads(const k_row_op *op, const float *x, const float *by, float *y) {
+    for (int i = K_CUDA_THREAD; i < op->n * op->n_head; i += K_CUDA_THREADS) y[i] = fmaf(by[i / op->n], x[i], y[i]);
 }
 
 K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
@@ -175,12 +192,12 @@ K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
     }
 }
 
-/* k_hadamard: each warp takes 256 values, which hold whole transforms. Sums and differences of values in one thread, then of two
- * lanes. */
-K_CUDA_FN void k__cuda_hadamard(float *x, int n, int size) {
+/* k_hadamard: a warp takes 256 values, which hold whole transforms, from `from` on, and those `step` values after them. Sums and
+ * differences of values in one thread, then of two lanes. */
+K_CUDA_FN void k__cuda_hadamard_by(float *x, int n, int size, int from, int step) {
     const int   lane = K_CUDA_THREAD % 32;
     const float unit = k__hadamard_unit(size);
-    for (int at = K_CUDA_THREAD / 32 * 256; size > 1 && at < n; at += 8 * K_CUDA_THREADS) {
+    for (int at = from; size > 1 && at < n; at += step) {
         float v[8];
         K_CUDA_UNROLL for (int k = 0; k < 8; k++) v[k] = at + 32 * k + lane < n ? x[at + 32 * k + lane] : 0.0f;
         K_CUDA_UNROLL for (int far = 4; far; far /= 2)
@@ -198,6 +215,19 @@ K_CUDA_FN void k__cuda_hadamard(float *x, int n, int size) {
             }
         K_CUDA_UNROLL for (int k = 0; k < 8; k++)
             if (at + 32 * k + lane < n) x[at + 32 * k + lane] = v[k] * unit;
+    }
+}
+
+/* All warps take part. */
+K_CUDA_FN void k__cuda_hadamard(float *x, int n, int size) {
+    k__cuda_hadamard_by(x, n, size, K_CUDA_THREAD / 32 * 256, 8 * K_CUDA_THREADS);
+}
+
+/* Heads of n values whose first `at` have transforms of one size, the others of another; a warp takes a head. */
+K_CUDA_FN void k__cuda_hadamard_heads(float *x, int n_head, int n, int at, int size, int tail) {
+    for (int h = K_CUDA_THREAD / 32; h < n_head; h += K_CUDA_THREADS / 32) {
+        k__cuda_hadamard_by(x + h * n, at, size, 0, 256);
+        k__cuda_hadamard_by(x + h * n + at, n - at, tail, 0, 256);
     }
 }
 
@@ -253,10 +283,11 @@ K_CUDA_FN void k__cuda_store(const k_cuda_step *step, const k_row_op *op, int r,
     const size_t     table = step->b.table_at[(size_t)step->b.seq[row] * (size_t)step->b.n_group + (size_t)kv->group];
     uint8_t         *block = kv->base + (size_t)step->b.table[table + (size_t)(pos / kv->block)] * kv->block_bytes;
     const size_t     at = (size_t)(pos % kv->block), len = (size_t)kv->block;
-    k__cuda_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k);
-    k__cuda_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
+    if (kv->shared) k__cuda_hadamard_heads(k, kv->n_head, kv->hd_k, kv->hd_v, kv->hadamard_v, kv->hadamard_k);
+    else k__cuda_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k), k__cuda_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
     if (kv->hadamard_k > 1 || kv->hadamard_v > 1) k__cuda_sync();
     k__cuda_store_heads(kv->type_k, k, kv->n_head, kv->hd_k, block + kv->k_at + at * kv->k_stride, len * kv->k_stride);
+    if (kv->shared) return;                           /* values are a part of keys */
     k__cuda_store_heads(kv->type_v, v, kv->n_head, kv->hd_v, block + kv->v_at + at * kv->v_stride, len * kv->v_stride);
 }
 
@@ -510,12 +541,61 @@ K_CUDA_FN void k__cuda_route_scores(bool sigmoid, float *p, int n) {
     for (int i = lane; !sigmoid && i < n; i += 32) p[i] *= sum;
 }
 
+/* The score of a group of n experts: that of the best, or the sum of the two best, with the bias. */
+K_CUDA_FN float k__cuda_group_score(const float *p, const float *bias, int n, bool alone) {
+    float best = -INFINITY, next = -INFINITY;
+    for (int i = 0; i < n; i++) {
+        const float s = p[i] + (bias ? bias[i] : 0.0f);
+        if (s > best) next = best, best = s;
+        else if (s > next) next = s;
+    }
+    return n == 1 || alone ? best : best + next;
+}
+
+/* A warp takes the experts of all but the best groups out of the choice by p; among equal groups the lowest number stays. A lane
+ * takes a group. score: space for a number of each. */
+K_CUDA_FN void k__cuda_leave_groups(const k_row_op *op, float *p, float *score) {
+    const int n = op->u.route.groups, each = op->n / n, lane = K_CUDA_THREAD % 32;
+    k__cuda_sync_warp();                              /* all scores of experts are there */
+    for (int g = lane; g < n; g += 32)
+        score[g] = k__cuda_group_score(p + g * each, op->vec ? op->vec + g * each : NULL, each, op->u.route.alone != 0);
+    k__cuda_sync_warp();
+    for (int g = lane; g < n; g += 32) {
+        int before = 0;
+        for (int k = 0; k < n; k++) before += score[k] > score[g] || (k < g && score[k] == score[g]);
+        for (int i = 0; i < each && before >= op->u.route.groups_used; i++) p[g * each + i] = -INFINITY;
+    }
+    k__cuda_sync_warp();
+}
+
+/* K_ROUTE_TWO, by one thread: such models have few experts. */
+K_CUDA_FN void k__cuda_route_two(const float *p, int n, float scale, int32_t *pick, float *w) {
+    for (int i = 0; i < 2; i++) {
+        int best = -1;
+        for (int k = 0; k < n; k++)
+            if ((!i || k != pick[0]) && (best < 0 || p[k] > p[best])) best = k;
+        const float top = p[best];
+        float       sum = 0.0f;
+        for (int k = 0; k < n; k++) {
+            const float size = fabsf(p[k]) > top ? fabsf(p[k]) : top;
+            if ((!i || k != pick[0]) && !((top - p[k]) / size > 2 * K_ROUTE_JITTER)) sum += k__exp_ref(p[k] - top);
+        }
+        pick[i] = best;
+        w[i] = 1 / sum * scale;
+    }
+}
+
 /* The experts with the largest scores, from the logits p. The first warp does it: the others wait at the next barrier. */
-K_CUDA_FN void k__cuda_route(const k_row_op *op, float *p, int32_t *pick, float *w) {
+K_CUDA_FN void k__cuda_route(const k_row_op *op, float *p, int32_t *pick, float *w, float *score) {
     const int lane = K_CUDA_THREAD % 32;
     float     sum = 0.0f;
     if (K_CUDA_THREAD >= 32) return;
-    k__cuda_route_scores(op->u.route.sigmoid, p, op->n);
+    if (op->u.route.router == K_ROUTE_TWO) {
+        if (lane == 0) k__cuda_route_two(p, op->n, op->scale, pick, w);
+        return;
+    }
+    k__cuda_route_scores(op->u.route.router == K_ROUTE_SIGMOID, p, op->n);
+    if (op->u.route.groups > 1) k__cuda_leave_groups(op, p, score);
     for (int i = 0; i < op->u.route.used; i++) {
         k__cuda_score best = k__cuda_best_score(p, op->vec, op->n);
         if (best.at < 0) best.at = 0, best.p = NAN;   /* all are NaN */
@@ -589,7 +669,7 @@ K_CUDA_FN float *k__cuda_ring(const k_state_place *st, uint8_t *slot, int t) {
     return (float *)(void *)(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width;
 }
 K_CUDA_FN float *k__cuda_log(const k_state_place *st, uint8_t *slot, int t) {
-    return (float *)(void *)(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v;
+    return (float *)(void *)(slot + st->gate_at) + (size_t)(t % st->log) * (size_t)(st->n_gate[0] + st->n_gate[1]);
 }
 
 /* Position t >= p among the rows of the batch. */
@@ -605,13 +685,12 @@ K_CUDA_FN const float *k__cuda_raw(const k__cuda_walk *w, const k_cuda_buf *x, i
 
 /* The gates of position t, x: alpha, i = 0, or beta, i = 1. */
 K_CUDA_FN const float *k__cuda_gates(const k__cuda_walk *w, const k_cuda_buf *x, int i, int t) {
-    return t >= w->p ? k__cuda_at(w, x, t) : k__cuda_log(w->st, w->in, t) + i * w->st->n_v;
+    return t >= w->p ? k__cuda_at(w, x, t) : k__cuda_log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
-/* k_conv for channel ch of position t. */
-K_CUDA_FN float k__cuda_convolve(const k__cuda_walk *w, const k_cuda_buf *x, const float *filter, int t, int ch) {
+/* k_conv for channel ch of position t, from a bias on. */
+K_CUDA_FN float k__cuda_convolve(const k__cuda_walk *w, const k_cuda_buf *x, const float *filter, int t, int ch, float sum) {
     const int taps = w->st->taps;
-    float     sum = 0.0f;
     for (int j = 0; j < taps; j++) {
         const float *raw = k__cuda_raw(w, x, t - taps + 1 + j);
         sum = fmaf(filter[(size_t)ch * (size_t)taps + (size_t)j], raw ? raw[ch] : 0.0f, sum);
@@ -621,9 +700,19 @@ K_CUDA_FN float k__cuda_convolve(const k__cuda_walk *w, const k_cuda_buf *x, con
 
 K_CUDA_FN void k__cuda_conv(const k_cuda_step *step, const k_row_op *op, int r, float *y) {
     const int          row = op->set ? step->row[1][r] : r;
-    const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state, step->b.seq[row]);
-    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS)
-        y[i] = k__cuda_convolve(&w, &op->in[0], op->vec, step->b.pos[row], i);
+    const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state.at, step->b.seq[row]);
+    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) {
+        const float v = k__cuda_convolve(&w, &op->in[0], op->vec, step->b.pos[row], i, op->bias ? op->bias[i] : 0.0f);
+        y[i] = op->u.state.silu ? k__act_ref(K_SILU, v) : v;
+    }
+}
+
+/* y = the inputs of the position before, zeros before a text. */
+K_CUDA_FN void k__cuda_shift_row(const k_cuda_step *step, const k_row_op *op, int r, float *y) {
+    const int          row = op->set ? step->row[1][r] : r;
+    const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state.at, step->b.seq[row]);
+    const float       *x = k__cuda_raw(&w, &op->in[0], step->b.pos[row] - 1);
+    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) y[i] = x ? x[i] : 0.0f;
 }
 
 /* The inputs of positions [from, end) go into a slot. */
@@ -638,23 +727,24 @@ K_CUDA_FN void k__cuda_keep_inputs(const k__cuda_walk *w, const k_cuda_buf *x, u
 /* The first row of each sequence: what later steps need of inputs and gates goes into its slot, and before that, since it may be
  * the one that is read, into the snapshot. A thread has the same channels in both. */
 K_CUDA_FN void k__cuda_keep(const k_cuda_step *step, const k_row_op *op, int r) {
-    const k_state_place *st = &op->u.state;
+    const k_state_place *st = &op->u.state.at;
     const k__cuda_walk  w = k__cuda_walk_of(step, st, step->b.seq[r]);
     if (r != w.first) return;
     if (w.snap) k__cuda_keep_inputs(&w, &op->in[0], w.snap, w.snap_at - (st->taps - 1), w.snap_at);
     k__cuda_keep_inputs(&w, &op->in[0], w.out, w.to - (st->taps - 1), w.end);
-    for (int t = w.to; st->n_v && t < w.end; t++)
+    for (int t = w.to; t < w.end; t++)
         for (int i = 0; i < 2; i++) {
+            if (!st->n_gate[i]) continue;
             const float *from = k__cuda_gates(&w, &op->in[1 + i], i, t);
-            float       *to = k__cuda_log(st, w.out, t) + i * st->n_v;
-            if (from != to) k__cuda_tile(to, from, st->n_v);
+            float       *to = k__cuda_log(st, w.out, t) + i * st->n_gate[0];
+            if (from != to) k__cuda_tile(to, from, st->n_gate[i]);
         }
 }
 
 /* --- the gated delta rule --- */
 
 enum { K__CUDA_DELTA_ROWS = 8, K__CUDA_DELTA_SUMS = K_CUDA_DELTA_KEYS / 4 };   /* positions whose vectors are computed together;
-                                                                                * rows of a thread */
+                                                                                * rows of a thread, of up to S */
 
 /* Vectors and numbers of some positions. */
 typedef struct {
@@ -663,9 +753,6 @@ typedef struct {
     float v[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_COLS];
     float decay[K__CUDA_DELTA_ROWS], beta[K__CUDA_DELTA_ROWS], kq[K__CUDA_DELTA_ROWS];   /* kq: k . q */
 } k__cuda_delta_mem;
-
-/* Rows 4i + l of a column, by the thread with number l of its four. */
-typedef struct { float v[K__CUDA_DELTA_SUMS]; } k__cuda_delta_sums;
 
 /* What the thread block works on: columns [col, col + cols) of a value head. Of the thread: its column, l, and how many rows it
  * has; 0: there is no such column. */
@@ -688,7 +775,7 @@ K_CUDA_FN k__cuda_delta_task k__cuda_delta_of(const k_cuda_delta_args *a) {
 K_CUDA_FN void k__cuda_delta_conv(const k_cuda_delta_args *a, const k__cuda_walk *w, int t, int n, int ch, int len,
                                   float *y, int ld) {
     for (int i = K_CUDA_THREAD; i < n * len; i += K_CUDA_THREADS)
-        y[i / len * ld + i % len] = k__act_ref(K_SILU, k__cuda_convolve(w, &a->in[0], a->taps, t + i / len, ch + i % len));
+        y[i / len * ld + i % len] = k__act_ref(K_SILU, k__cuda_convolve(w, &a->in[0], a->taps, t + i / len, ch + i % len, 0.0f));
 }
 
 /* k_l2_norm of a half warp's vector, then times s. */
@@ -734,59 +821,62 @@ K_CUDA_FN float *k__cuda_delta_column(const k_state_place *st, uint8_t *slot, co
            + (c - first) + (size_t)d->l * *ld;
 }
 
-/* The sums from a slot, NULL: zeros. */
-K_CUDA_FN void k__cuda_delta_load(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, k__cuda_delta_sums *s) {
+/* Rows 4i + l of a column, s[i], by the thread with number l of its four: from a slot, NULL: zeros. */
+K_CUDA_FN void k__cuda_delta_load(int S, const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, float *s) {
     const int    rows = slot ? d->rows : 0;
     size_t       ld = 0;
     const float *from = rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
-    K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++) {
-        s->v[i] = i < rows ? *from : 0.0f;
+    K_CUDA_UNROLL for (int i = 0; i < S; i++) {
+        s[i] = i < rows ? *from : 0.0f;
         from += 4 * ld;
     }
 }
 
-K_CUDA_FN void k__cuda_delta_save(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d,
-                                  const k__cuda_delta_sums *s) {
+K_CUDA_FN void k__cuda_delta_save(int S, const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, const float *s) {
     size_t ld = 0;
     float *to = d->rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
-    K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++) {
-        if (i < d->rows) *to = s->v[i];
+    K_CUDA_UNROLL for (int i = 0; i < S; i++) {
+        if (i < d->rows) *to = s[i];
         to += 4 * ld;
     }
 }
 
 /* The column times x, in its four threads. */
-K_CUDA_FN float k__cuda_delta_dot(const k__cuda_delta_task *d, const k__cuda_delta_sums *s, const float *x) {
+K_CUDA_FN float k__cuda_delta_dot(int S, const k__cuda_delta_task *d, const float *s, const float *x) {
     float sum = 0.0f;
     x += d->l;
-    K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++)
-        if (i < d->rows) sum = fmaf(s->v[i], x[4 * i], sum);
+    K_CUDA_UNROLL for (int i = 0; i < S; i++)
+        if (i < d->rows) sum = fmaf(s[i], x[4 * i], sum);
     sum = sum + k__cuda_other(sum, 2);
     return sum + k__cuda_other(sum, 1);
 }
 
 /* The sums go through position t, number i of the vectors. */
 K_CUDA_FN void k__cuda_delta_position(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
-                                      int t, int i,
-                                      const k__cuda_delta_mem *m, k__cuda_delta_sums *s) {
+                                      int t, int i, const k__cuda_delta_mem *m, float *s) {
+    enum { S = K__CUDA_DELTA_SUMS };
     const float *k = m->k + i * K_CUDA_DELTA_KEYS, decay = m->decay[i];
-    const float  u = k__cuda_delta_dot(d, s, k),
+    const float  u = k__cuda_delta_dot(S, d, s, k),
                  x = m->beta[i] * fmaf(-decay, u, d->rows ? m->v[i * K_CUDA_DELTA_COLS + d->mine] : 0.0f);
     if (t >= w->p) {
-        const float o = fmaf(x, m->kq[i], decay * k__cuda_delta_dot(d, s, m->q + i * K_CUDA_DELTA_KEYS));
+        const float o = fmaf(x, m->kq[i], decay * k__cuda_delta_dot(S, d, s, m->q + i * K_CUDA_DELTA_KEYS));
         if (d->rows && d->l == 0)
             a->out.x[(size_t)(w->first + t - w->p) * a->out.ld + (size_t)(d->head * a->st.d_v + d->col + d->mine)] = o;
     }
     if (t + 1 == w->end && w->snap_at != w->end) return;   /* no slot keeps what would come */
-    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_DELTA_SUMS; j++)
-        if (j < d->rows) s->v[j] = fmaf(k[4 * j + d->l], x, decay * s->v[j]);
+    K_CUDA_UNROLL for (int j = 0; j < S; j++)
+        if (j < d->rows) s[j] = fmaf(k[4 * j + d->l], x, decay * s[j]);
+}
+
+/* Whether the sums before position t go to the slot that is written, or, snap, to the snapshot. */
+K_CUDA_FN bool k__cuda_keeps(const k__cuda_walk *w, int t, int snap) {
+    return t == (snap ? w->snap_at : w->to) && (snap || t > w->at || w->in != w->out);
 }
 
 /* Before position t: the slots that keep these sums. */
-K_CUDA_FN void k__cuda_delta_keep(const k__cuda_walk *w, const k__cuda_delta_task *d, int t, const k__cuda_delta_sums *s) {
+K_CUDA_FN void k__cuda_delta_keep(int S, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, const float *s) {
     K_CUDA_ROLL for (int snap = 0; snap < 2; snap++)
-        if (t == (snap ? w->snap_at : w->to) && (snap || t > w->at || w->in != w->out))
-            k__cuda_delta_save(w->st, snap ? w->snap : w->out, d, s);
+        if (k__cuda_keeps(w, t, snap)) k__cuda_delta_save(S, w->st, snap ? w->snap : w->out, d, s);
 }
 
 K_CUDA_FN void k__cuda_delta_run(const k_cuda_delta_args *a) {
@@ -794,16 +884,251 @@ K_CUDA_FN void k__cuda_delta_run(const k_cuda_delta_args *a) {
     const int                seq = K_CUDA_BLOCK_X / a->st.n_v;
     const k__cuda_delta_task d = k__cuda_delta_of(a);
     const bool               any = d.mine - K_CUDA_THREAD % 32 / 4 < d.cols;   /* the warp has a column */
-    k__cuda_delta_sums       s;
+    float                    s[K__CUDA_DELTA_SUMS];
     if (seq >= a->step->b.n_seq) return;
     const k__cuda_walk w = k__cuda_walk_of(a->step, &a->st, seq);
-    k__cuda_delta_load(w.st, w.in, &d, &s);
+    k__cuda_delta_load(K__CUDA_DELTA_SUMS, w.st, w.in, &d, s);
     for (int t = w.at, i = 0;; t++, i = (i + 1) % K__CUDA_DELTA_ROWS) {
-        k__cuda_delta_keep(&w, &d, t, &s);
+        k__cuda_delta_keep(K__CUDA_DELTA_SUMS, &w, &d, t, s);
         if (t == w.end) break;
         if (i == 0 && t > w.at) k__cuda_sync();       /* the vectors before these have been used */
         if (i == 0) k__cuda_delta_vectors(a, &w, &d, t, w.end - t < K__CUDA_DELTA_ROWS ? w.end - t : K__CUDA_DELTA_ROWS, m);
-        if (any) k__cuda_delta_position(a, &w, &d, t, i, m, &s);
+        if (any) k__cuda_delta_position(a, &w, &d, t, i, m, s);
+    }
+}
+
+/* --- states with a decay for each row, or with two keys: k_outer --- */
+
+enum { K__CUDA_OUTER_VALUES = 8 * K_CUDA_DELTA_KEYS };   /* of positions whose vectors are computed together: 8, of long keys 4 */
+
+/* Vectors and numbers of some positions, as k_outer has them; vectors are LD values apart. */
+typedef struct {
+    float q[K__CUDA_OUTER_VALUES], p[K__CUDA_OUTER_VALUES], k[K__CUDA_OUTER_VALUES], w[K__CUDA_OUTER_VALUES],
+          r[K__CUDA_OUTER_VALUES];
+    float v[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_COLS];
+    float beta[K__CUDA_DELTA_ROWS], kq[K__CUDA_DELTA_ROWS], rq[K__CUDA_DELTA_ROWS];
+} k__cuda_outer_mem;
+
+/* Where a half warp works: on the vectors of position t, number i, which is a row of the batch where `out`. n: their values, 0:
+ * it has no position. */
+typedef struct { int i, t, n, at; bool out; } k__cuda_vector;
+
+/* The sum of n products, in the summation order of [vec], for a half warp. */
+K_CUDA_FN float k__cuda_half_dot(const float *a, const float *b, int n) {
+    return k__cuda_fold(k__cuda_lane(K__SUM_DOT, a, b, n, 0.0f, 0.0f));
+}
+
+/* Numbers of a position. */
+K_CUDA_FN void k__cuda_outer_numbers(k__cuda_outer_mem *m, const k__cuda_vector *h, float beta, float kq, float rq) {
+    if (K_CUDA_THREAD % 16 || !h->n) return;
+    m->beta[h->i] = beta, m->kq[h->i] = kq, m->rq[h->i] = rq;
+}
+
+/* Mamba-2: a row has values, keys, queries; the gate is the step of a head. */
+K_CUDA_FN void k__cuda_ssd_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                   const k__cuda_vector *h, k__cuda_outer_mem *m) {
+    const int    n = h->n, n_k = a->st.n_k * a->st.d_k, l = K_CUDA_THREAD % 16;
+    const float *k = n ? k__cuda_raw(w, &a->in[0], h->t) + a->st.n_v * a->st.d_v + d->key * a->st.d_k : NULL,
+                *q = n ? k + n_k : NULL;
+    const float  dt = n ? k__softplus_ref(k__cuda_gates(w, &a->in[1], 0, h->t)[d->head] + a->gate[d->head]) : 0.0f,
+                 fall = k__exp_ref(a->decay[d->head] * dt), kq = k__cuda_half_dot(k, q, h->out ? n : 0);
+    for (int j = l; j < n; j += 16) {
+        m->k[h->at + j] = k[j];
+        m->w[h->at + j] = fall;
+        if (h->out) m->q[h->at + j] = fall * q[j];
+    }
+    k__cuda_outer_numbers(m, h, dt, kq, a->skip[d->head]);
+}
+
+/* RWKV-7: a row has queries, decays, keys, values, rates, each of all heads. */
+K_CUDA_FN void k__cuda_wkv7_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                    const k__cuda_vector *h, k__cuda_outer_mem *m) {
+    const int    n = h->n, off = d->head * a->st.d_k, all = a->st.n_v * a->st.d_k, l = K_CUDA_THREAD % 16;
+    const float *row = n ? k__cuda_raw(w, &a->in[0], h->t) + off : NULL, *k = n ? row + 2 * all : NULL;
+    float       *q = m->q + h->at, *fix = m->p + h->at, *b = m->k + h->at, *fall = m->w + h->at, *key = m->r + h->at;
+    for (int j = l; j < n; j += 16) {
+        fall[j] = k__exp_ref(-0.606531f * k__act_ref(K_SIGMOID, row[all + j] + a->gate[off + j]));
+        b[j] = k__act_ref(K_SIGMOID, row[4 * all + j] + a->rate[off + j]);
+        fix[j] = k[j] * a->key[0][off + j];
+        key[j] = k[j] * fmaf(b[j] - 1, a->key[1][off + j], 1);
+        q[j] = row[j] * a->shares[off + j];
+    }
+    k__cuda_sync_warp();
+    const float length = 1.0f / sqrtf(k__cuda_fold(k__cuda_lane(K__SUM_SQUARES, fix, fix, n, 0.0f, 0.0f)) + a->eps);
+    for (int j = l; j < n; j += 16) {
+        fix[j] = fix[j] * length;
+        b[j] = b[j] * fix[j];
+    }
+    k__cuda_sync_warp();
+    const int   some = h->out ? n : 0;
+    const float share = k__cuda_half_dot(q, key, some), kq = k__cuda_half_dot(row, b, some),
+                rq = k__cuda_half_dot(row, key, some);
+    if (h->out && l == 0 && d->col == 0) *(a->share.x + (size_t)(w->first + h->t - w->p) * a->share.ld + (size_t)d->head) = share;
+    k__cuda_sync_warp();                              /* the query for it has been used */
+    for (int j = l; j < some; j += 16) q[j] = row[j] * fall[j];
+    k__cuda_outer_numbers(m, h, 1.0f, kq, rq);
+}
+
+/* RWKV-6 and gated linear attention: a row has queries, decays, keys, values, the last two of key heads. */
+K_CUDA_FN void k__cuda_wkv6_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                    const k__cuda_vector *h, k__cuda_outer_mem *m) {
+    const int    n = h->n, off = d->head * a->st.d_k, all = a->st.n_v * a->st.d_k, some = h->out ? n : 0, l = K_CUDA_THREAD % 16;
+    const bool   gla = a->rule == K_STATE_GLA;
+    const float *row = n ? k__cuda_raw(w, &a->in[0], h->t) : NULL, *r = n ? row + off : NULL,
+                *k = n ? row + 2 * all + d->key * a->st.d_k : NULL, by = 1 / sqrtf((float)a->st.d_k);
+    for (int j = l; j < n; j += 16) {
+        const float fall = k__exp_ref(-k__exp_ref(row[all + off + j] + a->gate[off + j])), own = gla ? k[j] * (1 - fall) : k[j];
+        m->w[h->at + j] = fall;
+        m->k[h->at + j] = own;
+        if (h->out) m->q[h->at + j] = gla ? r[j] * by : own * a->skip[off + j];
+    }
+    k__cuda_sync_warp();
+    const float kq = k__cuda_half_dot(m->q + h->at, gla ? m->k + h->at : r, some);
+    k__cuda_sync_warp();                              /* the query for it has been used */
+    for (int j = l; j < some; j += 16) m->q[h->at + j] = gla ? m->q[h->at + j] * m->w[h->at + j] : r[j];
+    k__cuda_outer_numbers(m, h, 1.0f, kq, 0.0f);
+}
+
+/* Kimi delta attention, after the convolution: norms of key and query, a decay for each channel. */
+K_CUDA_FN void k__cuda_kda_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                   const k__cuda_vector *h, k__cuda_outer_mem *m) {
+    const int    n = h->n, off = d->head * a->st.d_k, some = h->out ? n : 0, l = K_CUDA_THREAD % 16;
+    const float *gate = n ? k__cuda_gates(w, &a->in[1], 0, h->t) + off : NULL,
+                 beta = n ? k__act_ref(K_SIGMOID, k__cuda_gates(w, &a->in[2], 1, h->t)[d->head]) : 0.0f;
+    k__cuda_delta_norm(m->k + h->at, n, a->eps, 1.0f);
+    k__cuda_delta_norm(m->q + h->at, some, a->eps, 1.0f / sqrtf((float)a->st.d_k));
+    k__cuda_sync_warp();
+    const float kq = k__cuda_half_dot(m->k + h->at, m->q + h->at, some);
+    k__cuda_sync_warp();                              /* the query for it has been used */
+    for (int j = l; j < n; j += 16) {
+        const float fall = k__exp_ref(a->decay[d->head] * k__softplus_ref(gate[j] + a->gate[off + j]));
+        m->w[h->at + j] = fall;
+        m->p[h->at + j] = m->k[h->at + j] * fall;
+        if (h->out) m->q[h->at + j] = m->q[h->at + j] * fall;
+    }
+    k__cuda_outer_numbers(m, h, beta, kq, 0.0f);
+}
+
+/* Values of n positions from t on, where they are a part of the inputs, `at` values from their beginning. */
+K_CUDA_FN void k__cuda_outer_values(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, int n,
+                                    int at, float *v) {
+    for (int i = K_CUDA_THREAD; i < n * d->cols; i += K_CUDA_THREADS)
+        v[i / d->cols * K_CUDA_DELTA_COLS + i % d->cols] = k__cuda_raw(w, &a->in[0], t + i / d->cols)[at + d->col + i % d->cols];
+}
+
+/* Vectors, values and numbers of n positions from t on; vectors are LD values apart. A half warp has a position. Positions of the
+ * log have no queries. */
+K_CUDA_FN void k__cuda_outer_vectors(int LD, const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                     int t, int n, k__cuda_outer_mem *m) {
+    const k_state_place *st = &a->st;
+    const int           d_k = st->d_k, d_v = st->d_v, ask = t < w->p ? (w->p - t < n ? w->p - t : n) : 0,
+                        half = K_CUDA_THREAD / 16;
+    k__cuda_vector      h;
+    h.i = half, h.t = t + half, h.n = half < n ? d_k : 0, h.at = half < n ? half * LD : 0, h.out = half >= ask && half < n;
+    if (a->rule == K_STATE_KDA) {
+        k__cuda_delta_conv(a, w, t + ask, n - ask, d->key * d_k, d_k, m->q + ask * LD, LD);
+        k__cuda_delta_conv(a, w, t, n, (st->n_k + d->key) * d_k, d_k, m->k, LD);
+        k__cuda_delta_conv(a, w, t, n, 2 * st->n_k * d_k + d->head * d_v + d->col, d->cols, m->v, K_CUDA_DELTA_COLS);
+        k__cuda_sync();
+        k__cuda_kda_vectors(a, w, d, &h, m);
+    } else if (a->rule == K_STATE_SSD) {
+        k__cuda_outer_values(a, w, d, t, n, d->head * d_v, m->v);
+        k__cuda_ssd_vectors(a, w, d, &h, m);
+    } else if (a->rule == K_STATE_WKV7) {
+        k__cuda_outer_values(a, w, d, t, n, (3 * st->n_v + d->head) * d_k, m->v);
+        k__cuda_wkv7_vectors(a, w, d, &h, m);
+    } else {
+        k__cuda_outer_values(a, w, d, t, n, (2 * st->n_v + st->n_k + d->key) * d_k, m->v);
+        k__cuda_wkv6_vectors(a, w, d, &h, m);
+    }
+    k__cuda_sync();
+}
+
+/* The sums go through position t, number i of the vectors. fix: there is a correction; second: a second key. */
+K_CUDA_FN void k__cuda_outer_position(int S, const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                      int t, int i, const k__cuda_outer_mem *m, float *s) {
+    const bool   second = a->rule == K_STATE_WKV7, fix = second || a->rule == K_STATE_KDA;
+    const int    at = i * 4 * S;
+    const float  v = d->rows ? m->v[i * K_CUDA_DELTA_COLS + d->mine] : 0.0f,
+                 u = fix ? k__cuda_delta_dot(S, d, s, m->p + at) : 0.0f, x = m->beta[i] * ((second ? 0.0f : v) - u);
+    if (t >= w->p) {
+        const float o = fmaf(m->rq[i], v, fmaf(m->kq[i], x, k__cuda_delta_dot(S, d, s, m->q + at)));
+        if (d->rows && d->l == 0)
+            a->out.x[(size_t)(w->first + t - w->p) * a->out.ld + (size_t)(d->head * a->st.d_v + d->col + d->mine)] = o;
+    }
+    if (t + 1 == w->end && w->snap_at != w->end) return;   /* no slot keeps what would come */
+    K_CUDA_UNROLL for (int j = 0; j < S; j++) {
+        const int row = at + 4 * j + d->l;
+        if (j >= d->rows) continue;
+        s[j] = fmaf(m->k[row], x, m->w[row] * s[j]);
+        if (second) s[j] = fmaf(m->r[row], v, s[j]);
+    }
+}
+
+/* Keys have up to 4 * S values. */
+K_CUDA_FN void k__cuda_outer_run(int S, const k_cuda_delta_args *a) {
+    K_CUDA_SHARED(k__cuda_outer_mem, m, 1);
+    const int                rows = K__CUDA_OUTER_VALUES / (4 * S), seq = K_CUDA_BLOCK_X / a->st.n_v;
+    const k__cuda_delta_task d = k__cuda_delta_of(a);
+    const bool               any = d.mine - K_CUDA_THREAD % 32 / 4 < d.cols;   /* the warp has a column */
+    float                    s[K_CUDA_WIDE_KEYS / 4];
+    if (seq >= a->step->b.n_seq) return;
+    const k__cuda_walk w = k__cuda_walk_of(a->step, &a->st, seq);
+    k__cuda_delta_load(S, w.st, w.in, &d, s);
+    for (int t = w.at, i = 0;; t++, i = (i + 1) % rows) {
+        k__cuda_delta_keep(S, &w, &d, t, s);
+        if (t == w.end) break;
+        if (i == 0 && t > w.at) k__cuda_sync();       /* the vectors before these have been used */
+        if (i == 0) k__cuda_outer_vectors(4 * S, a, &w, &d, t, w.end - t < rows ? w.end - t : rows, m);
+        if (any) k__cuda_outer_position(S, a, &w, &d, t, i, m, s);
+    }
+}
+
+/* --- the scan of Mamba: eight threads have a channel, thread l values l, l + 8, ... of its state, as the lanes of k_scan --- */
+
+enum { K__CUDA_SCAN_SUMS = K_CUDA_SCAN_KEYS / 8 };
+
+/* The sums go through position t, of channel ch: a thread has n of them. */
+K_CUDA_FN void k__cuda_scan_position(const k_cuda_delta_args *a, const k__cuda_walk *w, int ch, int l, int n, const float *decay,
+                                     int t, float *s) {
+    const int    d_k = a->st.d_k;
+    const float *row = k__cuda_raw(w, &a->in[0], t), *k = row + a->st.n_v * a->st.d_v + l, *q = k + d_k;
+    const float  v = n ? row[ch] : 0.0f,
+                 dt = n ? k__softplus_ref(k__cuda_gates(w, &a->in[1], 0, t)[ch] + a->gate[ch]) : 0.0f, x = dt * v;
+    const bool   stays = t + 1 == w->end && w->snap_at != w->end;   /* no slot keeps what would come */
+    float        sum = 0.0f;
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_SCAN_SUMS; j++) {
+        if (j >= n) continue;
+        const float now = fmaf(k[8 * j], x, k__exp_ref(dt * decay[j]) * s[j]);
+        if (t >= w->p) sum = fmaf(now, q[8 * j], sum);
+        if (!stays) s[j] = now;
+    }
+    if (t < w->p) return;
+    K_CUDA_UNROLL for (int far = 4; far; far /= 2) sum = sum + k__cuda_other(sum, far);
+    if (n && l == 0) a->out.x[(size_t)(w->first + t - w->p) * a->out.ld + (size_t)ch] = fmaf(a->skip[ch], v, sum);
+}
+
+K_CUDA_FN void k__cuda_scan_run(const k_cuda_delta_args *a) {
+    const k_state_place *st = &a->st;
+    const int           seq = K_CUDA_BLOCK_X / st->n_v, c = K_CUDA_BLOCK_Y * K_CUDA_SCAN_COLS + K_CUDA_THREAD / 8,
+                        ch = K_CUDA_BLOCK_X % st->n_v * st->d_v + c, l = K_CUDA_THREAD % 8,
+                        n = c < st->d_v ? (st->d_k - l + 7) / 8 : 0;
+    const size_t        at = (size_t)ch * (size_t)st->d_k + (size_t)l;
+    float               s[K__CUDA_SCAN_SUMS], decay[K__CUDA_SCAN_SUMS];
+    if (seq >= a->step->b.n_seq) return;
+    const k__cuda_walk w = k__cuda_walk_of(a->step, st, seq);
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_SCAN_SUMS; j++) {
+        s[j] = w.in && j < n ? ((const float *)(const void *)(w.in + st->sum_at))[at + 8 * (size_t)j] : 0.0f;
+        decay[j] = j < n ? a->decay[at + 8 * (size_t)j] : 0.0f;
+    }
+    for (int t = w.at;; t++) {
+        K_CUDA_ROLL for (int snap = 0; snap < 2; snap++) {
+            float *to = (float *)(void *)((snap && w.snap ? w.snap : w.out) + st->sum_at) + at;
+            K_CUDA_UNROLL for (int j = 0; j < K__CUDA_SCAN_SUMS; j++)
+                if (j < n && k__cuda_keeps(&w, t, snap)) to[8 * j] = s[j];
+        }
+        if (t == w.end) break;
+        k__cuda_scan_position(a, &w, ch, l, n, decay, t, s);
     }
 }
 
@@ -833,6 +1158,10 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float 
         a = op->in[0].x ? a : op->vec;
         for (int h = 0; h == 0 || h < op->n_head; h++) k__cuda_map(K__MAP_SCALE, 0, y + h * n, y + h * n, NULL, a[h], n);
         break;
+    case K_ROW_XIELU:
+        for (int i = K_CUDA_THREAD; i < n; i += K_CUDA_THREADS)
+            y[i] = k__xielu_ref(y[i], k__exp_ref(k__xielu_low(y[i], &op->u.xielu)), &op->u.xielu);
+        break;
     case K_ROW_MUL: k__cuda_map(K__MAP_MUL, 0, y + op->u.mul.to, a + op->u.mul.a, b + op->u.mul.b, 0.0f, n); break;
     default: break;
     }
@@ -840,7 +1169,8 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float 
 
 /* Operation `op` for its row r. */
 K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r, k__cuda_rows_mem *m) {
-    float *a = k__cuda_in(step, op, 0, r), *b = k__cuda_in(step, op, 1, r), *y = op->out.x + (size_t)r * op->out.ld;
+    const int row = op->kind == K_ROW_DEAL ? 0 : r;   /* its tasks are more than rows */
+    float    *a = k__cuda_in(step, op, 0, row), *b = k__cuda_in(step, op, 1, row), *y = op->out.x + (size_t)r * op->out.ld;
     switch (op->kind) {
     case K_ROW_NORM:
         if (op->n_head > 1) k__cuda_norm_heads(op, a, y);
@@ -848,7 +1178,10 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
         break;
     case K_ROW_PICK: k__cuda_pick(op, a, y); break;
     case K_ROW_ROPE: k__cuda_rope(op, y, a + op->u.rope.at); break;
-    case K_ROW_HADAMARD: k__cuda_hadamard(y, op->n * op->n_head, op->u.size); break;
+    case K_ROW_HADAMARD:
+        if (!op->u.hadamard.at) k__cuda_hadamard(y, op->n * op->n_head, op->u.hadamard.size);
+        else k__cuda_hadamard_heads(y, op->n_head, op->n, op->u.hadamard.at, op->u.hadamard.size, op->u.hadamard.tail);
+        break;
     case K_ROW_STORE: k__cuda_store(step, op, r, a, b); break;
     case K_ROW_FORM: k__cuda_form(op, y, r, m); break;
     case K_ROW_GATE: {
@@ -861,8 +1194,18 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
     case K_ROW_CORRECT: k__cuda_correct(op, a, b, k__cuda_in(step, op, 2, r), y); break;
     case K_ROW_RAISE: k__cuda_raise(op, a, y); break;
     case K_ROW_LEVEL: k__cuda_level(op, a, b, y, m); break;
-    case K_ROW_ROUTE: k__cuda_route(op, a, (int32_t *)(void *)y, op->u.route.weight.x + (size_t)r * op->u.route.weight.ld); break;
+    case K_ROW_ROUTE:
+        k__cuda_route(op, a, (int32_t *)(void *)y, op->u.route.weight.x + (size_t)r * op->u.route.weight.ld, m->tile);
+        break;
+    case K_ROW_FAMILY:
+        for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS)
+            ((int32_t *)(void *)y)[i] = ((const int32_t *)(const void *)a)[i] / op->u.share;
+        break;
+    case K_ROW_DEAL: k__cuda_deal(step, op, r, y); break;
+    case K_ROW_LERP: k__cuda_lerp(op, a, b, op->vec ? op->vec : k__cuda_in(step, op, 2, r), y); break;
+    case K_ROW_ADD_HEADS: k__cuda_add_heads(op, a, b, y); break;
     case K_ROW_CONV: k__cuda_conv(step, op, r, y); break;
+    case K_ROW_SHIFT: k__cuda_shift_row(step, op, r, y); break;
     case K_ROW_KEEP: k__cuda_keep(step, op, r); break;
     case K_ROW_WEIGH: k__cuda_by_weight(op, r, y); break;
     case K_ROW_MIX: k__cuda_mix(op, &op->in[0], b, (const int32_t *)(const void *)k__cuda_in(step, op, 2, r), y); break;

@@ -9,8 +9,7 @@
  * is scaled by a power of two first, so that its largest weight is in [1, 2) and no sum of squares overflows
  * or underflows. A scale that f16 cannot hold becomes the largest f16. Weights are finite; importances w are
  * finite and not negative. NULL means that all are equal, as in a block where none exceeds 1e-30.
- * Searches of super-blocks have a form for the vectors of a CPU level, [fit_lanes]; k__fit_place_ref and k__fit_rough_ref are the
- * scalar ones.
+ * Searches have a form for the vectors of a CPU level, [fit_lanes]; those that end with _ref are the scalar ones.
  * Public: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
@@ -200,14 +199,14 @@ static inline void k__rough_scales(const float *x, const float *w, int n, float 
     }
 }
 
-/* The scale with the least error for n values and codes lo..hi. b: an f16 scale of that block; NULL: any float. */
-static float k__fit_scale(const float *x, const float *w, int n, float lo, float hi, int rounds,
+/* The scale with the least error for n values and codes lo..hi. ext: the extreme values that k__fit_extremes() has found, whose
+ * first `ends` are tried. b: an f16 scale of that block; NULL: any float. */
+static float k__fit_scale(const float *x, const float *w, int n, const float ext[2], int ends, float lo, float hi, int rounds,
                           const k__scaled *b) {
     static const k__v8 none = {.f = {0}};
-    float              ext[2], best = 0, least = FLT_MAX;
+    float              best = 0, least = FLT_MAX;
     k__v8              scale, gain, inv, err;
     k__code_sums       s;
-    const int          ends = k__fit_extremes(x, w, n, ext);
     for (int i = 0; i < ends; i++) {
         k__rough_scales(x, w, n, lo, hi, ext[i], rounds, &scale, &gain);
         for (int t = 0;; t++) {
@@ -306,16 +305,25 @@ static inline void k__rough_lines(const float *x, const float *w, int n, float t
 
 /* --- plain blocks of 32 --- */
 
-static uint16_t k__fit_plain(const float *x, const float *w, int lo, int hi, int rounds, int8_t q[32]) {
+/* The codes lo..hi of a format, whether blocks have a minimum (then lo is 0), and how many rounds of eight trials there are. */
+typedef struct {
+    float lo, hi;
+    bool  min;
+    int   rounds;
+} k__plain;
+
+static uint16_t k__fit_plain_scale(const k__plain *p, const float *x, const float *w, int8_t q[32]) {
     k__scaled b;
+    float     ext[2];
     memset(q, 0, 32);
     if (!k__scaled_load(&b, x, w, 32)) return 0;
-    float d = k__fit_scale(b.x, b.w, 32, (float)lo, (float)hi, rounds, &b);
-    k__fit_codes(b.x, 32, d, 0, (float)lo, (float)hi, q);
+    const int ends = k__fit_extremes(b.x, b.w, 32, ext);
+    float     d = k__fit_scale(b.x, b.w, 32, ext, ends, p->lo, p->hi, p->rounds, &b);
+    k__fit_codes(b.x, 32, d, 0, p->lo, p->hi, q);
     return k__scaled_half(&b, d);
 }
 
-static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h[2], int8_t q[32]) {
+static void k__fit_plain_line(const k__plain *p, const float *x, const float *w, uint16_t *hd, uint16_t *hm, int8_t q[32]) {
     k__scaled b;
     k__group u;
     k__lines line;
@@ -323,28 +331,35 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
     k__code_sums  s;
     float    least = FLT_MAX, d = 0, m = 0;
     memset(q, 0, 32);
-    h[0] = h[1] = 0;
+    *hd = *hm = 0;
     if (!k__scaled_load(&b, x, w, 32)) return;
     k__group_load(&u, b.x, b.w, 32);
     for (int i = 0; i < k__group_ranges(&u); i++) {
-        k__rough_lines(b.x, b.w, 32, (float)top, 0, 5, &u, i, &line);
+        k__rough_lines(b.x, b.w, 32, p->hi, 0, p->rounds, &u, i, &line);
         for (int l = 0; l < 8; l++)
             if (line.gain.f[l] <= 0) line.min.f[l] = u.sx / u.sw;
         for (int t = 0;; t++) {
             k__scaled_rounds(&b, &line.scale);
             k__scaled_rounds(&b, &line.min);
-            k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, (float)top, &err);
+            k__sum_errors(b.x, b.w, 32, &line.scale, &line.min, 0, p->hi, &err);
             for (int l = 0; l < 8; l++)
                 if (err.f[l] < least) least = err.f[l], d = line.scale.f[l], m = line.min.f[l];
             if (t == 1) break;
             inv = k__fit_inverses(&line.scale);
-            k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, (float)top, &s);
+            k__sum_codes(b.x, b.w, 32, &inv, &line.min, 0, p->hi, &s);
             k__solve_lines(&s, u.sw, u.sx, 0, &line);
         }
     }
-    h[0] = k__scaled_half(&b, d);
-    h[1] = k__scaled_half(&b, m);
-    k__fit_codes(b.x, 32, d, m, 0, (float)top, q);
+    *hd = k__scaled_half(&b, d);
+    *hm = k__scaled_half(&b, m);
+    k__fit_codes(b.x, 32, d, m, 0, p->hi, q);
+}
+
+/* Fits n blocks: their f16 scales d, minima m where the format has them, and codes q. */
+static void k__fit_plain_ref(const k__plain *p, const float *x, const float *w, int n, uint16_t *d, uint16_t *m, int8_t *q) {
+    for (int i = 0; i < n; i++, x += 32, w += w ? 32 : 0, q += 32)
+        if (p->min) k__fit_plain_line(p, x, w, &d[i], &m[i], q);
+        else d[i] = k__fit_plain_scale(p, x, w, q);
 }
 
 /* --- super-blocks --- */
@@ -359,6 +374,8 @@ typedef struct {
     int   rounds, polish, again;                         /* the same for the pairs that least squares proposes */
     int   minima;                                        /* per scale, in the last batches: 4 or 8 */
 } k__super;
+
+enum { K_FIT_COMMON = 4 };                               /* rounds of trials for a scale of all groups */
 
 /* A finished super-block. */
 typedef struct {
@@ -476,8 +493,17 @@ typedef struct {
     float           sign;
 } __attribute__((aligned(64))) k__search;
 
+/* A choice for a super-block. */
+typedef struct {
+    float    d, dm;                                      /* f16 scales */
+    float    gain;                                       /* over zeros */
+    float    next_d, next_dm;                            /* the pair that least squares proposes next */
+    k__places at;                                        /* integers of each group */
+    k__slopes u;                                         /* the groups with these */
+} k__settled;
+
 /* The best integers of all groups near their lines, which become those of least error for the codes. */
-static void k__fit_place_ref(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines, k__places *all) {
+static void k__fit_place_one(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines, k__places *all) {
     const k__super *p = k->p;
     for (int g = 0; g < 256 / p->group; g++) {
         const float *x = k->b->x + p->group * g, *w = k->b->w + p->group * g;
@@ -488,6 +514,11 @@ static void k__fit_place_ref(const k__search *k, float d, float dm, int batches,
         lines->s[g] = u.s, lines->m[g] = u.m, lines->c[g] = u.c;
         all->gain[g] = at.gain, all->sc[g] = at.sc, all->mn[g] = at.mn, all->q[g] = at.q, all->qq[g] = at.qq, all->xq[g] = at.xq;
     }
+}
+
+/* The same for n choices, at most two, with their scales d and dm. */
+static void k__fit_place_ref(const k__search *k, int n, int batches, int minima, k__settled *const *s) {
+    for (int i = 0; i < n; i++) k__fit_place_one(k, s[i]->d, s[i]->dm, batches, minima, &s[i]->u, &s[i]->at);
 }
 
 /* sum w*(x - s*q - m)^2 of a group. */
@@ -537,28 +568,49 @@ static void k__fit_rough_ref(k__search *k, k__slopes *lines, float *weight) {
     }
 }
 
-/* These two for the vectors of a CPU level, with the same bits. */
+/* What codes q give of values x with importances w: b = sum w*x*q, c = sum w*q*q; see [fit_grid]. */
+typedef struct { float b, c; } k__fg_sums;
+
+static void k__fg_iq4_scales_ref(const float *x, const float *w, int n, float *s, k__fg_sums *t);
+
+/* The scale of least error for the scales of all groups and, with p->min, for their minima, as integers; ext: their extremes. */
+static void k__fit_common_ref(const k__super *p, const float v[2][16], const float *weight, const float ext[2][2], float out[2]) {
+    for (int i = 0; i < 1 + p->min; i++) {
+        const int ends = ext[i][1] == 0 ? 0 : ext[i][0] == ext[i][1] ? 1 : 2;
+        out[i] = k__fit_scale(v[i], weight, 256 / p->group, ext[i], ends, i ? 0 : p->sc_lo, p->sc_hi, K_FIT_COMMON, NULL);
+    }
+}
+
+/* The searches for the vectors of a CPU level, with the same bits. */
 typedef struct {
     unsigned needs;                                      /* K_CPU_ bits of the level */
+    void (*plain)(const k__plain *p, const float *x, const float *w, int n, uint16_t *d, uint16_t *m, int8_t *q);
+    void (*iq4)(const float *x, const float *w, int n, float *s, k__fg_sums *t);
     void (*rough)(k__search *k, k__slopes *lines, float *weight);
-    void (*place)(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines, k__places *all);
+    void (*place)(const k__search *k, int n, int batches, int minima, k__settled *const *s);
+    void (*common)(const k__super *p, const float v[2][16], const float *weight, const float ext[2][2], float out[2]);
 } k__fit_form;
 
 #if K__X86
-#define K__FIT_FORM(target, l)                                                                                             \
-    target void k__fl_rough_groups_##l(k__search *k, k__slopes *lines, float *weight);                                     \
-    target void k__fl_place_groups_##l(const k__search *k, float d, float dm, int batches, int minima, k__slopes *lines,   \
-                                       k__places *all);
+#define K__FIT_FORM(target, l)                                                                                                  \
+    target void k__fl_plain_##l(const k__plain *p, const float *x, const float *w, int n, uint16_t *d, uint16_t *m, int8_t *q); \
+    target void k__fl_iq4_scales_##l(const float *x, const float *w, int n, float *s, k__fg_sums *t);                           \
+    target void k__fl_rough_groups_##l(k__search *k, k__slopes *lines, float *weight);                                          \
+    target void k__fl_place_groups_##l(const k__search *k, int n, int batches, int minima, k__settled *const *s);               \
+    target void k__fl_common_##l(const k__super *p, const float v[2][16], const float *weight, const float ext[2][2],           \
+                                 float out[2]);
 K__FIT_FORM(K__AVX2, avx2)
 K__FIT_FORM(K__512, avx512)
 #endif
 
 static const k__fit_form k__fit_forms[] = {
 #if K__X86
-    {K_CPU_AVX512, k__fl_rough_groups_avx512, k__fl_place_groups_avx512},
-    {K_CPU_AVX2, k__fl_rough_groups_avx2, k__fl_place_groups_avx2},
+    {K_CPU_AVX512, k__fl_plain_avx512, k__fl_iq4_scales_avx512, k__fl_rough_groups_avx512, k__fl_place_groups_avx512,
+     k__fl_common_avx512},
+    {K_CPU_AVX2, k__fl_plain_avx2, k__fl_iq4_scales_avx2, k__fl_rough_groups_avx2, k__fl_place_groups_avx2,
+     k__fl_common_avx2},
 #endif
-    {0, k__fit_rough_ref, k__fit_place_ref},
+    {0, k__fit_plain_ref, k__fg_iq4_scales_ref, k__fit_rough_ref, k__fit_place_ref, k__fit_common_ref},
 };
 
 static const k__fit_form *k__fit_form_of_level(void) {
@@ -567,21 +619,11 @@ static const k__fit_form *k__fit_form_of_level(void) {
     return f;
 }
 
-/* A choice for a super-block. */
-typedef struct {
-    float    d, dm;                                      /* f16 scales */
-    float    gain;                                       /* over zeros */
-    float    next_d, next_dm;                            /* the pair that least squares proposes next */
-    k__places at;                                        /* integers of each group */
-    k__slopes u;                                         /* the groups with these */
-} k__settled;
-
-static void k__settle(const k__search *k, const k__fit_form *form, float d, float dm, int batches, int minima, k__settled *s) {
+/* What a choice with these integers gains, and the pair that least squares proposes. */
+static void k__settle_one(const k__search *k, k__settled *s) {
     float dd = 0, dm2 = 0, mm = 0, xd = 0, xm = 0;
-    s->d = s->next_d = d = k__scaled_round(k->b, d);
-    s->dm = s->next_dm = dm = k__scaled_round(k->b, dm);
+    s->next_d = s->d, s->next_dm = s->dm;
     s->gain = 0;
-    form->place(k, d, dm, batches, minima, &s->u, &s->at);
     for (int g = 0; g < 256 / k->p->group; g++) {
         const k__places *at = &s->at;
         s->gain += at->gain[g];
@@ -599,6 +641,13 @@ static void k__settle(const k__search *k, const k__fit_form *form, float d, floa
         s->next_d = xd / dd;
     }
     if (k->p->min && s->next_d < 0) s->next_d = 0;
+}
+
+/* Settles n choices, at most two, whose scales d and dm become the nearest f16. */
+static void k__settle(const k__search *k, const k__fit_form *form, int n, int batches, int minima, k__settled *const *s) {
+    for (int i = 0; i < n; i++) s[i]->d = k__scaled_round(k->b, s[i]->d), s[i]->dm = k__scaled_round(k->b, s[i]->dm);
+    form->place(k, n, batches, minima, s);
+    for (int i = 0; i < n; i++) k__settle_one(k, s[i]);
 }
 
 /* Whether some groups are much larger than the others. Then clipping them can reduce the error. */
@@ -640,19 +689,19 @@ typedef struct {
     int   starts;                                        /* how many are tried of k__start */
 } k__pairs;
 
-static void k__super_scales(const k__super *p, const k__slopes *u, const float *weight, k__pairs *o) {
+static void k__super_scales(const k__super *p, const k__fit_form *form, const k__slopes *u, const float *weight, k__pairs *o) {
     int   groups = 256 / p->group;
-    float v[16] = {0}, ext[2];
+    float v[2][16] = {{0}}, ext[2][2] = {{0}};
     *o = (k__pairs){.starts = p->starts};
     for (int i = 0; i < 1 + p->min; i++) {
         float end = !i && p->sc_lo < 0 ? p->sc_lo : p->sc_hi;
-        for (int g = 0; g < groups; g++) v[g] = i ? -u->m[g] : u->s[g];
-        o->fit[i] = k__fit_scale(v, weight, groups, i ? 0 : p->sc_lo, p->sc_hi, 4, NULL);
-        k__fit_extremes(v, weight, groups, ext);
-        o->top[i] = ext[0] / end;
-        o->all[i] = ext[1] / end;
-        if (!i && k__scales_uneven(v, groups)) o->starts += K_FIT_LADDER;
+        for (int g = 0; g < groups; g++) v[i][g] = i ? -u->m[g] : u->s[g];
+        k__fit_extremes(v[i], weight, groups, ext[i]);
+        o->top[i] = ext[i][0] / end;
+        o->all[i] = ext[i][1] / end;
     }
+    form->common(p, v, weight, ext, o->fit);
+    if (k__scales_uneven(v[0], groups)) o->starts += K_FIT_LADDER;
 }
 
 #if defined(__clang__)
@@ -669,23 +718,29 @@ static K__ONE_COPY float k__fit_super(const k__scaled *b, const k__super *p, flo
     k__search          k;
     k__pairs           pair;
     k__slopes          rough = {.s = {0}};
-    k__settled         two[2] = {{.gain = -FLT_MAX}}, *best = two, *now = two + 1;
+    k__settled         three[3] = {{.gain = -FLT_MAX}}, *best = three, *now[2] = {three + 1, three + 2};
     k.b = b, k.p = p, k.sign = sign;
     form->rough(&k, &rough, weight);
-    k__super_scales(p, &rough, weight, &pair);
-    bool other = pair.all[0] != pair.top[0] || pair.all[1] != pair.top[1];     /* one more start */
-    for (int t = 0; t < pair.starts + other; t++) {
-        now->u = rough;
-        k__start(p, t, &at[0], &at[1]);
-        for (int i = 0; i < 2; i++) at[i] = t == pair.starts ? pair.all[i] : at[i] > 0 ? pair.fit[i] * at[i] : pair.top[i];
-        k__settle(&k, form, at[0], at[1], p->batches, 4, now);
-        if (now->gain > best->gain) k__settled_swap(&best, &now);
+    k__super_scales(p, form, &rough, weight, &pair);
+    bool      other = pair.all[0] != pair.top[0] || pair.all[1] != pair.top[1];     /* one more start */
+    const int starts = pair.starts + other;
+    for (int t = 0; t < starts; t += 2) {
+        const int n = starts - t < 2 ? 1 : 2;
+        for (int k2 = 0; k2 < n; k2++) {
+            k__start(p, t + k2, &at[0], &at[1]);
+            for (int i = 0; i < 2; i++)
+                at[i] = t + k2 == pair.starts ? pair.all[i] : at[i] > 0 ? pair.fit[i] * at[i] : pair.top[i];
+            now[k2]->u = rough, now[k2]->d = at[0], now[k2]->dm = at[1];
+        }
+        k__settle(&k, form, n, p->batches, 4, now);
+        for (int k2 = 0; k2 < n; k2++)
+            if (now[k2]->gain > best->gain) k__settled_swap(&best, &now[k2]);
     }
     for (int t = 0; t < p->rounds + (pair.starts > p->starts ? 2 : 0); t++) {
-        now->u = best->u;
-        k__settle(&k, form, best->next_d, best->next_dm, t ? p->again : p->polish, t ? 4 : p->minima, now);
-        if (now->gain <= best->gain) break;
-        k__settled_swap(&best, &now);
+        now[0]->u = best->u, now[0]->d = best->next_d, now[0]->dm = best->next_dm;
+        k__settle(&k, form, 1, t ? p->again : p->polish, t ? 4 : p->minima, now);
+        if (now[0]->gain <= best->gain) break;
+        k__settled_swap(&best, &now[0]);
     }
     out->d = k__scaled_half(b, best->d);
     out->dmin = k__scaled_half(b, best->dm);
@@ -702,9 +757,9 @@ static K__ONE_COPY float k__fit_super(const k__scaled *b, const k__super *p, flo
 static void k__fit_block(const k__scaled *b, const k__super *p, k__fitted *out) {
     int above = 0;
     for (int g = 0; p->min && g < 16; g++) {
-        float lo = b->x[16 * g];
-        for (int j = 1; j < 16; j++) lo = b->x[16 * g + j] < lo ? b->x[16 * g + j] : lo;
-        above += lo > 0;
+        k__v4 lo = k__v4_at(b->x + 16 * g);
+        for (int j = 4; j < 16; j += 4) lo = k__v4_min(k__v4_at(b->x + 16 * g + j), lo);
+        above += lo[0] > 0 && lo[1] > 0 && lo[2] > 0 && lo[3] > 0;
     }
     if (above == 16) {
         k__fit_super(b, p, -1, out);
@@ -818,33 +873,32 @@ static void k__put_scales_q4_K(const int16_t *sc, const int16_t *mn, uint8_t s[1
 
 /* --- one function per format --- */
 
-#define K_FIT_PLAIN(type, lo, hi, rounds)                                                     \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
-        block_##type *b = (block_##type *)dst;                                                \
-        int8_t        q[32];                                                                  \
-        for (int64_t i = 0; i < n / 32; i++) {                                                \
-            b[i].d = k__fit_plain(x + 32 * i, w ? w + 32 * i : NULL, lo, hi, rounds, q);      \
-            k_recode_##type(q, b + i, 32);                                                    \
-        }                                                                                     \
-    }
-K_FIT_PLAIN(q4_0, -8, 7, 8)
-K_FIT_PLAIN(q5_0, -16, 15, 8)
-K_FIT_PLAIN(q8_0, -127, 127, 4)
+enum { K_FIT_BLOCKS = 64 };                               /* plain blocks at a time */
 
-#define K_FIT_PLAIN_MIN(type, top)                                                            \
-    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {          \
-        block_##type *b = (block_##type *)dst;                                                \
-        int8_t        q[32];                                                                  \
-        uint16_t      h[2];                                                                   \
-        for (int64_t i = 0; i < n / 32; i++) {                                                \
-            k__fit_plain_min(x + 32 * i, w ? w + 32 * i : NULL, top, h, q);                   \
-            b[i].d = h[0];                                                                    \
-            b[i].m = h[1];                                                                    \
-            k_recode_##type(q, b + i, 32);                                                    \
-        }                                                                                     \
+#define K_FIT_PLAIN(type, put_min, ...)                                                                       \
+    static void k_fit_##type(const float *x, const float *w, void *dst, int64_t n) {                          \
+        static const k__plain kind = {__VA_ARGS__};                                                           \
+        block_##type *b = (block_##type *)dst;                                                                \
+        int8_t        q[32 * K_FIT_BLOCKS];                                                                   \
+        uint16_t      d[K_FIT_BLOCKS], m[K_FIT_BLOCKS];                                                       \
+        for (int64_t left = n / 32; left > 0; left -= K_FIT_BLOCKS) {                                         \
+            const int some = left < K_FIT_BLOCKS ? (int)left : K_FIT_BLOCKS;                                  \
+            k__fit_form_of_level()->plain(&kind, x, w, some, d, m, q);                                        \
+            for (int i = 0; i < some; i++, b++) {                                                             \
+                b->d = d[i];                                                                                  \
+                put_min;                                                                                      \
+                k_recode_##type(q + 32 * i, b, 32);                                                           \
+            }                                                                                                 \
+            x += 32 * some;                                                                                   \
+            if (w) w += 32 * some;                                                                            \
+        }                                                                                                     \
     }
-K_FIT_PLAIN_MIN(q4_1, 15)
-K_FIT_PLAIN_MIN(q5_1, 31)
+/*                          lo    hi   min    rounds */
+K_FIT_PLAIN(q4_0, (void)0,  -8,   7,   false, 8)
+K_FIT_PLAIN(q5_0, (void)0,  -16,  15,  false, 8)
+K_FIT_PLAIN(q8_0, (void)0,  -127, 127, false, 4)
+K_FIT_PLAIN(q4_1, b->m = m[i], 0, 15,  true,  5)
+K_FIT_PLAIN(q5_1, b->m = m[i], 0, 31,  true,  5)
 
 static void k__store_q2_K(const k__fitted *f, block_q2_K *b) {
     b->d = f->d;
@@ -905,18 +959,27 @@ K_FIT_SUPER(q6_K, -32, 31, -128, 127,  16,   false, 2,     1,      2,     4,    
 
 /* Plain floats need no search. Values beyond their range become the largest one, as in all fits. */
 static void k_fit_f16(const float *x, const float *w, void *dst, int64_t n) {
+    float own[256];
     (void)w;
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = k_f32_to_f16(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
-        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    for (int64_t at = 0; at < n; at += 256) {
+        const int some = n - at < 256 ? (int)(n - at) : 256;
+        for (int i = 0; i < some; i++) {
+            const float v = x[at + i] > 65504 ? 65504 : x[at + i];
+            own[i] = v < -65504 ? -65504 : v;
+        }
+        g_k_level->kv_store(K_F16, own, (uint8_t *)dst + 2 * at, some);
     }
 }
 
 static void k_fit_bf16(const float *x, const float *w, void *dst, int64_t n) {
+    uint16_t own[256];
     (void)w;
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h = k_f32_to_bf16(x[i]);
-        if ((h & 0x7fff) == 0x7f80) h--;                 /* rounded up to infinity */
-        memcpy((uint8_t *)dst + 2 * i, &h, 2);
+    for (int64_t at = 0; at < n; at += 256) {
+        const int some = n - at < 256 ? (int)(n - at) : 256;
+        for (int i = 0; i < some; i++) {
+            const uint32_t u = k__bits_of(x[at + i]), h = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+            own[i] = (uint16_t)(h - ((h & 0x7fff) == 0x7f80));   /* rounded up to infinity */
+        }
+        memcpy((uint8_t *)dst + 2 * at, own, 2 * (size_t)some);
     }
 }

@@ -56,7 +56,6 @@ static inline uint16_t k__fg_half(float d) {
 
 /* --- codes of a table: alternately the scale by least squares and the codes by rounding --- */
 
-typedef struct { float b, c; } k__fg_sums;
 static inline float k__fg_gain(k__fg_sums t) { return t.c > 0 ? t.b * t.b / t.c : 0; }
 static inline float k__fg_error(k__fg_sums t, float s) { return s * (s * t.c - 2 * t.b); }
 
@@ -118,25 +117,33 @@ K_FG_INLINE void k__fg_codes(const float *x, int n, float inv, k__fg_near near, 
     }
 }
 
-/* One f16 scale for the block; errors are those with the stored scale. Returns it; 0 where zeros are as good. */
-K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
-                                 int8_t *q) {
-    k__fg_sums t;
-    float      best = 0, d = k__fg_scale(in->x, in->w, n, inv, n_inv, near, &t);
-    uint16_t   h = 0;
+/* The f16 scale nearest to d, or one that the codes with it propose; errors are those with the stored scale. 0: zeros are as
+ * good. up, down: those of k__fg_in. */
+K_FG_INLINE uint16_t k__fg_stored(const float *x, const float *w, float up, float down, int n, float d, k__fg_near near,
+                                  int8_t *q) {
+    float    best = 0;
+    uint16_t h = 0;
     for (int round = 0; round < 3; round++) {
-        uint16_t next = k__fg_half(d * in->up);
+        uint16_t next = k__fg_half(d * up);
         if (!(next & 0x7fff)) next |= 1;                 /* the smallest f16, not 0 */
         if (next == h) break;
-        float s = k_f16_to_f32(next) * in->down, e;
-        t = k__fg_try(in->x, in->w, n, k__fg_inverse(s), near);
+        float      s = k_f16_to_f32(next) * down, e;
+        k__fg_sums t = k__fg_try(x, w, n, k__fg_inverse(s), near);
         if (!((e = k__fg_error(t, s)) < best)) break;
         best = e;
         h = next;
         d = t.b / t.c;
     }
-    k__fg_codes(in->x, n, k__fg_inverse(k_f16_to_f32(h) * in->down), near, q);
+    k__fg_codes(x, n, k__fg_inverse(k_f16_to_f32(h) * down), near, q);
     return h;
+}
+
+/* One f16 scale for the block. Returns it; 0 where zeros are as good. */
+K_FG_INLINE uint16_t k__fg_block(const k__fg_in *in, int n, const float *inv, int n_inv, k__fg_near near,
+                                 int8_t *q) {
+    k__fg_sums  t;
+    const float d = k__fg_scale(in->x, in->w, n, inv, n_inv, near, &t);
+    return k__fg_stored(in->x, in->w, in->up, in->down, n, d, near, q);
 }
 
 /* The extreme value of a group, from which starts are derived; 0: all values are zero. */
@@ -149,14 +156,27 @@ static inline float k__fg_extreme(const float *x, int n) {
 
 /* --- IQ4_NL --- */
 
-enum { K__IQ4_STARTS = 57 };
+enum { K__IQ4_STARTS = 57, K__IQ4_BLOCKS = 16 };
 
-/* Starts with the extreme value at or near either end of the table, beyond it, or well inside. */
-static void k__fg_iq4_starts(const float *x, float inv[K__IQ4_STARTS]) {
-    float top = k__fg_extreme(x, 32), step = top != 0 ? 1 / top : 0;
-    inv[0] = -127 * step;
-    for (int i = 1; i < 33; i++) inv[i] = -(86 + 2.5f * (float)(i - 1)) * step;
-    for (int i = 33; i < K__IQ4_STARTS; i++) inv[i] = (76 + 3 * (float)(i - 33)) * step;
+/* Start i as a multiple of 1 / the extreme value: that is at or near either end of the table, beyond it, or well inside. */
+static inline float k__fg_iq4_start(int i) {
+    return i == 0 ? -127 : i < 33 ? -(86 + 2.5f * (float)(i - 1)) : 76 + 3 * (float)(i - 33);
+}
+
+/* 1 / the extreme value of 32 weights; 0: all are zero. */
+static inline float k__fg_iq4_step(const float *x) {
+    const float top = k__fg_extreme(x, 32);
+    return top != 0 ? 1 / top : 0;
+}
+
+/* The best scale s of each of n groups of 32 weights, any float, and the sums of its codes. */
+static void k__fg_iq4_scales_ref(const float *x, const float *w, int n, float *s, k__fg_sums *t) {
+    float inv[K__IQ4_STARTS];
+    for (int g = 0; g < n; g++, x += 32, w += 32) {
+        const float step = k__fg_iq4_step(x);
+        for (int i = 0; i < K__IQ4_STARTS; i++) inv[i] = k__fg_iq4_start(i) * step;
+        s[g] = k__fg_scale(x, w, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
+    }
 }
 
 static inline int k__iq4_code(int8_t q) {
@@ -169,17 +189,33 @@ static void k__iq4_pack(const int8_t q[32], uint8_t qs[16]) {
     for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(k__iq4_code(q[j]) | k__iq4_code(q[j + 16]) << 4);
 }
 
-static void k_fit_iq4_nl(const float *x, const float *w, void *dst, int64_t n) {
-    block_iq4_nl *b = (block_iq4_nl *)dst;
-    k__fg_in      in;
-    float         inv[K__IQ4_STARTS];
-    int8_t        q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
+/* Fits up to K__IQ4_BLOCKS blocks, those of zeros left out of the search. */
+static void k__fit_iq4_some(const float *x, const float *w, block_iq4_nl *b, int n) {
+    k__fg_in     in;
+    float        xs[32 * K__IQ4_BLOCKS], ws[32 * K__IQ4_BLOCKS], up[K__IQ4_BLOCKS], down[K__IQ4_BLOCKS], s[K__IQ4_BLOCKS];
+    k__fg_sums   t[K__IQ4_BLOCKS];
+    int8_t       q[32], at[K__IQ4_BLOCKS];
+    int          some = 0;
+    for (int i = 0; i < n; i++) {
         memset(b + i, 0, sizeof b[i]);
         if (!k__fg_load(x + 32 * i, w ? w + 32 * i : NULL, 32, &in)) continue;
-        k__fg_iq4_starts(in.x, inv);
-        b[i].d = k__fg_block(&in, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, q);
-        if (b[i].d) k__iq4_pack(q, b[i].qs);
+        memcpy(xs + 32 * some, in.x, 32 * sizeof *xs);
+        memcpy(ws + 32 * some, in.w, 32 * sizeof *ws);
+        up[some] = in.up, down[some] = in.down, at[some++] = (int8_t)i;
+    }
+    if (some) k__fit_form_of_level()->iq4(xs, ws, some, s, t);
+    for (int i = 0; i < some; i++) {
+        block_iq4_nl *to = b + at[i];
+        to->d = k__fg_stored(xs + 32 * i, ws + 32 * i, up[i], down[i], 32, s[i], k__fg_near_iq4, q);
+        if (to->d) k__iq4_pack(q, to->qs);
+    }
+}
+
+static void k_fit_iq4_nl(const float *x, const float *w, void *dst, int64_t n) {
+    block_iq4_nl *b = (block_iq4_nl *)dst;
+    for (int64_t i = 0; i < n / 32; i += K__IQ4_BLOCKS) {
+        const int some = n / 32 - i < K__IQ4_BLOCKS ? (int)(n / 32 - i) : K__IQ4_BLOCKS;
+        k__fit_iq4_some(x + 32 * i, w ? w + 32 * i : NULL, b + i, some);
     }
 }
 
@@ -537,17 +573,13 @@ static void k_recode_iq4_xs(const int8_t *q, void *dst, int64_t n) {
 static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
     block_iq4_xs *b = (block_iq4_xs *)dst;
     k__fg_job     job = {.groups = 8, .size = 32, .unit = 1, .ints = {-32, 1, 64}, .code = k__fg_code_iq4};
-    float         inv[K__IQ4_STARTS], s[8];
+    float         s[8];
     k__fg_sums    t[8];
     int8_t        q[256];
     for (int64_t i = 0; i < n / 256; i++) {
         memset(b + i, 0, sizeof b[i]);
         if (!k__fg_load(x + 256 * i, w ? w + 256 * i : NULL, 256, &job.in)) continue;
-        for (int g = 0; g < 8; g++) {
-            const float *xg = job.in.x + 32 * g;
-            k__fg_iq4_starts(xg, inv);
-            s[g] = k__fg_scale(xg, job.in.w + 32 * g, 32, inv, K__IQ4_STARTS, k__fg_near_iq4, t + g);
-        }
+        k__fit_form_of_level()->iq4(job.in.x, job.in.w, 8, s, t);
         k__fg_super at = k__fg_fit(&job, s, t);
         if (!at.h) continue;
         b[i].d = at.h;

@@ -30,11 +30,13 @@ K__IN_512 void k__lines512(int bits, bool table, __m512i t, const uint8_t *p, in
     }
 }
 
-K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const uint8_t *w, int segs,
+/* sign: codes without the offset. */
+K__IN_512 void k__codes_open512(int bits, bool table, bool sign, const k__form *f, const uint8_t *w, int segs,
                                 k__panel *to, int at) {
-    __m512i t = _mm512_setzero_si512();
-    if (table)
-        t = _mm512_add_epi8(_mm512_broadcast_i32x4(k__ld128(f->values)), _mm512_set1_epi8((char)f->off));
+    const __m512i off = _mm512_set1_epi8((char)f->off);
+    __m512i       t = _mm512_setzero_si512();
+    if (table) t = _mm512_broadcast_i32x4(k__ld128(f->values));
+    if (table && !sign) t = _mm512_add_epi8(t, off);
     for (int s = 0; s < segs; s++) {
         const uint8_t *p =
             w + (size_t)(s / f->segs) * k__unit_bytes(f) + k__codes_at(f) + (size_t)(s % f->segs) * (size_t)(128 * bits);
@@ -47,25 +49,36 @@ K__IN_512 void k__codes_open512(int bits, bool table, const k__form *f, const ui
             } else {
                 k__lines512(bits, table, t, p, i, &lo, &hi);
             }
+            if (sign && !table) {
+                lo = _mm512_sub_epi8(lo, off);
+                hi = _mm512_sub_epi8(hi, off);
+            }
             _mm512_store_si512(q[i][at], lo);
             _mm512_store_si512(q[8 + i][at], hi);
         }
     }
 }
 
-#define K__CODES_512(name, bits, table)                                                                     \
+#define K__CODES_512(name, bits, table, sign)                                                               \
     K__512 void k__codes_##name##_512(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at) { \
-        k__codes_open512(bits, table, f, w, segs, to, at);                                                  \
+        k__codes_open512(bits, table, sign, f, w, segs, to, at);                                            \
     }
-K__CODES_512(1t, 1, true)
-K__CODES_512(2, 2, false)
-K__CODES_512(3, 3, false)
-K__CODES_512(3t, 3, true)
-K__CODES_512(4, 4, false)
-K__CODES_512(4t, 4, true)
-K__CODES_512(5, 5, false)
-K__CODES_512(6, 6, false)
-K__CODES_512(8, 8, false)
+/*           name bits table sign */
+K__CODES_512(1t, 1, true, false)
+K__CODES_512(2, 2, false, false)
+K__CODES_512(3, 3, false, false)
+K__CODES_512(3t, 3, true, false)
+K__CODES_512(4, 4, false, false)
+K__CODES_512(4t, 4, true, false)
+K__CODES_512(5, 5, false, false)
+K__CODES_512(6, 6, false, false)
+K__CODES_512(8, 8, false, false)
+K__CODES_512(1ts, 1, true, true)
+K__CODES_512(2s, 2, false, true)
+K__CODES_512(4s, 4, false, true)
+K__CODES_512(4ts, 4, true, true)
+K__CODES_512(5s, 5, false, true)
+K__CODES_512(8s, 8, false, true)
 
 /* --- few columns, straight from the packed block --- */
 
@@ -443,13 +456,13 @@ K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
              [7] = k__cols_##name##_8_512}
 static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     /*                            codes head      tiles     sums beforehand   panels from */
-    [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
-    [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
-    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, int32_four, K__AUX_NONE, 33), K__BY8_512(q4_K)},
-    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_five, K__AUX_NONE, 33), K__BY8_512(q5_K)},
-    [K_Q6_K]    = {K__PACKED_512(6, s8_low, int16_six, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
-    [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
-    [K_TQ2_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_Q2_K]    = {K__PACKED_512(2, min4_pairs, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
+    [K_Q3_K]    = {K__PACKED_512(3, s6_pairs, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_pairs, int32_four, K__AUX_NONE, 33), K__BY8_512(q4_K)},
+    [K_Q5_K]    = {K__PACKED_512(5, min6_pairs, int32_five, K__AUX_NONE, 33), K__BY8_512(q5_K)},
+    [K_Q6_K]    = {K__PACKED_512(6, s8_pairs, int16_six, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_512(2, one_pairs, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_512(2, one_pairs, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
     [K_IQ1_S]   = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
     [K_IQ1_M]   = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
     [K_IQ2_XXS] = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},

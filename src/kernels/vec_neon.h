@@ -235,6 +235,13 @@ K__NEON_IN float32x4_t k__phi_neon(float32x4_t x) {
     return vbslq_f32(vcltq_f32(a, k__set_neon(K_PHI_SMALL)), small, far);
 }
 
+K__NEON_IN float32x4_t k__softplus_neon(float32x4_t x) {
+    const float32x4_t two = k__set_neon(2), e = k__exp_neon(vnegq_f32(vabsq_f32(x))), by = vaddq_f32(two, e);
+    const float32x4_t s = vdivq_f32(e, by), z = vmulq_f32(s, s);
+    const float32x4_t log = vmulq_f32(e, vdivq_f32(k__fma_neon(z, k__poly_neon(k__log_c, 5, z), two), by));
+    return vbslq_f32(vcgtq_f32(x, k__set_neon(0)), vaddq_f32(x, log), log);
+}
+
 K__NEON_IN float32x4_t k__act_neon(const k_act_fn fn, float32x4_t x) {
     const float32x4_t relu = vbslq_f32(vcltq_f32(x, k__set_neon(0)), k__set_neon(0), x);
     switch (fn) {
@@ -246,6 +253,8 @@ K__NEON_IN float32x4_t k__act_neon(const k_act_fn fn, float32x4_t x) {
     case K_SIGMOID: return vdivq_f32(k__set_neon(1.0f), k__exp1_neon(vnegq_f32(x)));
     case K_RELU: return relu;
     case K_RELU2: return vbslq_f32(vcltq_f32(x, k__set_neon(0)), k__set_neon(0), vmulq_f32(x, x));
+    case K_EXP: return k__exp_neon(x);
+    case K_SOFTPLUS: return k__softplus_neon(x);
     }
     return x;
 }
@@ -373,7 +382,165 @@ static void k_conv_neon(const float *const *x, const float *w, const float *bias
     }
 }
 
-/* States in plain C. */
-static void k_delta_neon(const k_delta_args *a) { k_delta_ref(a); }
-static void k_outer_neon(const k_outer_args *a) { k_outer_ref(a); }
-static void k_scan_neon(const k_scan_args *a) { k_scan_ref(a); }
+/* --- states: eight columns at a time; sums over rows are four interleaved ones --- */
+
+/* The sums over rows of eight columns. */
+typedef struct { float32x4_t of[2][4]; } k__sums_neon;
+
+K__NEON_IN void k__clear_neon(k__sums_neon *s) {
+    K__UNROLL for (int h = 0; h < 2; h++)
+        K__UNROLL for (int i = 0; i < 4; i++) s->of[h][i] = k__set_neon(0);
+}
+
+/* Rows [j, j + 4), or those before d_k, of eight columns: changes them by x where `change`, then adds their products with k and
+ * q of `next` to u and w where there is one. */
+K__NEON_IN void k__delta_rows_neon(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k,
+                                   const k__delta_at *at, const float32x4_t *x, const k__delta_at *next, k__sums_neon *u,
+                                   k__sums_neon *w) {
+    const float32x4_t k = change ? k__load_neon(at->k + j, whole ? 4 : d_k - j) : k__set_neon(0);
+    const float32x4_t nk = dots ? k__load_neon(next->k + j, whole ? 4 : d_k - j) : k;
+    const float32x4_t nq = dots ? k__load_neon(next->q + j, whole ? 4 : d_k - j) : k;
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            float      *to = s + (size_t)(j + i) * ld + 4 * h;
+            float32x4_t v = vld1q_f32(to);
+            if (change) {
+                v = vfmaq_n_f32(vmulq_n_f32(v, at->decay), x[h], k[i]);
+                vst1q_f32(to, v);
+            }
+            if (!dots) continue;
+            u->of[h][i] = vfmaq_n_f32(u->of[h][i], v, nk[i]);
+            w->of[h][i] = vfmaq_n_f32(w->of[h][i], v, nq[i]);
+        }
+    }
+}
+
+/* A pass over eight columns: u and w become S^T k and S^T q. */
+K__NEON_IN void k__delta_pass_neon(const bool change, const bool dots, float *s, size_t ld, int d_k, const k__delta_at *at,
+                                   const float32x4_t *x, const k__delta_at *next, float32x4_t *u, float32x4_t *w) {
+    k__sums_neon su, sw;
+    int          j = 0;
+    k__clear_neon(&su), k__clear_neon(&sw);
+    for (; j + 4 <= d_k; j += 4) k__delta_rows_neon(change, dots, true, s, ld, j, d_k, at, x, next, &su, &sw);
+    if (j < d_k) k__delta_rows_neon(change, dots, false, s, ld, j, d_k, at, x, next, &su, &sw);
+    K__UNROLL for (int h = 0; h < 2; h++) u[h] = k__fold_neon(su.of[h]), w[h] = k__fold_neon(sw.of[h]);
+}
+
+static void k__delta_strip_neon(const k_delta_args *a, int c) {
+    k__delta_at at = k__delta_position(a, 0, k_dot_neon);
+    float      *s = a->s + c;
+    float32x4_t x[2], u[2], w[2];
+    x[0] = x[1] = k__set_neon(0);
+    k__delta_pass_neon(false, true, s, a->ld_s, a->d_k, &at, x, &at, u, w);
+    for (int p = 0; p < a->n_pos; p++) {
+        const k__delta_at now = at;
+        const bool        last = p == a->n_pos - 1;
+        if (!last) at = k__delta_position(a, p + 1, k_dot_neon);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            x[h] = vmulq_n_f32(vfmsq_n_f32(vld1q_f32(now.v + c + 4 * h), u[h], now.decay), now.beta);
+            if (now.out)
+                vst1q_f32(a->o + (size_t)(p - a->fold) * a->ld_o + c + 4 * h,
+                          vfmaq_n_f32(vmulq_n_f32(w[h], now.decay), x[h], now.kq));
+        }
+        if (!last) k__delta_pass_neon(true, true, s, a->ld_s, a->d_k, &now, x, &at, u, w);
+        else if (!a->peek) k__delta_pass_neon(true, false, s, a->ld_s, a->d_k, &now, x, NULL, u, w);
+    }
+}
+
+static void k_delta_neon(const k_delta_args *a) {
+    int c = 0;
+    for (; c + 8 <= a->n; c += 8) k__delta_strip_neon(a, c);
+    k__delta_from_ref(a, c);
+}
+
+/* Rows [j, j + 4), or those before d_k, of eight columns: their products with q are added to w; where `change` they become those
+ * of the next position, written with x and, with r, with v. */
+K__NEON_IN void k__outer_rows_neon(const bool change, const bool second, const bool whole, float *s, size_t ld, int j, int d_k,
+                                   const k__outer_at *at, const float32x4_t *x, const float32x4_t *v, k__sums_neon *w) {
+    const int         left = whole ? 4 : d_k - j;
+    const float32x4_t q = k__load_neon(at->q + j, left), k = change ? k__load_neon(at->k + j, left) : q;
+    const float32x4_t decay = change ? k__load_neon(at->w + j, left) : q, r = second ? k__load_neon(at->r + j, left) : q;
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && i >= left) break;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            float      *to = s + (size_t)(j + i) * ld + 4 * h;
+            float32x4_t y = vld1q_f32(to);
+            w->of[h][i] = vfmaq_n_f32(w->of[h][i], y, q[i]);
+            if (!change) continue;
+            y = vfmaq_n_f32(vmulq_n_f32(y, decay[i]), x[h], k[i]);
+            if (second) y = vfmaq_n_f32(y, v[h], r[i]);
+            vst1q_f32(to, y);
+        }
+    }
+}
+
+/* One position of eight columns: the state's products with q, *w, and where `change` its next value. */
+K__NEON_IN void k__outer_pass_neon(const bool change, const bool second, float *s, size_t ld, int d_k, const k__outer_at *at,
+                                   const float32x4_t *x, const float32x4_t *v, float32x4_t *w) {
+    k__sums_neon sum;
+    int          j = 0;
+    k__clear_neon(&sum);
+    for (; j + 4 <= d_k; j += 4) k__outer_rows_neon(change, second, true, s, ld, j, d_k, at, x, v, &sum);
+    if (j < d_k) k__outer_rows_neon(change, second, false, s, ld, j, d_k, at, x, v, &sum);
+    K__UNROLL for (int h = 0; h < 2; h++) w[h] = k__fold_neon(sum.of[h]);
+}
+
+/* Eight columns go through all positions. */
+K__NEON_IN void k__outer_strip_neon(const bool fix, const bool second, const k_outer_args *a, int c) {
+    float *s = a->s + c;
+    for (int i = 0; i < a->n_pos; i++) {
+        const k__outer_at at = k__outer_position(a, i);
+        float32x4_t       x[2], v[2], u[2], w[2];
+        K__UNROLL for (int h = 0; h < 2; h++) x[h] = v[h] = u[h] = k__set_neon(0);
+        if (fix) k__outer_pass_neon(false, false, s, a->ld_s, a->d_k, &(k__outer_at){.q = at.p}, x, v, u);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            v[h] = vld1q_f32(at.v + c + 4 * h);
+            x[h] = vmulq_n_f32(vsubq_f32(second ? k__set_neon(0) : v[h], u[h]), at.beta);
+        }
+        if (a->peek && i == a->n_pos - 1) k__outer_pass_neon(false, false, s, a->ld_s, a->d_k, &at, x, v, w);
+        else k__outer_pass_neon(true, second, s, a->ld_s, a->d_k, &at, x, v, w);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            float *o = a->o + (size_t)(i - a->fold) * a->ld_o + c + 4 * h;
+            if (at.out) vst1q_f32(o, vfmaq_n_f32(vfmaq_n_f32(w[h], x[h], at.kq), v[h], at.rq));
+        }
+    }
+}
+
+static void k_outer_neon(const k_outer_args *a) {
+    int c = 0;
+    for (; c + 8 <= a->n; c += 8) {
+        if (a->r) k__outer_strip_neon(true, true, a, c);
+        else if (a->p) k__outer_strip_neon(true, false, a, c);
+        else k__outer_strip_neon(false, false, a, c);
+    }
+    k__outer_from_ref(a, c);
+}
+
+static void k_scan_neon(const k_scan_args *a) {
+    const size_t d_k = (size_t)a->d_k;
+    if (d_k % 8) {
+        k_scan_ref(a);
+        return;
+    }
+    for (int i = 0; i < a->n_pos; i++) {
+        const float *k = a->k + (size_t)i * a->ld, *q = (i < a->fold ? a->k : a->q) + (size_t)i * a->ld;
+        const bool   stays = a->peek && i == a->n_pos - 1;
+        for (int c = 0; c < a->n; c++) {
+            const float  dt = a->dt[(size_t)i * a->ld_v + (size_t)c], v = a->v[(size_t)i * a->ld_v + (size_t)c], x = dt * v;
+            const float *of = a->a + (size_t)c * d_k;
+            float       *s = a->s + (size_t)c * d_k;
+            float32x4_t  sum[2] = {k__set_neon(0), k__set_neon(0)};
+            for (size_t j = 0; j < d_k; j += 8)
+                K__UNROLL for (size_t h = 0; h < 2; h++) {
+                    const size_t      at = j + 4 * h;
+                    const float32x4_t e = k__exp_neon(vmulq_n_f32(vld1q_f32(of + at), dt));
+                    const float32x4_t now = vfmaq_n_f32(vmulq_f32(e, vld1q_f32(s + at)), vld1q_f32(k + at), x);
+                    sum[h] = vfmaq_f32(sum[h], now, vld1q_f32(q + at));
+                    if (!stays) vst1q_f32(s + at, now);
+                }
+            if (i >= a->fold)
+                a->o[(size_t)(i - a->fold) * a->ld_o + (size_t)c] = fmaf(a->skip[c], v, k__sum_neon(vaddq_f32(sum[0], sum[1])));
+        }
+    }
+}

@@ -35,7 +35,8 @@ import gguf_digest                                              # noqa: E402
 # the converter cannot do these: it calls itself without end; it asks for a config class that transformers has not
 NOT_THERE = ("baichuan", "exaone")
 # the config as it is in the file: transformers leaves out what the converter asks for
-OWN_CONFIG = ("gptneox", "command-r")
+OWN_CONFIG = ("gptneox", "command-r", "kimi-linear", "mimo2", "step35", "exaone-moe", "minimax-m3", "laguna", "t5", "t5_gated", "t5encoder", "deepseek32", "glm-dsa",
+              "hunyuan_vl", "mistral4")
 GOLDEN = os.path.join(HERE, "..", "data", "golden", "import.json")
 TEXTS = ["Hello world", "the cat and the thing, in 1234 mornings!", "  two  spaces\n\nand lines", "naïve café — ありがとう 😀", "I'll DON'T"]
 
@@ -44,14 +45,28 @@ def wanted(name):
     return not NAMES or name.startswith(tuple(NAMES))
 
 
-def write_peer(folder, out, kind, more=None):
+BLOCK_NAMES = dict(gguf.TensorNameMap.block_mappings_cfg)
+
+
+def forget(cls):
+    """What the converter keeps in classes and would take for a part of the next model."""
+    gguf.TensorNameMap.block_mappings_cfg = dict(BLOCK_NAMES)
+    for c in cls.__mro__:
+        for kept in ("lerp_weights", "_experts_cache"):
+            if kept in vars(c):
+                vars(c)[kept].clear()
+
+
+def write_peer(folder, out, kind, more=None, vocab=False):
     name = json.loads((folder / "config.json").read_text())["architectures"][0]
     if name.startswith(("XLMRoberta", "NomicBert")):    # the converter asks for the kind of the tokenizer before it reads it
         (folder / "tokenizer.json").write_text(json.dumps(dict(model=dict(type="Unigram", vocab=[]), added_tokens=[])))
     cls = conversion.get_model_class(name)
-    cls.no_mtp = True
-    for c in (cls, conversion.get_model_class("LlamaForCausalLM")):
-        c.set_vocab = lambda self: None
+    forget(cls)
+    cls.no_mtp = not (more or {}).get("num_nextn_predict_layers")
+    for c in (cls, conversion.get_model_class("LlamaForCausalLM"), conversion.get_model_class("DeepseekV2ForCausalLM")):
+        if not vocab:
+            c.set_vocab = lambda self: None
     hparams = dict(cls.load_hparams(folder, False), **more) if more else None
     cls(folder, kind, out, **(dict(hparams=hparams) if hparams else {})).write()
 
@@ -126,6 +141,37 @@ def of_transformers(family, s):
         vocab = {str(i): i for i in range(tiny_convert.N_VOCAB)}
         checkpoint.put(str(folder), "tokenizer.json", dict(checkpoint.bpe(vocab=vocab, merges=[]), added_tokens=[]))
         return compare(s["name"], folder, gguf.LlamaFileType.ALL_F32, "F32", more, pathlib.Path(tmp))
+
+
+# what write_peer() takes away from classes
+SET_VOCAB = {name: conversion.get_model_class(name).set_vocab for name in ("T5ForConditionalGeneration", "Plamo2ForCausalLM", "Plamo3ForCausalLM", "RWKV7ForCausalLM", "Rwkv6ForCausalLM", "ArcticForCausalLM", "BitnetForCausalLM")}
+
+
+def vocabularies():
+    """Keys of tokenizers that no tokenizer.json holds, against those of the converter."""
+    ok = True
+    for name in [n for n in checkpoint.VOCABULARIES if wanted("vocabulary_" + n)]:
+        with tempfile.TemporaryDirectory() as tmp:
+            folder, ours, theirs = pathlib.Path(tmp) / "model", str(pathlib.Path(tmp) / "ours.gguf"), pathlib.Path(tmp) / "theirs.gguf"
+            checkpoint.write_vocabulary(str(folder), name)
+            r = subprocess.run([LLMRUN, "-m", str(folder), "--quantize", "BF16", "-o", ours, "-q"], capture_output=True, text=True)
+            if r.returncode:
+                print("vocabulary_%-11s %s" % (name, r.stderr.strip()))
+                ok = False
+                continue
+            arch = checkpoint.config_of(name)["architectures"][0]
+            conversion.get_model_class(arch).set_vocab = SET_VOCAB[arch]
+            try:
+                write_peer(folder, theirs, gguf.LlamaFileType.MOSTLY_BF16, checkpoint.config_of(name), True)
+            except Exception as e:
+                print("vocabulary_%-11s the converter fails: %s" % (name, repr(e)[:90]), flush=True)
+                ok = False
+                continue
+            (a, _), (b, _) = (gguf_digest.read(pathlib.Path(p).read_bytes()) for p in (ours, theirs))
+            names = [k for k in sorted(set(a) | set(b)) if k.startswith("tokenizer.") and a.get(k) != b.get(k) and k != "tokenizer.chat_template"]
+        print("vocabulary_%-11s %s" % (name, "differs: " + ", ".join(names) if names else "equal"), flush=True)
+        ok = ok and not names
+    return ok
 
 
 def tokens():
@@ -281,6 +327,7 @@ def main():
         ok.append(gpt_oss_blocks())
     ok.append(libraries())
     ok.append(tokens())
+    ok.append(vocabularies())
     if os.environ.get("MINILM") and wanted("minilm"):
         ok.append(minilm(os.environ["MINILM"]))
     return all(ok)

@@ -37,6 +37,7 @@ LIKE_LLAMA = dict(cls="LlamaForCausalLM", module="llama")
 UP_DOWN = {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
 SHARED = {"ffn_gate_shexp": "mlp.shared_experts.gate_proj", "ffn_up_shexp": "mlp.shared_experts.up_proj", "ffn_down_shexp": "mlp.shared_experts.down_proj"}
 CHOSEN = dict(ffn="experts", head_dim=True, names=SHARED)
+INDEXER = {n: "self_attn.indexer." + n for n in ("q_proj", "k_proj", "q_norm", "k_norm")}
 GPT_TOP = {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
 GPT = dict(layer_norm=True, ffn="plain", fused=True, positions=True, trunk=("transformer.", "h.%s.", GPT_TOP),
            names=dict(UP_DOWN, attn_qkv="attn.c_attn", attn_output="attn.c_proj", attn_norm="ln_1", ffn_norm="ln_2"))
@@ -64,7 +65,8 @@ ARCHS = {
                  names={"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm", "ffn_up": "mlp.gate_up_proj"}),
     "glm4moe": dict(FFN_NORM, cls="Glm4MoeForCausalLM", module="glm4_moe", head_dim=True, n_rot=True, ffn="experts",
                     choice="mlp.gate.e_score_correction_bias", names=dict(FFN_NORM["names"], **SHARED)),
-    "minimax-m3": dict(CHOSEN, cls=None, n_rot=True, qk="head", choice=True),
+    "minimax-m3": dict(CHOSEN, cls="MiniMaxM3VLForCausalLM", module="minimax_m3_vl", shift=1, n_rot=True, qk="head",
+                       choice="mlp.gate.e_score_correction_bias", names=dict(SHARED, **INDEXER)),
     "minimax-m2": dict(CHOSEN, cls="MiniMaxM2ForCausalLM", module="minimax_m2", n_rot=True, qk="width", choice="mlp.e_score_correction_bias"),
     "ernie4_5": dict(cls="Ernie4_5ForCausalLM", module="ernie4_5", head_dim=True),
     "ernie4_5-moe": dict(CHOSEN, cls="Ernie4_5_MoeForCausalLM", module="ernie4_5_moe", choice="mlp.gate.moe_statics.e_score_correction_bias"),
@@ -215,7 +217,8 @@ MODELS.update({
     "glm4moe_q8_0": dict(SMALL, **CALM, arch="glm4moe", layers=2, dense=1, embd=64, heads=2, kv=1, hd=32, ff=64, rope=HALF["rope"], n_rot=16, type="Q8_0", n=48, step=5,
                          qk="head", moe=dict(experts=4, used=2, ff=32, shared=32, choice=1.0), config=dict(SCALED, use_qk_norm=True),
                          keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
-    "minimax-m3": dict(SMALL, **HALF, arch="minimax-m3", layers=2, dense=1, tied=False, act=4.0, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3), index=(2, 8),
+    "minimax-m3": dict(SMALL, **HALF, arch="minimax-m3", layers=2, dense=1, tied=False, act=4.0, moe=dict(experts=6, used=3, ff=16, shared=16, choice=0.3),
+                       index=(2, 12, 4, 5, 1),                   # heads of the indexer, their size, blocks that it chooses, their size, the last ones
                        keys=dict(SIGMOID, leading_dense_block_count=1, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
     "minimax-m2": dict(SMALL, **HALF, arch="minimax-m2", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16, choice=0.3), keys=SIGMOID),
     "ernie4_5": dict(SMALL, arch="ernie4_5", layers=2, theta=500000.0),
@@ -407,8 +410,8 @@ def draw_experts(w, s, b):
         for name in ("ffn_gate", "ffn_up", "ffn_down"):
             w.matrix(b + name, D, D, gain=1.5)
     w.matrix(b + "ffn_gate_inp", E, D, gain=1.5, plain=True)
-    if s["arch"] == "minimax-m3":                               # its indexer chooses from texts that are longer than these
-        n, size = s["index"]
+    if s["arch"] == "minimax-m3":
+        n, size = s["index"][:2]
         w.matrix(b + "indexer.q_proj", n * size, D)
         w.matrix(b + "indexer.k_proj", size, D)
         for c in "qk":
@@ -476,6 +479,9 @@ def hf_state(s, value):
         get = lambda slot, kind="weight": value.get("blk.%d.%s.%s" % (i, slot, kind))        # noqa: E731
         state.update({layers % i + n: x for n, x in (gpt_oss_state if s["arch"] == "gpt-oss" else expert_state)(names, get).items()})
         state.update({layers % i + n: x for n, x in chosen_state(a, s, value, i).items()})
+    for name in [n for n in state if s["arch"] == "minimax-m3" and n.endswith(".gate_proj.weight")]:
+        up = name.replace("gate_proj", "up_proj")
+        state[name.replace("gate_proj", "gate_up_proj")] = np.concatenate([state.pop(name), state.pop(up)])
     return state
 
 
@@ -555,11 +561,16 @@ def hf_config(s):
             c.update(shared_intermediate_size=m["shared"])
         if arch_of(s)["choice"] or s["arch"] == "mellum":
             shared = m.get("shared", 0) // m["ff"]
-            c.update(intermediate_size=m["ff"] if s["arch"] == "minimax-m2" else s["ff"], v_head_dim=s.get("hd_v", s["hd"]), moe_intermediate_size=m["ff"], n_routed_experts=m["experts"],
+            c.update(intermediate_size=m["ff"] if s["arch"].startswith("minimax") else s["ff"], v_head_dim=s.get("hd_v", s["hd"]), moe_intermediate_size=m["ff"], n_routed_experts=m["experts"],
                      num_experts=m["experts"], n_shared_experts=shared, num_shared_experts=shared, first_k_dense_replace=s.get("dense", 0),
                      moe_num_experts=m["experts"], moe_k=m["used"], moe_num_shared_experts=shared, moe_layer_start_index=s.get("dense", 0))
     if s["rope"].get("rope_type") == "longrope":
         c.update(original_max_position_embeddings=s["rope"]["original_max_position_embeddings"])
+    if s["arch"] == "minimax-m3":
+        sparse = [has_experts(s, i) for i in range(s["layers"])]
+        c.update(dense_intermediate_size=s["ff"], routed_scaling_factor=f32(1.7), mlp_layer_types=["sparse" if x else "dense" for x in sparse],
+                 layer_types=["minimax_m3_sparse" if x else "full_attention" for x in sparse])
+        c.update({"index_" + n: v for n, v in zip(("n_heads", "head_dim", "topk_blocks", "block_size", "local_blocks"), s["index"])})
     c = rounded(dict(c, **s["config"]))
     if s["arch"] == "step35":
         eye = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
@@ -603,7 +614,7 @@ def write_keys(g, s):
         if "shared" in m and s["arch"] == "granitemoe":
             g.add_expert_shared_feed_forward_length(m["shared"])
     add_scaling_keys(g, s)
-    for name, value in zip(("head_count", "key_length", "top_k", "block_size", "local_blocks"), (*s["index"], 16, 128, 1) if "index" in s else ()):
+    for name, value in zip(("head_count", "key_length", "top_k", "block_size", "local_blocks"), s.get("index", ())):
         g.add_uint32("%s.attention.indexer.%s" % (s["arch"], name), value)
     for name, value in s["keys"].items():
         getattr(g, "add_" + name)(value)
@@ -631,7 +642,7 @@ BORROWED = "paddleocr qwen internlm2 minicpm exaone baichuan xverse orion codesh
 
 def hub_config(s):
     a = arch_of(s)
-    if s["arch"] in BORROWED + ["chatglm", "qwen2vl"] or not hf_class(s) or s.get("ahead") or s.get("halves"):
+    if s["arch"] in BORROWED + ["chatglm", "qwen2vl", "minimax-m3"] or not hf_class(s) or s.get("ahead") or s.get("halves"):
         return None
     if s["arch"] == "qwen3vlmoe" or s["name"] == "phi3_short":      # experts lie otherwise in older checkpoints; a factor that no config gives
         return None

@@ -62,13 +62,14 @@ MODELS = {
                            type="Q8_0", n=48, step=5, moe=dict(experts=4, used=2, ff=32, shared=32, choice=1.0),
                            config=dict(n_group=1, topk_group=1, routed_scaling_factor=1.7, norm_topk_prob=True),
                            keys=dict(SIGMOID, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1)),
-    # index: heads of the indexer, their size: the text is shorter than what it would choose, so attention sees all of it
-    "deepseek32": dict(LATENT, arch="deepseek32", tied=False, index=(3, 8), rope=dict(YARN, mscale=1.0, mscale_all_dim=1.0),
+    # index: heads of the indexer, their size, positions that it chooses; types: layers with an indexer of their own, where not all have one
+    "deepseek32": dict(LATENT, arch="deepseek32", tied=False, index=(4, 6, 11), rope=dict(YARN, mscale=1.0, mscale_all_dim=1.0),
                        moe=dict(experts=12, used=3, ff=8, shared=8, choice=0.3),
                        config=dict(n_group=4, topk_group=2, routed_scaling_factor=1.7, norm_topk_prob=True),
                        keys=dict(SIGMOID, expert_weights_scale=1.7, expert_weights_norm=True, expert_shared_count=1, expert_group_count=4,
                                  expert_group_used_count=2, rope_scaling_yarn_log_mul=0.1)),
-    "glm-dsa": dict(LATENT, arch="glm-dsa", tied=False, layers=3, heads=3, theta=1000000.0, index=(2, 8), moe=dict(experts=6, used=2, ff=8, shared=8, choice=0.3),
+    "glm-dsa": dict(LATENT, arch="glm-dsa", tied=False, layers=3, heads=3, theta=1000000.0, index=(4, 8, 7), types=[True, False, True],
+                    moe=dict(experts=6, used=2, ff=8, shared=8, choice=0.3),
                     config=dict(n_group=1, topk_group=1, routed_scaling_factor=1.8, norm_topk_prob=True),
                     keys=dict(SIGMOID, expert_weights_scale=1.8, expert_weights_norm=True, expert_shared_count=1)),
     "mistral4": dict(LATENT, arch="mistral4", dense=0, tied=False, moe=dict(experts=6, used=3, ff=16, shared=16),
@@ -149,8 +150,8 @@ def draw_attention(w, s, b):
         w.matrix(b + "attn_k_b", H, s["rank"], s["nope"], gain=np.sqrt(s["nope"] / s["rank"]))
         w.matrix(b + "attn_v_b", H, s["v"], s["rank"])
     w.matrix(b + "attn_output", D, H * s["v"], gain=1.5)
-    if "index" in s:
-        n, size = s["index"]
+    if "index" in s and s.get("types", [True] * 9)[int(b.split(".")[1])]:
+        n, size, _ = s["index"]
         w.matrix(b + "indexer.attn_q_b", n * size, s["q_rank"])
         w.matrix(b + "indexer.attn_k", size, D)
         w.matrix(b + "indexer.proj", n, D)
@@ -268,7 +269,9 @@ def hf_config(s):
                  mlp_layer_types=["dense" if i < s["dense"] else "sparse" for i in range(s["layers"])], linear_num_heads=s["heads"],
                  linear_conv_kernel_dim=s["taps"])
     if "index" in s:
-        c.update(index_n_heads=s["index"][0], index_head_dim=s["index"][1], index_topk=2048)
+        c.update(index_n_heads=s["index"][0], index_head_dim=s["index"][1], index_topk=s["index"][2])
+    if "types" in s:
+        c["indexer_types"] = ["full" if own else "shared" for own in s["types"]]
     return rounded(dict(c, **s["config"]))
 
 
@@ -313,8 +316,10 @@ def write_keys(g, s):
         g.add_key_length_mla(key)
         g.add_value_length_mla(s["v"])
     g.add_rope_dimension_count(s["rot"])
-    for name, value in zip(("head_count", "key_length", "top_k"), (*s["index"], 2048) if "index" in s else ()):
+    for name, value in zip(("head_count", "key_length", "top_k"), s.get("index", ())):
         g.add_uint32("%s.attention.indexer.%s" % (s["arch"], name), value)
+    if "types" in s:
+        g.add_array("%s.attention.indexer.types" % s["arch"], s["types"])
     if m:
         g.add_leading_dense_block_count(s["dense"])
         g.add_expert_count(m["experts"])

@@ -87,10 +87,16 @@ class Reading:
     def router_gaps(self, top_k):
         return np.min(self.model.gaps, axis=0)
 
+    def choice_gaps(self, ids):
+        """Of each position, how far what an indexer chooses is from what it leaves."""
+        self.model.choices = []
+        self.model.logits(ids)
+        return np.min(self.model.choices, axis=0)
+
 
 # --- prompts and golden values --------------------------------------------------------------------------------------
-def draw_prompt(s, oracle):
-    """Random ids. In a mixture of experts a token near a tie is drawn again, so that rounding does not choose."""
+def draw_prompt(s, oracle, path):
+    """Random ids. In a mixture of experts a token near a tie is drawn again, so that rounding does not choose; where there is an indexer, too."""
     rng = np.random.default_rng(s["seed"] + 1)
     lo, hi = (3, N_VOCAB) if s["vocab"] == "spm" else (0, N_VOCAB - 4)
     ids = [int(i) for i in rng.integers(lo, hi, s["n"])]
@@ -101,6 +107,8 @@ def draw_prompt(s, oracle):
         for _ in range(5000):
             oracle.logits(ids)
             near = np.flatnonzero(oracle.router_gaps(s["moe"]["used"]) < least)
+            if not len(near) and "index" in s:
+                near = np.flatnonzero(Reading(path + ".gguf").choice_gaps(ids) < 1e-3)
             if not len(near):
                 return ids
             ids[near[0]] = int(rng.integers(lo, hi))
@@ -133,7 +141,7 @@ def build(family, name, out):
     oracle = Oracle(family, s, w.value) if family.hf_class(s) else Reading(path + ".gguf")
     if hasattr(family, "check") and family.hf_class(s):
         family.check(s, w.value, oracle)
-    ids = draw_prompt(s, oracle)
+    ids = draw_prompt(s, oracle, path)
     logits = oracle.logits(ids)
     first = s["n"] - 1 - (s["rows"] - 1) * s["step"]
     logits[first::s["step"]].astype("<f4").tofile(path + ".f32")
