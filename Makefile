@@ -165,6 +165,9 @@ bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-benc
 bench-versions: llmrun                 ## MODEL in two versions of llmrun in turn, BEFORE and AFTER (commits or programs; ./llmrun): ratios, as Markdown; VERSIONS="--only decode"
 	@$(PYTHON) tests/bench/versions.py --before "$(BEFORE)" $(if $(AFTER),--after "$(AFTER)") --model $(MODEL) $(VERSIONS)
 
+bench-adapters: llmrun                 ## what adapters (LoRA) of random values cost MODEL: decode with one, 8 sequences with 8, as Markdown; ADAPTERS="--rank 16 --type f16 --rounds 5"
+	@$(PYTHON) tests/bench/adapters.py --llmrun ./llmrun --model $(MODEL) $(ADAPTERS)
+
 bench-gpu: llmrun                      ## a machine with an NVIDIA GPU: its limits, texts against the CPU's, rates of MODELS and of PEER (a llama-bench), as Markdown; GPU="--minutes 25"
 	@$(PYTHON) tests/bench/gpu.py ./llmrun $(MODELS:%=--model %) $(if $(PEER),--peer "$(PEER)") $(GPU)
 
@@ -642,4 +645,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-instructions bench-pack bench-tiles bench-peer bench-versions bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan attack stress fuzz fuzzers real serve-clients serve-page soak schemas rule templates bench bench-file bench-instructions bench-pack bench-tiles bench-peer bench-versions bench-adapters bench-gpu bench-same bench-serve bench-spec bench-shared bench-omp bench-threads bench-mask bench-experts bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality fidelity results plots sections check install uninstall clean help serve-peer import

@@ -87,7 +87,8 @@
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [serve]     the scheduler behind HTTP
- *               <- base http net tok model kv samp constrain engine gen chat req post wire files page metrics ask gain spec sched
+ *               <- base http net tok model lora kv samp constrain engine gen chat req post wire files page metrics ask gain spec
+ *               sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)
@@ -99,7 +100,7 @@
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
  *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot
  *   [bench]     tool: benchmark of a model on this machine
- *               <- k base host pool gguf import arch model kv dev fwd samp engine spec quant plot
+ *               <- k base host pool gguf import arch model lora kv dev fwd samp engine spec quant plot
  *   [cli]       option table, config, command line                                 <- all
  *   [topics]    texts of --help TOPIC
  *   [help]      help, man page, completions, lists

@@ -1089,7 +1089,9 @@ static bool act__quant_merged(act_job *r, const char *type, const quant_opts *o,
     model         m = {0};
     lora         *l = NULL;
     if (!c->fwd.lora.n) return quant_run(r->g, type, c->output, o, &r->out, e);
-    bool ok = model_open(&m, r->g, &rope_defaults, e) && (l = lora_open(&c->fwd.lora, &m, e)) && lora_can_merge(l, &m, e);
+    lora_opts lo = c->fwd.lora;
+    lo.merge = true;
+    bool ok = model_open(&m, r->g, &rope_defaults, e) && (l = lora_open(&lo, &m, e)) && lora_can_merge(l, &m, e);
     const quant_merge merge = {&(lora_merge){l, &m}, lora_changes, lora_add};
     own.merge = &merge;
     ok = ok && quant_run(r->g, type, c->output, &own, &r->out, e);

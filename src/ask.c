@@ -6,7 +6,7 @@
  *   In order: req_read() or req_read_text() into .q; ask_make; ask_hold; ask_request for each prompt; ask_parts for the answers
  * of a chat.
  * Invariant: no message of a refused request names a file by its folders.
- * Public: ask_make, ask_hold, ask_request, ask_tools, ask_parts, ask_error_code, ask_hide_paths, ask_drop.
+ * Public: ask_make, ask_scales, ask_hold, ask_request, ask_tools, ask_parts, ask_error_code, ask_hide_paths, ask_drop.
  * Opens: ask_env, ask_ready. */
 
 /* What all requests of a run share. */
@@ -19,6 +19,7 @@ typedef struct {
     bool              special;                        /* control tokens in raw prompts count */
     int               bos;                            /* whether raw prompts get a start token, as for tok_start() */
     bool              keep_text;                      /* what a template has rendered stays as the text of the prompt */
+    const float      *scales;                         /* [adapters of the run] of requests that name none; NULL: the command's */
 } ask_env;
 
 typedef struct {
@@ -176,16 +177,28 @@ static int ask__adapter(const lora *l, const req_adapter *want, err_t *why) {
     return -1;
 }
 
+/* scale [adapters of l] becomes that of the adapters that a request names, 0 of the others. One that is named without a scale
+ * has the command's, or 1 where that is 0. False: it names one that is not there, and why is set. */
+static bool ask_scales(const lora *l, const req *q, float *scale, err_t *why) {
+    for (int i = 0; l && i < l->n; i++) scale[i] = 0;
+    for (int k = 0; k < q->n_adapter; k++) {
+        const req_adapter *want = &q->adapter[k];
+        const int          i = ask__adapter(l, want, why);
+        if (i < 0) return false;
+        scale[i] = !isnan(want->scale) ? want->scale : l->of[i].scale != 0 ? l->of[i].scale : 1;
+    }
+    return true;
+}
+
 /* The adapters that a request names, in place of those of the run. */
 static bool ask__adapters(const ask_env *env, ask_ready *a, err_t *why) {
-    const lora *l = env->eng->adapters;
-    if (!a->q.adapts) return true;
-    float *scale = mem_new(l ? (size_t)l->n : 0, sizeof *scale);
+    const lora  *l = env->eng->adapters;
+    const size_t n = l ? (size_t)l->n : 0;
+    if (!a->q.adapts && !(l && env->scales)) return true;
+    float *scale = mem_new(n, sizeof *scale);
     bool   ok = true;
-    for (int k = 0; ok && k < a->q.n_adapter; k++) {
-        const int i = ask__adapter(l, &a->q.adapter[k], why);
-        if ((ok = i >= 0)) scale[i] = isnan(a->q.adapter[k].scale) ? l->of[i].scale : a->q.adapter[k].scale;
-    }
+    if (a->q.adapts) ok = ask_scales(l, &a->q, scale, why);
+    else memcpy(scale, env->scales, n * sizeof *scale);
     if (ok && l) a->q.ask.adapters = a->adapters = lora_use(l, scale);
     mem_free(scale);
     return ok;

@@ -7,9 +7,10 @@
  * machine's limit whatever the file is, also beside a small model, and loads no weights into the caches. The peak does not count
  * it. A test with guesses decodes one sequence by rounds as [spec] does: steps of the draft, if there is one, then one step of
  * the model over a row and its guesses. The number of guesses is given, and pseudo-random numbers decide which are accepted.
- * Compared with the same decode without guesses it shows the acceptance rate from which speculation pays off. Columns, keys and
- * tests are those of llama-bench, with the same meaning; further ones follow them. A picture (--plot) shows the rates of all
- * rows, prefill above decode.
+ * Compared with the same decode without guesses it shows the acceptance rate from which speculation pays off. Of several adapters
+ * the sequences have one each in turn, where tests have several of both; else all. Beside each step with adapters the same step
+ * without them is measured: speedup is the ratio. Columns, keys and tests are those of llama-bench, with the same meaning;
+ * further ones follow them. A picture (--plot) shows the rates of all rows, prefill above decode.
  * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run.
  * Opens: bench_opts. */
 
@@ -48,6 +49,7 @@ typedef struct {
     bench_list repack;                                /* index in bench_repacks */
     bench_list guess;                                 /* guesses of a step, 0: none */
     bench_list chance;                                /* acceptance rate of a guess, per cent */
+    bench_list adapters;                              /* one value: how many the run has */
     const char *draft;                                /* model file; NULL: guesses cost nothing */
     int        draft_vocab;                           /* tokens that the draft may guess; 0: all */
     bool       head;                                  /* the model's draft head guesses; NULL draft */
@@ -60,7 +62,7 @@ static const bench_opts bench_defaults = {
     .prompt = BENCH_ONE(512), .gen = BENCH_ONE(128), .depth = BENCH_ONE(0), .seqs = BENCH_ONE(1),
     .batch = BENCH_ONE(2048), .ubatch = BENCH_ONE(512), .threads = BENCH_ONE(0),
     .type_k = BENCH_ONE(K_BF16), .type_v = BENCH_ONE(K_BF16), .level = BENCH_ONE(-1), .repack = BENCH_ONE(0),
-    .guess = BENCH_ONE(0), .chance = BENCH_ONE(80), .reps = 5,
+    .guess = BENCH_ONE(0), .chance = BENCH_ONE(80), .adapters = BENCH_ONE(0), .reps = 5,
 };
 
 static const char *const bench_repacks[] = {"auto", "on", "off"};    /* the values of --repack, in its order */
@@ -87,7 +89,7 @@ typedef struct {                                      /* per second, all threads
 typedef struct {
     double     all, first;                            /* seconds; seconds until the logits after the prompt */
     bench_rate rate;                                  /* of the machine, before and after */
-    double     plain;                                 /* seconds without guesses; 0: a test without guesses */
+    double     plain;                                 /* seconds without guesses, without adapters; 0: there are none */
 } bench_sample;
 
 typedef struct {                                      /* what a repetition needs at least */
@@ -103,7 +105,7 @@ typedef struct {
     double      avg_ts, sd_ts;                        /* tokens per second */
     double      ttft_ms, read_gbs, sweep_gbs, read_share, peak_share, others;
     double      gops[K_ACTS], gops_peak[K_ACTS];
-    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a step; rate relative to no guesses, NAN: no guesses */
+    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a step; rate relative to none of them, or NAN */
     const double *ns, *ts;                            /* [n] for each repetition */
     int           n;
 } bench_row;
@@ -162,7 +164,7 @@ static void bench__figures(bench_row *r, const bench_test *t, const bench_work *
     }
     r->peak_share = peak;
     r->per_step = w->steps > 0 ? t->n_gen / w->steps : 0;
-    r->speedup = t->n_guess ? gain : t->n_gen && !t->n_prompt ? 1 : NAN;
+    r->speedup = gain > 0 ? gain : t->n_gen && !t->n_prompt ? 1 : NAN;
 }
 
 /* pp512, tg128, pp512+tg128, tg128 x8 @ d4096, tg128 k4 a80 */
@@ -314,7 +316,7 @@ static const struct {
 };
 
 static bool bench__shown(const bench_opts *o, int col) {
-    if (bench_cols[col].when == BENCH_EVER) return true;
+    if (bench_cols[col].when == BENCH_EVER || (col == COL_SPEEDUP && o->adapters.v[0])) return true;
     const bench_list *a = (const bench_list *)(const void *)((const char *)o + bench_cols[col].when);
     const bench_list *b = (const bench_list *)(const void *)((const char *)&bench_defaults + bench_cols[col].when);
     return a->n != b->n || memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v) != 0;
@@ -683,6 +685,7 @@ typedef struct {
     engine           *eng;
     int               step;                           /* most rows of a prefill step */
     kv_seq          **seq;                            /* [n_seq] */
+    dev_adapters    **use;                            /* [n_seq] their adapters */
     int              *valid;                          /* [n_seq] positions that are filled */
     int               n_seq;
     gguf_file         draft_g;                        /* open if o->draft is given */
@@ -1003,16 +1006,28 @@ static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, er
     return engine_alive(j->eng, e) && (!j->draft || engine_alive(j->draft, e));
 }
 
-/* One repetition. False: e is set, or an interrupt. */
+/* Runs step i and adds its seconds; bare: without adapters. False: an interrupt. */
+static bool bench__step(bench_job *j, const bench_test *t, int64_t i, bool bare, double *seconds) {
+    const double t0 = clock_now();
+    for (int s = 0; s < t->n_seq; s++) j->seq[s]->adapters = bare ? NULL : j->use[s];
+    const bool ok = bench__rows(j, t, i) == 0 || fwd_step(j->eng->f);
+    *seconds += clock_now() - t0;
+    return ok;
+}
+
+/* One repetition. Beside each step with adapters the same without them is run, in turn before it and after it. False: e is set,
+ * or an interrupt. */
 static bool bench__once(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     if (t->n_guess) return bench__rounds(j, t, s, e);
-    const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0;
-    const double  t0 = clock_now();
-    for (int64_t i = 0; bench__rows(j, t, i) > 0; i++) {
-        if (!fwd_step(j->eng->f)) return false;
-        if (i == first) s->first = clock_now() - t0;
+    const int64_t n_pre = bench__prompt_steps(j, t), first = n_pre ? n_pre - 1 : 0, n = n_pre + t->n_gen;
+    const bool    low = j->eng->adapters != NULL;
+    s->all = s->plain = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (low && i % 2 && !bench__step(j, t, i, true, &s->plain)) return false;
+        if (!bench__step(j, t, i, false, &s->all)) return false;
+        if (i == first) s->first = s->all;
+        if (low && i % 2 == 0 && !bench__step(j, t, i, true, &s->plain)) return false;
     }
-    s->all = clock_now() - t0;
     return engine_alive(j->eng, e);
 }
 
@@ -1226,6 +1241,19 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     return true;
 }
 
+/* The adapters of sequence s: of one sequence all, of several those that come in turn, so that as many as there are get one each.
+ * NULL: there are none. */
+static dev_adapters *bench__adapters(const bench_job *j, int s) {
+    const lora *l = j->eng->adapters;
+    if (!l) return NULL;
+    const int     k = min_int(l->n, j->n_seq);
+    float        *scale = mem_new((size_t)l->n, sizeof *scale);
+    for (int i = s % k; i < l->n; i += k) scale[i] = l->of[i].scale;
+    dev_adapters *use = lora_use(l, scale);
+    mem_free(scale);
+    return use;
+}
+
 static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     engine_opts fo = *j->fo;
     kv_opts  ko = *j->ko;
@@ -1252,8 +1280,9 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     bench__use_pool(&j->machine, j->eng->p);
     j->n_seq = x->n_seq;
     j->seq = mem_new((size_t)j->n_seq, sizeof *j->seq);
+    j->use = mem_new((size_t)j->n_seq, sizeof *j->use);
     j->valid = mem_new((size_t)j->n_seq, sizeof *j->valid);
-    for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_new(j->eng->kv);
+    for (int s = 0; s < j->n_seq; s++) j->seq[s] = kv_seq_of(j->eng->kv, j->use[s] = bench__adapters(j, s));
     for (int k = 0; k < j->eng->n_head && j->o->draft_vocab; k++) fwd_trim(j->eng->head[k], j->o->draft_vocab);
     return !j->o->draft || j->beside || bench__open_draft(j, &fo, &ko, e);
 }
@@ -1264,9 +1293,11 @@ static void bench__close(bench_job *j) {
     j->draft_seq = NULL;
     j->draft = NULL;
     for (int s = 0; s < j->n_seq; s++) kv_seq_free(j->seq[s]);
-    mem_free_all(j->seq, j->valid);
+    for (int s = 0; s < j->n_seq; s++) mem_free(j->use[s]);
+    mem_free_all(j->seq, j->use, j->valid);
     engine_close(j->eng);
     j->seq = NULL;
+    j->use = NULL;
     j->valid = NULL;
     j->eng = NULL;
     j->n_seq = 0;
@@ -1286,7 +1317,7 @@ static bool bench__setup(bench_job *j, err_t *e) {
     return ok;
 }
 
-/* llama 1.1B Q4_K_M */
+/* llama 1.1B Q4_K_M, 2 adapters */
 static void bench__describe(bench_job *j, const arch_hparams *hp) {
     str type = {0};
     j->bytes = j->weights = 0;
@@ -1297,6 +1328,8 @@ static void bench__describe(bench_job *j, const arch_hparams *hp) {
     }
     quant_type_of(&j->g, &type);
     const double n = (double)j->weights;
+    const int    n_low = j->fo->lora.n;
+    if (n_low) str_fmt(&type, ", %d adapter%s", n_low, n_low == 1 ? "" : "s");
     snprintf(j->type, sizeof j->type, n >= 1e9 ? "%s %.1fB %s" : "%s %.1fM %s", hp->desc->name, n >= 1e9 ? n / 1e9 : n / 1e6,
              type.p);
     str_drop(&type);

@@ -98,6 +98,7 @@ typedef struct {
     calib_opts  calib;
     cli_list    lora, lora_files;                     /* adapters as given; their files, of fwd.lora */
     float      *lora_scales;                          /* [lora_files.n] */
+    bool        lora_idle;                            /* all of these are 0 */
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
     cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
@@ -453,7 +454,10 @@ static const cli_opt cli_opts[] = {
      ON_STEPS | ON_QUANTIZE | ON(LORA_MERGE),
      .help = "adapter (LoRA), a GGUF file or a folder of PEFT: its products are added to those of the model's matrices, whose "
              "weights stay as they are; SCALE: how strongly (1); several: all of them, unless a request names some (lora); a "
-             "layer with an adapter runs on the CPU"},
+             "layer with an adapter runs on the CPU; --bench: rates with them, and how much of the rate without; several "
+             "sequences have one each in turn"},
+    {"--lora-init-without-apply",       NULL,         OPT_ON,   AT(lora_idle),         0, 0, GROUP_RUN, ON_STEPS,
+     .help = "adapters have the scale 0 until a request names them (lora) or POST /lora-adapters of --serve sets it"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0, 0, GROUP_RUN, ON_STEPS,
      .help = "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the "
              "processor multiplies bf16"},
@@ -1765,7 +1769,9 @@ static bool cli__finish_lora(config *c, err_t *e) {
         cli_push(&c->lora_files, path);
         c->lora_files.n_own = c->lora_files.n;
     }
-    c->fwd.lora = (lora_opts){c->lora_files.v, c->lora_scales, c->lora_files.n};
+    for (int i = 0; c->lora_idle && i < c->lora_files.n; i++) c->lora_scales[i] = 0;
+    c->bench.adapters.v[0] = c->lora_files.n;
+    c->fwd.lora = (lora_opts){.file = c->lora_files.v, .scale = c->lora_scales, .n = c->lora_files.n};
     return true;
 }
 

@@ -2178,6 +2178,25 @@ typedef struct {
     size_t      n;
 } import_adapter;
 
+enum {
+    IMPORT_TRIES = 100000,           /* steps of a match of a regular expression                           */
+    IMPORT_REGEXES = 1000,           /* expressions of a pattern                                           */
+};
+
+/* A key of rank_pattern or alpha_pattern. */
+typedef struct {
+    str         key;
+    pcre2_code *code;                /* NULL: the key is a name                                            */
+    double      value;
+} import_pattern;
+
+typedef struct {
+    const char     *name;
+    import_pattern *of;              /* [n]                                                                */
+    size_t          n;
+    int             n_regex;         /* of them, those that are no names                                   */
+} import_patterns;
+
 /* Two matrices of one module, and what they become: job 0 has A, job 1 has B. */
 typedef struct {
     import_job    job[2];
@@ -2185,6 +2204,10 @@ typedef struct {
     st_folder     files;
     float        *scale;             /* [tensors of job 1]                                                 */
     size_t        n_scale;
+    import_patterns rank, alpha;     /* rank_pattern and alpha_pattern                                     */
+    pcre2_code   *target;            /* target_modules where it is an expression                           */
+    pcre2_match_data *match;
+    pcre2_match_context *limits;
     err_t        *e;
 } import_peft;
 
@@ -2232,44 +2255,137 @@ static bool import__plain_lora(const import_peft *p) {
     return true;
 }
 
-/* Whether a key of rank_pattern, alpha_pattern or target_modules is for the module: its last parts, or after ^ all of it. */
-static bool import__names(bytes key, bytes module) {
-    if (key.n && key.p[0] == '^') return bytes_eq(bytes_slice(key, 1, key.n), module);
-    return bytes_eq(key, module) || (module.n > key.n && bytes_ends(module, key) && module.p[module.n - key.n - 1] == '.');
+/* The expression of a text of adapter_config.json. whole: it is to match all of a module's name (target_modules); else, as PEFT
+ * has it for keys of patterns, the last parts of it. NULL: it is none, and e is set. */
+static pcre2_code *import__regex(const import_peft *p, const char *name, bytes text, bool whole) {
+    static const char before[] = "(.*\\.)?(", after[] = ")$";
+    const uint32_t    how = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_ANCHORED | (whole ? PCRE2_ENDANCHORED : 0);
+    const size_t      lead = whole ? 0 : sizeof before - 1;
+    char              why[128] = "";
+    str               s = {0};
+    int               rc;
+    PCRE2_SIZE        at;
+    str_put(&s, whole ? "" : before);
+    str_cat(&s, text);
+    str_put(&s, whole ? "" : after);
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)s.p, s.n, how, &rc, &at, NULL);
+    str_drop(&s);
+    if (code) return code;
+    pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+    import__refuse(p, "%s: %s at byte %zu of the regular expression \"%.*s\"", name, why,
+                   min_size(at - min_size(at, lead), text.n), GGUF_SHOW(text));
+    return NULL;
 }
 
-/* The number of a module in a pattern, or the preset. False: a key of it is no name. */
-static bool import__pattern(const import_peft *p, const char *name, bytes module, double *out) {
+/* Whether an expression matches a module. A failure of the match sets e. */
+static bool import__fits_regex(const import_peft *p, const char *name, const pcre2_code *code, bytes module) {
+    char      why[128] = "";
+    const int rc = pcre2_match(code, module.p, module.n, 0, 0, p->match, p->limits);
+    if (rc >= 0) return true;
+    if (rc == PCRE2_ERROR_NOMATCH) return false;
+    pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+    return import__refuse(p, "%s: %s on the module %.*s", name, why, GGUF_SHOW(module));
+}
+
+/* Whether `name` is the module or its last parts; any: a dot of it is any character, as in an expression. */
+static bool import__ends(bytes name, bytes module, bool any) {
+    if (module.n < name.n || (module.n > name.n && module.p[module.n - name.n - 1] != '.')) return false;
+    const uint8_t *tail = module.p + (module.n - name.n);
+    for (size_t i = name.n; i-- > 0;)
+        if (name.p[i] != tail[i] && !(any && name.p[i] == '.')) return false;
+    return true;
+}
+
+/* Whether a key is letters, digits, _, - and dots alone: then it is compared without an expression, since there may be one for
+ * each of thousands of modules. */
+static bool import__is_name(bytes key) {
+    for (size_t i = 0; i < key.n; i++)
+        if (!isalnum(key.p[i]) && key.p[i] != '_' && key.p[i] != '.' && key.p[i] != '-') return false;
+    return true;
+}
+
+/* Reads rank_pattern or alpha_pattern. */
+static bool import__patterns(import_peft *p, const char *name, import_patterns *to) {
     bytes object = family_get(&p->how, name), key = {0}, value;
-    str   text = {0};
-    bool  ok = true;
-    while (ok && bytes_cut_member(&object, &key, &value)) {
-        ok = str_unquote(&text, key, true);
-        for (size_t i = 0; ok && i < text.n; i++) ok = isalnum((uint8_t)text.p[i]) || strchr("_.-^", text.p[i]);
-        if (!ok) import__refuse(p, "%s has the key %.*s, expected names of modules", name, GGUF_SHOW(key));
-        char   *end, number[64];
-        const bytes v = bytes_trim(value);
-        if (!ok || !import__names(str_bytes(&text), module)) {
-            str_clear(&text);
+    to->name = name;
+    while (bytes_cut_member(&object, &key, &value)) {
+        char           *end, number[64];
+        const bytes     v = bytes_trim(value);
+        const size_t    i = MEM_PUSH(to->of, to->n, (import_pattern){0});
+        import_pattern *one = &to->of[i];
+        str_put(&one->key, "");
+        if (!str_unquote(&one->key, key, true))
+            return import__refuse(p, "%s has the key %.*s, expected a text", name, GGUF_SHOW(key));
+        const bytes text = str_bytes(&one->key);
+        snprintf(number, sizeof number, "%.*s", (int)min_size(v.n, 60), (const char *)v.p);
+        one->value = strtod(number, &end);
+        if (end == number || *end) return import__refuse(p, "%s of \"%.*s\" is no number", name, GGUF_SHOW(text));
+        if (import__is_name(text)) continue;
+        if (++to->n_regex > IMPORT_REGEXES)
+            return import__refuse(p, "%s has more than %d regular expressions", name, IMPORT_REGEXES);
+        if (!(one->code = import__regex(p, name, text, false))) return false;
+    }
+    return true;
+}
+
+/* All expressions of the config. */
+static bool import__expressions(import_peft *p) {
+    const bytes target = family_get(&p->how, "target_modules");
+    p->match = pcre2_match_data_create(1, NULL);
+    p->limits = pcre2_match_context_create(NULL);
+    if (!p->match || !p->limits) die(EXIT_RESOURCE, "out of memory for regular expressions");
+    pcre2_set_match_limit(p->limits, IMPORT_TRIES);
+    if (target.n && target.p[0] == '"' && !bytes_is(target, "\"all-linear\"")) {
+        str text = {0};
+        str_put(&text, "");
+        if (str_unquote(&text, target, true)) p->target = import__regex(p, "target_modules", str_bytes(&text), true);
+        else import__refuse(p, "target_modules is %.*s, expected a text or a list of names", GGUF_SHOW(target));
+        str_drop(&text);
+        if (!p->target) return false;
+    }
+    return import__patterns(p, "rank_pattern", &p->rank) && import__patterns(p, "alpha_pattern", &p->alpha);
+}
+
+static void import__patterns_drop(import_patterns *a) {
+    for (size_t i = 0; i < a->n; i++) {
+        pcre2_code_free(a->of[i].code);
+        str_drop(&a->of[i].key);
+    }
+    mem_free(a->of);
+    *a = (import_patterns){0};
+}
+
+static void import__expressions_drop(import_peft *p) {
+    import__patterns_drop(&p->rank);
+    import__patterns_drop(&p->alpha);
+    pcre2_code_free(p->target);
+    pcre2_match_data_free(p->match);
+    pcre2_match_context_free(p->limits);
+}
+
+/* *out becomes the number of the first key that is for the module, as in PEFT. False: e is set. */
+static bool import__number_of(const import_peft *p, const import_patterns *a, bytes module, double *out) {
+    for (size_t i = 0; i < a->n; i++) {
+        const import_pattern *one = &a->of[i];
+        if (one->code ? !import__fits_regex(p, a->name, one->code, module) : !import__ends(str_bytes(&one->key), module, true)) {
+            if (p->e->code) return false;
             continue;
         }
-        snprintf(number, sizeof number, "%.*s", (int)min_size(v.n, 60), (const char *)v.p);
-        *out = strtod(number, &end);
-        if (end == number || *end) ok = import__refuse(p, "%s of %.*s is no number", name, GGUF_SHOW(module));
-        break;                                        /* the first that fits, as in PEFT */
+        *out = one->value;
+        return true;
     }
-    str_drop(&text);
-    return ok;
+    return true;
 }
 
-/* Whether target_modules, where it is a list, has the module. */
+/* Whether target_modules has the module: a list holds names or their last parts, a text is an expression for the whole name. */
 static bool import__targets(const import_peft *p, bytes module) {
     bytes list = family_get(&p->how, "target_modules"), item;
     str   text = {0};
-    bool  found = !list.n || list.p[0] != '[';
+    if (p->target) return import__fits_regex(p, "target_modules", p->target, module);
+    bool found = !list.n || list.p[0] != '[';
     while (!found && bytes_cut_item(&list, &item)) {
         str_clear(&text);
-        found = str_unquote(&text, item, true) && import__names(str_bytes(&text), module);
+        found = str_unquote(&text, item, true) && import__ends(str_bytes(&text), module, false);
     }
     str_drop(&text);
     return found;
@@ -2280,7 +2396,7 @@ static bool import__low_scale(const import_peft *p, const st_tensor *t, bytes mo
     double rank = -1, alpha = NAN;
     family_number(&p->how, "r", &rank);
     family_number(&p->how, "lora_alpha", &alpha);
-    if (!import__pattern(p, "rank_pattern", module, &rank) || !import__pattern(p, "alpha_pattern", module, &alpha)) return false;
+    if (!import__number_of(p, &p->rank, module, &rank) || !import__number_of(p, &p->alpha, module, &alpha)) return false;
     if (!(rank >= 1)) return import__refuse(p, "r is %g, expected at least 1", rank);
     if (!(fabs(alpha) <= 1e6)) return import__refuse(p, "lora_alpha is %g, expected -1e6 to 1e6", alpha);
     if (rank != (double)r) return st_bad(&p->files, t, p->e, "has rank %llu, expected %g, that of adapter_config.json", GGUF_U(r),
@@ -2333,7 +2449,7 @@ static void import__note_scale(import_peft *p, float scale) {
 static bool import__low_pair(import_peft *p, const st_tensor *a, const st_tensor *b, bytes module) {
     float scale = 0;
     if (!import__targets(p, module))
-        return st_bad(&p->files, a, p->e, "is of no module of target_modules in adapter_config.json");
+        return !p->e->code && st_bad(&p->files, a, p->e, "is of no module of target_modules in adapter_config.json");
     if (!import__low_scale(p, a, module, a->n_dims ? a->dim[0] : 0, &scale)) return false;
     if (!import__low_one(p, 0, a, module) || !import__low_one(p, 1, b, module)) return false;
     if (p->job[0].made->n != p->job[1].made->n) return st_bad(&p->files, b, p->e, "has another place than lora_A");
@@ -2447,7 +2563,7 @@ static bool import__low_begin(import_peft *p, const import_base *of, const char 
         if (!j->c.row)
             return err_set(p->e, EXIT_INPUT, "%s: folders of adapters for %s are not known, expected a GGUF file", dir, of->arch);
     }
-    return import__plain_lora(p) && st_open(&p->files, dir, p->e);
+    return import__plain_lora(p) && import__expressions(p) && st_open(&p->files, dir, p->e);
 }
 
 /* Reads a folder of PEFT for a model. On failure e is set. The caller calls import_adapter_drop() in both cases. */
@@ -2464,6 +2580,7 @@ static bool import_adapter_open(import_adapter *out, const char *dir, const impo
     }
     st_close(&p.files);
     mem_free(p.scale);
+    import__expressions_drop(&p);
     family_drop(&p.how);
     return ok;
 }

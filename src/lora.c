@@ -4,7 +4,7 @@
  * adapters that it uses. A file is GGUF as llama.cpp writes it (general.type adapter, adapter.type lora), with NAME.lora_a
  * [rank, in] and NAME.lora_b [out, rank] for a tensor NAME of the model; for token_embd.weight A is [tokens, rank]. Experts have
  * one of both each.
- *   The adapter's numbers are copied, in f16 where that holds each of a matrix exactly, else in f32; B in tiles (k_add_low). The
+ *   The adapter's numbers are copied, in f16 (lora__form), for merging in f32 where f16 rounds; B in tiles (k_add_low). The
  * file is closed again. It is refused where it belongs to another model, has a tensor that the step would not use, or a number
  * that is none.
  *   The sequences of a run use all adapters, with the scales that the options give, unless they say otherwise (lora_use).
@@ -17,6 +17,7 @@ typedef struct {
     const char *const *file;                          /* [n] */
     const float       *scale;                         /* [n] */
     int                n;
+    bool               merge;                         /* their numbers are to be exact, for lora_add() */
 } lora_opts;
 
 enum { LORA_MOST = 256, LORA_RANK_MOST = 8192 };      /* adapters of a run; the largest rank */
@@ -32,14 +33,21 @@ typedef struct {
     uint64_t hash;                                    /* of all that it adds */
 } lora_adapter;
 
+/* Memory in large pages. */
+typedef struct {
+    uint8_t *p;
+    size_t   bytes, used;
+} lora_slab;
+
 typedef struct lora {
     lora_adapter *of;                                 /* [n] */
     int           n;
+    bool          merge;                              /* lora_opts.merge */
     dev_low     **low;                                /* [n_low] those of each matrix, [n] each */
     int           n_low;
-    uint8_t     **own;                                /* [n_own] their numbers */
-    int           n_own;
-    uint64_t      n_bytes;                            /* of these */
+    lora_slab    *slab;                               /* [n_slab] of their numbers */
+    int           n_slab;
+    uint64_t      n_bytes;                            /* of these numbers */
     dev_adapters *all;                                /* what a sequence uses that says nothing */
 } lora;
 
@@ -126,11 +134,19 @@ static bool lora__check_keys(lora_job *j) {
     return gguf_get_f32(g, "adapter.lora.alpha", -LORA_SCALE_MOST, LORA_SCALE_MOST, &j->a->alpha, j->e) >= 0;
 }
 
-/* Memory of the adapters. */
+/* Memory of the adapters, zeros. A step reads all of it, as it reads the weights: in large pages for the same reason. */
 static uint8_t *lora__take(lora *l, size_t n) {
-    uint8_t *p = mem_aligned(n, 1);
+    enum { SLAB = 16 << 20, LINE = 64 };
+    lora_slab *last = l->n_slab ? &l->slab[l->n_slab - 1] : NULL;
+    if (!last || last->bytes - last->used < n) {
+        const size_t size = max_size(n, SLAB);
+        MEM_PUSH(l->slab, l->n_slab, (lora_slab){mem_pages(size), size, 0});
+        last = &l->slab[l->n_slab - 1];
+    }
+    uint8_t *p = last->p + last->used;
+    last->used = min_size(last->bytes, (last->used + n + LINE - 1) / LINE * LINE);
     l->n_bytes += n;
-    return MEM_PUSH(l->own, l->n_own, p), p;
+    return p;
 }
 
 /* Whether all of n values for a tensor of the model are numbers. */
@@ -160,18 +176,35 @@ static float *lora__floats(const lora_job *j, const gguf_tensor *t) {
     return x;
 }
 
-/* The type that holds n numbers exactly. */
-static uint32_t lora__type(const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (k_f16_to_f32(k_f32_to_f16(x[i])) != x[i]) return K_F32;
-    return K_F16;
+/* How numbers are kept. */
+typedef struct {
+    uint32_t type;                                    /* f32 or f16 */
+    int      up;                                      /* they are multiplied by this power of two */
+} lora_form;
+
+/* That of n numbers: f16, times a power of two that brings the largest near the end of its range, so that all down to 2^-28 of it
+ * keep 11 bits: files in f16 are kept exactly, and those in bf16 but for numbers below 2^-31 of it. Merging takes f32 where f16
+ * rounds. */
+static lora_form lora__form(const float *x, size_t n, bool merge) {
+    enum { MOST = 40 };                               /* so that the scales of both matrices stay normal numbers */
+    lora_form f = {K_F16, 0};
+    float     most = 0;
+    bool      exact = true;
+    for (size_t i = 0; i < n; i++) {
+        most = fmaxf(most, fabsf(x[i]));
+        exact = exact && k_f16_to_f32(k_f32_to_f16(x[i])) == x[i];
+    }
+    if ((merge && !exact) || most >= 0x1p54f) return (lora_form){K_F32, 0};
+    if (!merge && most > 0) f.up = max_int(-MOST, min_int(MOST, 14 - ilogbf(most)));
+    if (f.up < 0 && exact) f.up = 0;
+    return f;
 }
 
-static void lora__put(uint32_t type, const float *x, uint8_t *to, size_t n) {
-    if (type == K_F32) memcpy(to, x, n * sizeof *x);
+static void lora__put(lora_form f, const float *x, uint8_t *to, size_t n) {
+    if (f.type == K_F32) memcpy(to, x, n * sizeof *x);
     else
         for (size_t i = 0; i < n; i++) {
-            const uint16_t h = k_f32_to_f16(x[i]);
+            const uint16_t h = k_f32_to_f16(ldexpf(x[i], f.up));
             memcpy(to + 2 * i, &h, sizeof h);
         }
 }
@@ -186,19 +219,19 @@ static int64_t lora__pair_row(const model *m, const model_target *to, int il, in
 }
 
 /* B [mats, rows, rank], of which the matrix has n_out rows from to->row on, in tiles. */
-static void lora__tiles(const lora_job *j, const model_target *to, int il, const float *b, int64_t rows, dev_low *low) {
+static void lora__tiles(const lora_job *j, const model_target *to, int il, const float *b, int64_t rows, lora_form f,
+                        dev_low *low) {
     const size_t size = low->type_b == K_F32 ? 4 : 2, rank = (size_t)low->rank;
     const size_t n_out = (size_t)(to->id == W_TOK_EMBD ? to->mat->n_in : to->mat->n_out);   /* of embeddings: values of one */
     const size_t tiles = (n_out + K_LOW_TILE - 1) / K_LOW_TILE;
     low->bytes_b = tiles * rank * K_LOW_TILE * size;
     uint8_t *out = lora__take(j->l, mem_size(low->bytes_b, (size_t)to->mat->n_mat));
-    memset(out, 0, low->bytes_b * (size_t)to->mat->n_mat);
     low->b = out;
     for (size_t e = 0; e < (size_t)to->mat->n_mat; e++, out += low->bytes_b)
         for (size_t r = 0; r < n_out; r++) {
             const size_t from = e * (size_t)rows + (size_t)(to->row + lora__pair_row(j->m, to, il, (int64_t)r));
             for (size_t k = 0; k < rank; k++)
-                lora__put(low->type_b, b + from * rank + k,
+                lora__put(f, b + from * rank + k,
                           out + ((r / K_LOW_TILE * rank + k) * K_LOW_TILE + r % K_LOW_TILE) * size, 1);
         }
 }
@@ -229,15 +262,15 @@ typedef struct {
 /* Puts A and B where the step finds them. */
 static void lora__bind(lora_job *j, const lora_pair *p, const model_target *to, int n_to, int il) {
     const size_t   n_a = (size_t)(p->n_mat * p->rank * p->in), n_b = (size_t)(p->n_mat * p->rank * p->out);
-    const uint32_t type_a = lora__type(p->a, n_a), type_b = lora__type(p->b, n_b);
-    const size_t   all_a = n_a * (type_a == K_F32 ? 4 : 2);
+    const lora_form fa = lora__form(p->a, n_a, j->l->merge), fb = lora__form(p->b, n_b, j->l->merge);
+    const size_t   all_a = n_a * (fa.type == K_F32 ? 4 : 2);
     uint8_t       *own_a = lora__take(j->l, all_a);
-    lora__put(type_a, p->a, own_a, n_a);
+    lora__put(fa, p->a, own_a, n_a);
     for (int i = 0; i < n_to; i++) {
         dev_low *low = &lora__of(j->l, to[i].mat)[j->number];
-        *low = (dev_low){.rank = (int)p->rank, .scale = p->scale, .type_a = type_a, .type_b = type_b, .a = own_a,
-                         .bytes_a = all_a / (size_t)p->n_mat};
-        lora__tiles(j, &to[i], il, p->b, (int64_t)p->out, low);
+        *low = (dev_low){.rank = (int)p->rank, .scale = ldexpf(p->scale, -fa.up - fb.up), .type_a = fa.type, .type_b = fb.type,
+                         .a = own_a, .bytes_a = all_a / (size_t)p->n_mat};
+        lora__tiles(j, &to[i], il, p->b, (int64_t)p->out, fb, low);
     }
     j->a->n_mat++;
     j->a->rank = max_int(j->a->rank, (int)p->rank);
@@ -408,8 +441,8 @@ static void lora_close(lora *l) {
     if (!l) return;
     for (int i = 0; i < l->n; i++) mem_free(l->of[i].name);
     for (int i = 0; i < l->n_low; i++) mem_free(l->low[i]);
-    for (int i = 0; i < l->n_own; i++) mem_free(l->own[i]);
-    mem_free_all(l->of, l->low, l->own, l->all, l);
+    for (int i = 0; i < l->n_slab; i++) mem_pages_free(l->slab[i].p, l->slab[i].bytes);
+    mem_free_all(l->of, l->low, l->slab, l->all, l);
 }
 
 /* The number of the adapter of this name; -1: there is none. */
@@ -450,6 +483,7 @@ static lora *lora_open(const lora_opts *o, model *m, err_t *e) {
     if (o->n > LORA_MOST) return err_set(e, EXIT_INPUT, "--lora: %d adapters, expected at most %d", o->n, LORA_MOST), NULL;
     lora *l = mem_new(1, sizeof *l);
     l->n = o->n;
+    l->merge = o->merge;
     l->of = mem_new((size_t)l->n, sizeof *l->of);
     if (lora__open_all(l, o, m, e)) return l;
     lora_close(l);

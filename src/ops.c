@@ -81,9 +81,10 @@ static const uint8_t *ops__at(const dev_product *m, int r) {
     return parts->at[k] + (size_t)m->stack * parts->bytes[k] + k_pack_at(w->type, r - parts->from[k], w->n_in);
 }
 
-/* --- what adapters add to products: y += scale B (A x). OPS_LOW, before the products, computes A x of all rows that have an
- * adapter; a task of the products adds its rows of B. An entry is a row with one adapter; rows of one adapter are together. Where
- * rows are slots of experts, each slot is taken alone --- */
+/* --- what adapters add to products: y += scale B (A x). OPS_LOW, in the stage of the products after it, computes A x of all
+ * rows that have an adapter: its tasks come first. A task of the products adds its rows of B once all of these are done, which
+ * they are after the first products: so adapters need no barrier. An entry is a row with one adapter; rows of one adapter are
+ * together. Where rows are slots of experts, each slot is taken alone --- */
 
 enum {
     OPS_LOW_RANKS = 8,                                /* rows of A of a task */
@@ -236,13 +237,31 @@ static void ops__low(const dev *dv, const dev_op *op, int task) {
     else ops__low_entries(dv, &op[1].product[i], task);
 }
 
+/* OPS_LOW of a stage. */
+typedef struct {
+    const dev_op *op;
+    int           n;                                  /* tasks; 0: no row has an adapter */
+} ops_low_stage;
+
+static void ops__low_task(const dev *dv, const ops_low_stage *low, int task) {
+    ops__low(dv, low->op, task);
+    pool_done(dv->p);
+}
+
+/* Within a task: returns when all tasks of it are done. */
+static void ops__low_finish(const dev *dv, const ops_low_stage *low) {
+    if (pool_are_done(dv->p, low->n)) return;
+    for (int task; (task = pool_next_within(dv->p)) < low->n;) ops__low_task(dv, low, task);
+    pool_until(dv->p, low->n);
+}
+
 /* Rows [r, r + nr) of one product, for its activation rows [t, t + n). */
-static void ops__mul(const dev *dv, const dev_product *m, int r, int nr, int t, int n) {
+static void ops__mul(const dev *dv, const dev_product *m, const ops_low_stage *low, int r, int nr, int t, int n) {
     const dev_mat *w = m->w;
     const uint8_t  *data = ops__at(m, r);
     const k_acts    a = dev_acts_at(m->a, m->idx, m->first + t, n);
     float          *y = m->y + (size_t)t * m->ldy + r;
-    if (w->low && !m->slots) ops__fetch_low(dv, m, r, nr);
+    if (w->low && low->n && !m->slots) ops__fetch_low(dv, m, r, nr);
     if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, y, m->ldy, dv->scratch);
     else if (g_sgemm && w->type == K_F32 && m->n >= OPS_BLAS_ROWS && !m->idx)
         g_sgemm(101, 111, 112, n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f, y,
@@ -250,7 +269,9 @@ static void ops__mul(const dev *dv, const dev_product *m, int r, int nr, int t, 
     else
         k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, y, m->ldy, dv->scratch);
     for (int i = 0; w->scale && i < n; i++) k_scale(y + (size_t)i * m->ldy, w->scale[m->stack], nr);
-    if (w->low) (m->slots ? ops__add_low_slots : ops__add_low)(dv, m, r, nr, t, t + n);
+    if (!w->low || !low->n) return;
+    ops__low_finish(dv, low);
+    (m->slots ? ops__add_low_slots : ops__add_low)(dv, m, r, nr, t, t + n);
 }
 
 /* A list of products as tasks: those of node 0, product by product, then those of node 1, and so on. A task is some rows of a
@@ -334,6 +355,7 @@ static int ops__find(const dev *dv, const ops_pile *g, ops_place *to, int task) 
 typedef struct {
     ops_pile   g;
     ops_place *to;
+    ops_low_stage low;
 } ops_work;
 
 /* The rows [*r, *r + *nr) and activation rows [*t, *t + *n) of a task. */
@@ -351,16 +373,17 @@ static const dev_product *ops__task(const dev *dv, const ops_work *k, int task, 
 static void ops__mul_task(const dev *dv, const void *work, int task) {
     int                r, nr, t, n;
     const dev_product *m = ops__task(dv, work, task, &r, &nr, &t, &n);
-    ops__mul(dv, m, r, nr, t, n);
+    ops__mul(dv, m, &((const ops_work *)work)->low, r, nr, t, n);
 }
 
-/* All products of the list, as one pile of tasks. */
-static void ops__matmul(dev *dv, const dev_product *list, int n_list) {
+/* All products of the list, as one pile of tasks. low: OPS_LOW before them, or NULL. */
+static void ops__matmul(dev *dv, const dev_product *list, int n_list, const dev_op *low) {
     ops__watch(dv, list, n_list);
     dev_begin(dv);
     if (!pool_works()) return;
     ops_place      to = {0};
-    const ops_work k = {ops__pile(dv, list, n_list), &to};
+    const ops_work k = {ops__pile(dv, list, n_list), &to, {low, low ? ops__low_tasks(dv->run, low) : 0}};
+    for (int task; k.low.n && (task = pool_next(dv->p)) < k.low.n;) ops__low_task(dv, &k.low, task);
     dev_deal(dv, (dev_stage){k.g.n, ops__pile_at(dv, &k.g), true, ops__mul_task, &k});
 }
 
@@ -376,7 +399,7 @@ static void ops__soon(const dev *dv, const dev_op *op) {
     const dev_product *list = ops__list(dv->run->plan, op, &n_list);
     if (!pool_works()) return;
     ops_place      to = {0};
-    const ops_work k = {ops__pile(dv, list, n_list), &to};
+    const ops_work k = {ops__pile(dv, list, n_list), &to, {0}};
     const int      task = pool_first(dv->p, k.g.n, ops__pile_at(dv, &k.g), dv->ith);
     int            r, nr, t, n;
     if (task >= k.g.n) return;
@@ -384,29 +407,27 @@ static void ops__soon(const dev *dv, const dev_op *op) {
     pool_prefetch(ops__at(m, r), OPS_SOON);
 }
 
-/* The same of A, before the products. */
-static void ops__soon_low(const dev *dv, const dev_op *op) {
+/* The same of A, before the products. False: the thread has no task of it, most likely. */
+static bool ops__soon_low(const dev *dv, const dev_op *op) {
     const dev_run *run = dv->run;
-    if (!pool_works() || op[1].products.n_expert) return;
-    const int n = ops__low_tasks(run, op);
-    int       task = pool_first(dv->p, n, NULL, dv->ith), i = 0;
-    if (task >= n) return;
+    if (!pool_works() || op[1].products.n_expert) return false;
+    int task = dv->ith, i = 0;
+    if (task >= ops__low_tasks(run, op)) return false;
     for (int some; task >= (some = ops__low_tasks_at(run, op, i)); task -= some) i++;
     const dev_product *m = &op[1].product[i];
     const ops_low_task at = ops__low_find(run, m, task);
     const size_t       row = k_row_bytes(at.low->type_a, m->w->n_in);
-    pool_prefetch(at.low->a + (size_t)at.rank * row, min_size(OPS_SOON, row * (size_t)(at.low->rank - at.rank)));
+    pool_prefetch(at.low->a + (size_t)at.rank * row, row * (size_t)min_int(OPS_LOW_RANKS, at.low->rank - at.rank));
+    return true;
 }
 
-/* A phase of it: nothing where no row has an adapter. */
-static void ops__low_all(dev *dv, const dev_phase *ph) {
-    const dev_op *op = &dv->run->plan->op[ph->first];
-    if (!dv->run->plan->low[op->rows].n_used) return;
-    dev_begin(dv);
-    if (!pool_works()) return;
-    const int n = ops__low_tasks(dv->run, op);
-    for (int task; (task = pool_take(dv->p, n, NULL)) != POOL_NONE;) ops__low(dv, op, task);
-    ops__soon(dv, op + 1);
+/* A phase of it: the one after it does its tasks. */
+static void ops__low_all(dev *dv, const dev_phase *ph) { (void)dv, (void)ph; }
+
+/* OPS_LOW before an operation of products; NULL: there is none, or no row of the batch has an adapter. */
+static const dev_op *ops__low_before(const dev_plan *p, const dev_op *op) {
+    const bool any = p->n_low && op > p->op && op[-1].kind == p->low_kind && p->low[op[-1].rows].n_used;
+    return any ? op - 1 : NULL;
 }
 
 /* A phase of products. Weights of those that come next are fetched while the thread waits. */
@@ -414,11 +435,10 @@ static void ops__products(dev *dv, const dev_phase *ph) {
     const dev_plan    *p = dv->run->plan;
     int                n;
     const dev_product *list = ops__list(p, &p->op[ph->first], &n);
-    ops__matmul(dv, list, n);
+    ops__matmul(dv, list, n, ops__low_before(p, &p->op[ph->first]));
     if (ph->soon < 0) return;
-    const dev_op *soon = &p->op[ph->soon], *low = soon - 1;
-    if (p->n_low && low->kind == p->low_kind && p->low[low->rows].n_used) ops__soon_low(dv, low);
-    else ops__soon(dv, soon);
+    const dev_op *soon = &p->op[ph->soon], *low = ops__low_before(p, soon);
+    if (!low || !ops__soon_low(dv, low)) ops__soon(dv, soon);
 }
 
 /* A phase of products that are shown and not computed. */

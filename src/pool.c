@@ -25,7 +25,8 @@
  * thread is bound to a CPU of its own if it may use exactly as many CPUs as there are threads to use them: else the kernel
  * might put two threads on one CPU. OMP_NUM_THREADS, read as OpenMP reads it, sets the number of threads.
  * Public: pool_default_threads, pool_numa, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then,
- * pool_works, pool_next, pool_deal, pool_take, pool_own, pool_first, pool_nodes, pool_node_of, pool_says, pool_prefetch.
+ * pool_works, pool_next, pool_next_within, pool_done, pool_are_done, pool_until, pool_deal, pool_take, pool_own, pool_first,
+ * pool_nodes, pool_node_of, pool_says, pool_prefetch.
  * Opens: pool_node. */
 
 /* --- OMP_NUM_THREADS: OpenMP's variable, read as libgomp reads it. An invalid value is ignored with a warning. --- */
@@ -125,6 +126,8 @@ typedef struct {
 struct pool {
     _Alignas(64) _Atomic uint32_t arrived;            /* groups whose members are all at the barrier */
     _Alignas(64) _Atomic int next;                    /* next task of the current stage, by pool_next() */
+    _Atomic uint32_t done;                            /* of these tasks, those that are done, by pool_done() */
+    _Atomic int waits;                                /* threads that sleep until more are */
     _Alignas(64) _Atomic uint32_t n_done;             /* groups whose workers have finished the job */
     _Alignas(64) _Atomic int asleep;                  /* whether the caller sleeps until then */
     int        n;                                     /* threads, the caller included */
@@ -207,6 +210,7 @@ static void pool__wait_stage(pool_group *g, uint32_t stage) {
 static void pool__close(pool *p, void (*fn)(void *ctx), void *ctx) {
     if (fn) fn(ctx);
     atomic_store(&p->next, 0);
+    atomic_store(&p->done, 0);
     atomic_store(&p->arrived, 0);
     for (pool_group *g = p->group; g < p->group + p->n_group; g++) {
         const uint64_t team = atomic_load(&g->team);
@@ -272,6 +276,24 @@ static int pool_next(pool *p) {
     return pool_works() ? atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed) : POOL_NONE;
 }
 
+/* Tasks that others of the same stage depend on come from pool_next() before those: the thread that has done one says so. */
+static void pool_done(pool *p) { pool__advance(&p->done, &p->waits); }
+
+/* Whether n of them are done; what they wrote is visible then. */
+static bool pool_are_done(pool *p, int n) { return atomic_load_explicit(&p->done, memory_order_acquire) >= (uint32_t)n; }
+
+/* pool_next() for a thread that is within a task, where it may not leave the team. */
+static int pool_next_within(pool *p) { return atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed); }
+
+/* Returns once n of them are done. All have been taken before, by pool_next_within() if by nobody else: a thread that joins the
+ * team late has passed them, and one that has left it may not be back in time. */
+static void pool_until(pool *p, int n) {
+    while (!pool_are_done(p, n)) {
+        const uint32_t done = atomic_load(&p->done);
+        if (done < (uint32_t)n) pool__wait(&p->done, done, &p->waits);
+    }
+}
+
 /* --- dealing: tasks [0, n), of which those from at[k] on, before at[k + 1], are meant for node k; `at` NULL: equal shares --- */
 
 typedef struct { int from, end; } pool__range;
@@ -332,7 +354,8 @@ static int pool__search(pool_seat *s, bool away, int n, const int *at, pool__of 
 }
 
 /* One of the n tasks of this stage; POOL_NONE: none is left. Those of a group come in the order of their numbers. A stage uses
- * one of pool_deal(), pool_take(), pool_own() and pool_next(), with the same n and at in all threads. */
+ * one of pool_deal(), pool_take() and pool_own(), with the same n and at in all threads, or pool_next(), or first that for the
+ * tasks of pool_done(). */
 static int pool_deal(pool *p, int n, const int *at) {
     pool_seat *s = t_seat;
     if (!pool_works()) return POOL_NONE;
@@ -426,6 +449,7 @@ static void pool__wake(pool *p) {
 /* All counters as they are when a job begins; no worker runs. */
 static void pool__reset(pool *p) {
     atomic_store(&p->next, 0);
+    atomic_store(&p->done, 0);
     atomic_store(&p->arrived, 0);
     atomic_store(&p->n_done, 0);
     for (pool_group *g = p->group; g < p->group + p->n_group; g++) {

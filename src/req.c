@@ -13,8 +13,8 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_list_keys, req_read, req_read_text, req_read_id, req_drop, req_drop_input, req_print, req_print_body,
- * req_print_logprobs, req_print_error.
+ * Public: req_list_keys, req_read, req_read_adapters, req_read_text, req_read_id, req_drop, req_drop_input, req_print,
+ * req_print_body, req_print_logprobs, req_print_error.
  * Opens: req, req_adapter, req_form, req_origin, req_prompt, req_times. */
 
 enum {
@@ -991,6 +991,26 @@ static void req_read_text(req *q, bytes text, bool good, bytes custom_id, const 
     if (form && form->hold) q->hold = *form->hold;
     if (q->has_id) str_cat(&id, custom_id), q->custom_id = str_bytes(&id);
     if (good) req__plain(q, text, form->wrap);
+}
+
+/* Reads a list of adapters alone. */
+static void req__parse_adapters(val_env *env, void *ctx) {
+    static const req_key key = {.name = "lora"};
+    req_in   *r = ctx;
+    const val list = val_json_read(env, r->line, VAL_JSON_INPUT | VAL_JSON_STRICT);
+    r->ok = list.kind == VAL_LIST ? req__take_lora(r, &key, list) : req__not(r, "the body", list, "a list of adapters");
+}
+
+/* The adapters of a body that is the value of a request's key lora, as a list. *q need not hold anything before, has these alone,
+ * and is dropped by the caller in either case. False: e says why. */
+static bool req_read_adapters(req *q, bytes list, err_t *e) {
+    req_in  r = {.q = q, .line = list, .e = e};
+    val_env env;
+    *q = (req){0};
+    val_env_init(&env, REQ_MEMORY + 8 * (uint64_t)list.n, 0, NULL);
+    val_run(&env, req__parse_adapters, &r, e);
+    val_env_drop(&env);
+    return r.ok;
 }
 
 /* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is

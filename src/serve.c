@@ -61,7 +61,7 @@ typedef struct {
 
 typedef enum {
     SERVE_HEALTH, SERVE_MODELS, SERVE_METRICS, SERVE_PAGE,           /* answered at once */
-    SERVE_FILES, SERVE_TOKENIZE, SERVE_DETOKENIZE, SERVE_TEMPLATE, SERVE_COUNT,   /* by the helper */
+    SERVE_FILES, SERVE_TOKENIZE, SERVE_DETOKENIZE, SERVE_ADAPTERS, SERVE_TEMPLATE, SERVE_COUNT,   /* by the helper */
     SERVE_TEXTS, SERVE_VECTORS, SERVE_RANKS,          /* by the model */
 } serve_kind;
 
@@ -89,6 +89,8 @@ static const serve_endpoint serve_endpoints[] = {
     {"/tokenize",              HTTP_POST, SERVE_TOKENIZE,   POST_CHAT,       false, "text to token ids"},
     {"/detokenize",            HTTP_POST, SERVE_DETOKENIZE, POST_CHAT,       false, "token ids to text"},
     {"/apply-template",        HTTP_POST, SERVE_TEMPLATE,   POST_CHAT,       false, "messages to the prompt"},
+    {"/lora-adapters",         HTTP_GET,  SERVE_ADAPTERS,   POST_CHAT,       false, "adapters (--lora) and their scales"},
+    {"/lora-adapters",         HTTP_POST, SERVE_ADAPTERS,   POST_CHAT,       false, "sets the scales of requests without lora"},
     {"/",                      HTTP_GET,  SERVE_PAGE,       POST_CHAT,       true,  "a page to chat"},
     {"/files",                 HTTP_POST, SERVE_FILES,      POST_CHAT,       false, "files of batches (OpenAI), with --files"},
     {"/batches",               HTTP_POST, SERVE_FILES,      POST_CHAT,       false, "batches (OpenAI), with --files"},
@@ -127,6 +129,13 @@ static const serve_endpoint *serve__find(const http_request *h, const serve_endp
         if (to->method == h->method || (to->method == HTTP_GET && h->method == HTTP_HEAD)) return to;
     }
     return NULL;
+}
+
+/* Whether the path of a row has one with this method. */
+static bool serve__has(const serve_endpoint *to, http_method method) {
+    int i = 0;
+    while (i < SERVE_ENDPOINTS && (serve_endpoints[i].method != method || strcmp(serve_endpoints[i].path, to->path))) i++;
+    return i < SERVE_ENDPOINTS;
 }
 
 /* --- requests --- */
@@ -239,6 +248,7 @@ struct server {
     /* the helper's */
     files_store     *files;                           /* NULL: there are none */
     int              n_lines;                         /* lines of batches that are being answered */
+    float           *scales;                          /* [adapters] that a client has set; NULL: none has */
     uint64_t         noted[SERVE_NOTES];
     int              n_noted;
     metrics          m;                               /* any thread's */
@@ -415,10 +425,10 @@ static bool serve__head(void *ctx, const http_request *h, void **sink, net_refus
     if (!known)
         return serve__deny(s, h, out, "not_found", "%.*s: no such path", (int)min_size(h->path.n, 200), h->path.p);
     if (!to) {
-        const bool gets = known->method == HTTP_GET;
-        str_fmt(&out->fields, "Allow: %s\r\n", gets ? "GET, HEAD" : "POST");
-        return serve__deny(s, h, out, "method_not_allowed", "%s: not for this path, expected %s", serve__method(h),
-                           gets ? "GET" : "POST");
+        const bool gets = serve__has(known, HTTP_GET), posts = serve__has(known, HTTP_POST);
+        str_fmt(&out->fields, "Allow: %s%s%s\r\n", gets ? "GET, HEAD" : "", gets && posts ? ", " : "", posts ? "POST" : "");
+        return serve__deny(s, h, out, "method_not_allowed", "%s: not for this path, expected %s%s%s", serve__method(h),
+                           gets ? "GET" : "", gets && posts ? " or " : "", posts ? "POST" : "");
     }
     if (!to->open && state != SERVE_SERVING)
         return serve__deny(s, h, out, "overloaded", "%s", serve__why_not(state));
@@ -835,9 +845,52 @@ static const char *serve__read(serve_req *q, err_t *e) {
     return ok ? NULL : fault ? fault : req_invalid;
 }
 
+/* What requests share, with the scales of adapters that a client has set. Lines of batches have the command's, since their
+ * results go on in later runs. */
+static ask_env serve__env(const server *s) {
+    ask_env env = s->job->env;
+    env.scales = s->scales;
+    return env;
+}
+
+/* As llama.cpp's server has it: GET lists [{"id":0,"path":FILE,"scale":1}], POST takes such a list, whose scales count for the
+ * requests after it that name no adapters; those that it does not name are off. */
+static bool serve__adapters(serve_req *q, err_t *e) {
+    server     *s = q->s;
+    const lora *l = s->eng->adapters;
+    const int   n = l ? l->n : 0;
+    str         out = {0};
+    jw          w = jw_tight(&out);
+    if (q->to->method == HTTP_POST) {
+        float     *scale = mem_new((size_t)n, sizeof *scale);
+        req        r;
+        const bool ok = req_read_adapters(&r, str_bytes(&q->body), e) && ask_scales(l, &r, scale, e);
+        req_drop(&r);
+        mem_free(ok ? s->scales : scale);
+        if (!ok) return false;
+        s->scales = scale;
+        jw_open(&w, NULL, '{');
+        jw_bool(&w, "success", true);
+        jw_close(&w, '}');
+        return serve__give(q, 200, serve__json, &out), true;
+    }
+    jw_open(&w, NULL, '[');
+    for (int i = 0; i < n; i++) {
+        const char *file = str_base_name(l->of[i].path);
+        jw_open(&w, NULL, '{');
+        jw_fmt(&w, "id", "%d", i);
+        jw_str(&w, "name", l->of[i].name);
+        jw_str(&w, "path", *file ? file : l->of[i].name);
+        jw_number(&w, "scale", 7, (double)(s->scales ? s->scales[i] : l->of[i].scale));
+        jw_close(&w, '}');
+    }
+    jw_close(&w, ']');
+    return serve__give(q, 200, serve__json, &out), true;
+}
+
 /* {"messages":[...]} to {"prompt":TEXT}; or the number of its tokens. */
 static bool serve__template(serve_req *q, const char **fault, err_t *e) {
-    ask_env env = q->s->job->env;
+    ask_env env = serve__env(q->s);
     str     out = {0};
     env.keep_text = true;
     *fault = serve__read(q, e);
@@ -889,13 +942,14 @@ static bool serve__can(const serve_req *q, err_t *e) {
 
 /* A request for the model becomes ready. NULL: done; else the error's name. */
 static const char *serve__ready(serve_req *q, err_t *e) {
-    server     *s = q->s;
-    const char *fault;
+    server       *s = q->s;
+    const ask_env env = serve__env(s);
+    const char   *fault;
     if (!serve__can(q, e)) return "not_supported_by_model";
     if ((fault = serve__read(q, e))) return fault;
     if (q->to->kind == SERVE_RANKS) q->a.query = str_bytes(&q->w.p.query);
-    if ((fault = ask_make(&s->job->env, &q->a, e))) return fault;
-    if (!ask_hold(&s->job->env, &q->a, e)) return ask_error_code(e);
+    if ((fault = ask_make(&env, &q->a, e))) return fault;
+    if (!ask_hold(&env, &q->a, e)) return ask_error_code(e);
     serve__note(s, q, &q->a.q.warnings);
     q->box = mem_new((size_t)q->a.q.n, sizeof *q->box);
     for (int i = 0; i < q->a.q.n; i++) {
@@ -923,6 +977,7 @@ static void serve__prepare(serve_req *q) {
     case SERVE_FILES: ok = serve__files(q, &fault, &e); break;
     case SERVE_TOKENIZE: ok = serve__known_json(q, &e) && serve__tokenize(q, &e); break;
     case SERVE_DETOKENIZE: ok = serve__known_json(q, &e) && serve__detokenize(q, &e); break;
+    case SERVE_ADAPTERS: ok = serve__adapters(q, &e); break;
     case SERVE_TEMPLATE:
     case SERVE_COUNT: ok = serve__template(q, &fault, &e); break;
     default: ok = !(fault = serve__ready(q, &e));
@@ -1494,7 +1549,7 @@ static void serve_close(server *s) {
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->more);
     str_drop(&s->keys);
-    mem_free_all(s->run, s->open, s);
+    mem_free_all(s->run, s->open, s->scales, s);
 }
 
 /* Binds and listens, before the sandbox: connections wait until serve_start(). NULL: e says why. */

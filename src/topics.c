@@ -162,6 +162,8 @@ static const topic topics_all[] = {
         "-np requests run at a time and join and leave at every step; --queue bounds those that wait, further ones get 503. "
         "A client that goes away frees its place; one that reads slowly waits alone. Vectors come beside answers, with the "
         "pooling of the file, and from models that make no texts.",
+        "POST /lora-adapters sets the scales of adapters (--lora) for the requests after it that have no lora of their own: "
+        "[{\"id\":0,\"scale\":0.5}], 0 for those that the list leaves out. Lines of batches keep the scales of the command.",
         "It listens on loopback unless it is told otherwise. Beyond that --api-key is needed (or --no-api-key). It speaks no "
         "TLS: a reverse proxy does. GET /metrics has figures for Prometheus; -v prints a line for each request, never "
         "contents.",

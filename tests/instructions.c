@@ -93,7 +93,6 @@ extern const instruction emulated[];
     X(reduce_add_ps, _mm512_reduce_add_ps(_mm512_cvtepi32_ps(A))) X(reduce_max_ps, _mm512_reduce_max_ps(_mm512_cvtepi32_ps(A))) \
     X(reduce_max_epi32, _mm512_reduce_max_epi32(A)) X(reduce_add_epi32, _mm512_reduce_add_epi32(A))                          \
     X(sub_epi8, _mm512_sub_epi8(A, B)) X(cvttps_epi32, _mm512_cvttps_epi32(FA))                                              \
-    X(permutex2var_ps, _mm512_permutex2var_ps(FA, B, FC))                                                                    \
     X(add_epi8, _mm512_add_epi8(A, B)) X(add_epi16, _mm512_add_epi16(A, B)) X(add_epi32, _mm512_add_epi32(A, B))             \
     X(add_epi64, _mm512_add_epi64(A, B)) X(sub_epi16, _mm512_sub_epi16(A, B)) X(sub_epi32, _mm512_sub_epi32(A, B))           \
     X(mullo_epi32, _mm512_mullo_epi32(A, B)) X(mullo_epi16, _mm512_mullo_epi16(A, B))                       \

@@ -5,7 +5,7 @@
 
 The adapters are those of data/lora, whose logits t_lora.c holds against merged weights in float64 (gen/tiny_lora.py).
 """
-import json, os, random, struct, sys
+import json, os, random, re, struct, sys
 import checkpoint as c
 from kit import arguments, begin, case, check, done, finish, records, refused, same, scratch, walk
 
@@ -161,8 +161,8 @@ def peft(name, family, words, rank=3, alpha=6.0, ranks=None, alphas=None, dtype=
         module = tensor[:-7]
         if not tensor.endswith(".weight") or len(shape) != 2 or not any(w in module for w in words):
             continue
-        r = next((v for k, v in (ranks or {}).items() if module.endswith(k)), rank)
-        x = next((v for k, v in (alphas or {}).items() if module.endswith(k)), alpha)
+        r, x = (next((v for k, v in (of or {}).items() if re.match(r"(.*\.)?(%s)$" % k, module)), preset)   # PEFT's get_pattern_key()
+                for of, preset in ((ranks, rank), (alphas, alpha)))
         turned = "embed" in module or family == "gpt2"                     # [tokens, width]; Conv1D: [in, out]
         rows, cols = shape[::-1] if turned else shape
         ends = (".lora_embedding_A", ".lora_embedding_B") if "embed" in module else (".lora_A.weight", ".lora_B.weight")
@@ -193,6 +193,8 @@ def nmse(got, want):
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 PEFT = [("llama", LINEAR, {}), ("llama", ["q_proj", "k_proj"], {"use_rslora": True, "rank": 5}), ("qwen3", LINEAR + ["lm_head"], {"dtype": "BF16"}),
         ("llama", LINEAR, {"ranks": {"v_proj": 2, "layers.1.self_attn.q_proj": 7}, "alphas": {"down_proj": 1.0}, "dtype": "F16"}),
+        ("llama", LINEAR, {"ranks": {r"layers\.(0|2)\..*_proj": 2, r".*\.mlp\..*": 5}, "alphas": {"(q|k)_proj": 3.0},
+                           "target_modules": r"model\.layers\.\d+\.(self_attn|mlp)\.\w+"}),
         ("mixtral", ["q_proj", "w1", "w2", "w3", "block_sparse_moe.gate"], {}), ("phi3", ["qkv_proj", "gate_up_proj", "o_proj"], {}),
         ("gpt2", ["c_attn", "c_fc", "attn.c_proj"], {}), ("baichuan", ["W_pack"], {}), ("gemma2", ["q_proj", "down_proj"], {}), ("llama", ["q_proj", "embed_tokens"], {})]
 
@@ -221,8 +223,9 @@ def folders_refused():
             ({"modules_to_save": ["lm_head"]}, "whole modules"), ({"init_lora_weights": "pissa_niter_4"}, "pissa_niter_4"),
             ({"r": 4}, "has rank 3, expected 4"), ({"r": 0}, "r is 0, expected at least 1"), ({"r": "absent"}, "r is -1"),
             ({"lora_alpha": 1e30}, "lora_alpha is 1e\\+30"), ({"lora_alpha": "absent"}, "lora_alpha is -?nan"),
-            ({"rank_pattern": {"q_proj": 5}}, "has rank 3, expected 5"), ({"rank_pattern": {"layers\\.\\d+": 3}}, "expected names of modules"),
-            ({"alpha_pattern": {"q_proj": "x"}}, "is no number"), ({"target_modules": ["v_proj"]}, "no module of target_modules"),
+            ({"rank_pattern": {"q_proj": 5}}, "has rank 3, expected 5"), ({"rank_pattern": {"layers.(": 3}}, "rank_pattern: missing closing parenthesis at byte 8 of the regular expression"),
+            ({"alpha_pattern": {"q_proj": "x"}}, "is no number"), ({"target_modules": ["v_proj"]}, "no module of target_modules"), ({"target_modules": "q_proj"}, "no module of target_modules"),
+            ({"target_modules": "*"}, "target_modules: quantifier does not follow a repeatable item at byte 0"),
             ({"lora_bias": True}, "biases"), ({"alora_invocation_tokens": [1, 2]}, "activated LoRA")]
     for i, (more, why) in enumerate(rows):
         path, _ = peft("refused-%d" % i, "llama", ["q_proj"], **{k: v for k, v in more.items() if k not in ("r", "lora_alpha", "rank_pattern",

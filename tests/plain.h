@@ -8,12 +8,14 @@
 static void plain__products(dev *dv, const dev_op *op) {
     int                n;
     const dev_product *list = ops__list(dv->run->plan, op, &n);
+    const dev_op *before = ops__low_before(dv->run->plan, op);
+    const ops_low_stage low = {before, before ? ops__low_tasks(dv->run, before) : 0};
     for (int i = n - 1; i >= 0; i--) {
         dev_mat     w = *list[i].w;
         dev_product m = list[i];
         w.packed = NULL;
         m.w = &w;
-        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1, 0, m.n);
+        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, &low, r, 1, 0, m.n);
     }
 }
 
@@ -76,6 +78,9 @@ static void plain_run(dev *dv, const dev_op *op) {
     else if (op->kind == OPS_GROUP) plain__slots(dv, op);
     else if (op->kind == OPS_MATMUL) plain__products(dv, op);
     else
-        for (int i = op->row->run ? dev__count(dv->run, op) - 1 : -1; i >= 0; i--) op->row->run(dv, op, i);
+        for (int i = op->row->run ? dev__count(dv->run, op) - 1 : -1; i >= 0; i--) {
+            op->row->run(dv, op, i);
+            if (op->kind == OPS_LOW) pool_done(dv->p);
+        }
 }
 #endif

@@ -538,6 +538,50 @@ def errors():
         same(s.send("/v1/completions", {"prompt": "a", "max_tokens": 2})[0], 200, "after all of them")
 
 
+@case
+def adapters():
+    """/lora-adapters lists adapters and sets the scales of requests that name none; texts are those of a run with these scales"""
+    folder = os.path.join(HERE, "tests", "data", "lora")
+    files = [os.path.join(folder, n + ".gguf") for n in ("llama_all", "llama_qv")]
+    ask = {"prompt": "Once upon a time there was", "max_tokens": 8, "temperature": 0, "logprobs": 2}
+
+    def own(*scales):
+        """The choices of a run with these scales."""
+        loras = [x for f, k in zip(files, scales) for x in ("--lora", "%s=%g" % (f, k))]
+        return in_batch(LLAMA, [("/v1/completions", ask)], *loras)[0].body["choices"]
+
+    with Server(LLAMA, "--lora", files[0], "--lora", files[1] + "=0.5") as s:
+        text = lambda **more: s.ok("/v1/completions", {**ask, **more})["choices"]
+        listed = lambda: [(a["id"], a["name"], a["path"], a["scale"]) for a in s.ok("/lora-adapters")]
+        rows = lambda *scales: [(i, n, n + ".gguf", k) for i, (n, k) in enumerate(zip(("llama_all", "llama_qv"), scales))]
+        same(listed(), rows(1, 0.5), "listed")
+        same(s.ok("/v1/lora-adapters"), s.ok("/lora-adapters"), "with /v1")
+        same(text(), own(1, 0.5), "before")
+        same(s.ok("/lora-adapters", [{"id": 1, "scale": -0.25}]), {"success": True}, "set")
+        same((listed(), text()), (rows(0, -0.25), own(0, -0.25)), "one of them")
+        same(text(lora=[{"id": 0, "scale": 2}]), own(2, 0), "a request that names one")
+        same(text(lora="llama_qv"), own(0, 0.5), "named without a scale: that of the command")
+        same(text(lora=[]), own(), "a request that wants none")
+        before = listed()
+        for body, word in ([{"id": 2, "scale": 1}], "number 2"), ([{"id": 0, "scale": "x"}], "lora.scale"), ({"id": 0}, "a list"), ([{}], "no id"), ([{"id": 0, "scale": 1e9}], "range"):
+            status, _, answer = s.send("/lora-adapters", body)
+            check(status == 400 and word in answer["error"]["message"], "%r: %d %s" % (body, status, short(answer)))
+        same(listed(), before, "after what was refused")
+        s.ok("/lora-adapters", [{"name": "llama_all"}])
+        same((listed(), text()), (rows(1, 0), own(1, 0)), "by its name, without a scale")
+        s.ok("/lora-adapters", [])
+        same((listed(), text()), (rows(0, 0), own()), "none")
+        status, headers, _ = s.send("/lora-adapters", method="DELETE")
+        same((status, headers["Allow"]), (405, "GET, HEAD, POST"), "another method")
+    with Server(LLAMA, "--lora", files[0], "--lora-init-without-apply") as s:
+        same(s.ok("/lora-adapters")[0]["scale"], 0, "not applied")
+        got = s.ok("/v1/completions", ask)["choices"], s.ok("/v1/completions", {**ask, "lora": "llama_all"})["choices"]
+        same(got, (own(), own(1)), "without it, and by name")
+    with Server(LLAMA) as s:
+        same((s.ok("/lora-adapters"), s.ok("/lora-adapters", [])), ([], {"success": True}), "no adapters")
+        check("no adapter is loaded" in s.send("/lora-adapters", [{"id": 0}])[2]["error"]["message"], "an adapter that is not there")
+
+
 def raw(s, method, path, body, headers):
     c = s.connect()
     c.request(method, path, body, headers)

@@ -71,7 +71,7 @@ static void td_run(dev *dv, const dev_op *op) {
         return;
     }
     const dev_product *list = ops__list(dv->run->plan, op, &n);
-    ops__matmul(dv, list, n);
+    ops__matmul(dv, list, n, NULL);
     dev_wait(dv);
 }
 

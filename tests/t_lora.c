@@ -24,7 +24,7 @@ static const char *tlo_path(const char *name) {
 static bool tlo_next(FILE *f, tlo_case *c) {
     char list[512], *at = list;
     if (fscanf(f, "%63s %63s %511s %63s", c->name, c->model, list, c->logits) != 4) return false;
-    c->o = (lora_opts){c->file, c->scale, 0};
+    c->o = (lora_opts){.file = c->file, .scale = c->scale};
     for (char *one; (one = strsep(&at, ",")); c->o.n++) {
         char *eq = strchr(one, '=');
         *eq = 0;
@@ -284,11 +284,149 @@ static void tlo_split(void) {
     }
 }
 
+/* --- keys of PEFT: what `re` of Python says of these, as PEFT 0.21 asks it --- */
+
+typedef struct {
+    const char *key, *module;
+    bool        fits;
+} tlo_key;
+
+/* adapter_config.json of this text, for the functions that read it. */
+static bool tlo_config(import_peft *p, const char *text, err_t *e) {
+    *e = (err_t){0};
+    *p = (import_peft){.e = e, .how = {.dir = "DIR", .root = bytes_of(text)}};
+    return import__expressions(p);
+}
+
+/* A text as JSON has it. */
+static const char *tlo_quoted(const char *text) {
+    static char s[200];
+    size_t      n = 0;
+    for (; *text; text++) {
+        if (*text == '\\') s[n++] = '\\';
+        s[n++] = *text;
+    }
+    s[n] = 0;
+    return s;
+}
+
+static void tlo_patterns(void) {
+    static const tlo_key keys[] = {
+        {"q_proj", "model.layers.0.self_attn.q_proj", true},
+        {"q_proj", "model.layers.0.self_attn.xq_proj", false},
+        {"layers.1.self_attn.q_proj", "model.layers.1.self_attn.q_proj", true},
+        {"layers.1.self_attn.q_proj", "model.layers.11.self_attn.q_proj", false},
+        {"q.proj", "model.layers.0.self_attn.q_proj", true},
+        {"attn.q_proj", "model.layers.0.self_attn.q_proj", false},
+        {"^model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj", true},
+        {"^layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj", false},
+        {"layers\\.(0|2)\\..*_proj", "model.layers.2.mlp.up_proj", true},
+        {"layers\\.(0|2)\\..*_proj", "model.layers.1.mlp.up_proj", false},
+        {".*\\.(q|v)_proj", "model.layers.0.self_attn.v_proj", true},
+        {"(?:q|k)_proj|o_proj", "model.layers.0.self_attn.o_proj", true},
+        {"Q_PROJ", "model.layers.0.self_attn.q_proj", false},
+        {"(?i:Q_PROJ)", "model.layers.0.self_attn.q_proj", true},
+        {"\\w+_proj", "model.layers.0.self_attn.q_proj", true},
+        {"layers\\.\\d{2}\\.mlp\\.down_proj", "model.layers.12.mlp.down_proj", true},
+        {"layers\\.[0-9]\\.mlp", "model.layers.3.mlp.up_proj", false},
+        {"(q|k)_proj|x(?P<a>y)", "model.layers.0.self_attn.k_proj", true},
+        {"", "model.layers.0.mlp", false},
+    };
+    static const tlo_key targets[] = {
+        {".*\\.layers\\.[01]\\..*\\.(q|v)_proj", "model.layers.1.self_attn.v_proj", true},
+        {".*\\.layers\\.[01]\\..*\\.(q|v)_proj", "model.layers.2.self_attn.v_proj", false},
+        {"q_proj", "model.layers.0.self_attn.q_proj", false},
+        {".*q_proj", "model.layers.0.self_attn.q_proj", true},
+        {"model|model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj", true},
+        {"all-linear", "model.layers.0.mlp.up_proj", true},
+    };
+    import_peft p;
+    err_t       e;
+    char        text[400];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        double of[2] = {1, 1};
+        snprintf(text, sizeof text, "{\"rank_pattern\":{\"nothing\":2,\"%s\":3,\".*\":4},\"alpha_pattern\":{\"%s\":0.5}}",
+                 tlo_quoted(keys[i].key), tlo_quoted(keys[i].key));
+        if (CHECKF(tlo_config(&p, text, &e), "%s", e.text)) {
+            const bytes module = bytes_of(keys[i].module);
+            CHECK(import__number_of(&p, &p.rank, module, &of[0]) && import__number_of(&p, &p.alpha, module, &of[1]));
+            CHECKF(of[0] == (keys[i].fits ? 3 : 4) && of[1] == (keys[i].fits ? 0.5 : 1), "%s on %s: %g, %g", keys[i].key,
+                   keys[i].module, of[0], of[1]);
+        }
+        import__expressions_drop(&p);
+    }
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        snprintf(text, sizeof text, "{\"target_modules\":\"%s\"}", tlo_quoted(targets[i].key));
+        if (CHECKF(tlo_config(&p, text, &e), "%s", e.text))
+            CHECKF(import__targets(&p, bytes_of(targets[i].module)) == targets[i].fits, "%s on %s", targets[i].key,
+                   targets[i].module);
+        import__expressions_drop(&p);
+    }
+}
+
+/* Expressions that are none, or that take too long. */
+static void tlo_bad_patterns(void) {
+    static const struct { const char *config, *why; } bad[] = {
+        {"{\"rank_pattern\":{\"layers.(0\":3}}", "rank_pattern: missing closing parenthesis at byte 9 of the regular"},
+        {"{\"alpha_pattern\":{\"a{2,1}\":3}}", "alpha_pattern: numbers out of order in {} quantifier at byte"},
+        {"{\"rank_pattern\":{\"q_proj\":\"x\"}}", "rank_pattern of \"q_proj\" is no number"},
+        {"{\"rank_pattern\":{\"[\":true}}", "rank_pattern of \"[\" is no number"},
+        {"{\"target_modules\":\"*\"}", "target_modules: quantifier does not follow a repeatable item at byte 0 of the"},
+        {"{\"target_modules\":\"\\\\C\"}", "target_modules: using \\C is disabled"},
+    };
+    import_peft p;
+    err_t       e;
+    double      x = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const bool ok = tlo_config(&p, bad[i].config, &e);
+        CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, bad[i].why), "%s: %s", bad[i].config, ok ? "taken" : e.text);
+        import__expressions_drop(&p);
+    }
+    CHECK(tlo_config(&p, "{\"rank_pattern\":{\"(a|aa)+(a|aa)+[bc]\":3}}", &e));
+    CHECK(!import__number_of(&p, &p.rank, bytes_of("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), &x));
+    CHECKF(strstr(e.text, "rank_pattern: match limit exceeded on the module aaaa"), "%s", e.text);
+    import__expressions_drop(&p);
+}
+
+/* --- numbers as they are kept --- */
+
+static void tlo_form(void) {
+    static const struct { float x[4]; bool merge; lora_form want; } cases[] = {
+        {{1, 0.5f, -0.25f, 0}, false, {K_F16, 14}},     {{1, 0.5f, -0.25f, 0}, true, {K_F16, 0}},
+        {{60000, 1, 0, 0}, false, {K_F16, 0}},          {{0x1p-24f, 0, 0, 0}, false, {K_F16, 38}},
+        {{0x1.8p20f, 1, 0, 0}, false, {K_F16, -6}},     {{0x1.fffp-3f, 1e-6f, 0, 0}, true, {K_F32, 0}},
+        {{0, 0, 0, 0}, false, {K_F16, 0}},              {{0x1p-60f, 0, 0, 0}, false, {K_F16, 40}},
+        {{-0x1p53f, 1, 0, 0}, false, {K_F16, -39}},     {{-0x1p54f, 1, 0, 0}, false, {K_F32, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const lora_form f = lora__form(cases[i].x, 4, cases[i].merge);
+        CHECKF(f.type == cases[i].want.type && f.up == cases[i].want.up, "case %zu: type %u, 2^%d", i, f.type, f.up);
+    }
+    /* all of f16, and of bf16 down to 2^-31 of the largest, is kept */
+    for (int k = 0; k < 2; k++)
+        for (uint32_t h = 0; h < 0x7c00; h++) {
+            const uint32_t bits = (0x3f80u - 26 * 0x80 + h % 0xf80) << 16;              /* 2^-26 and up, below 2^5 */
+            float    x[2] = {k_f16_to_f32((uint16_t)h), 65504};
+            uint8_t  to[2];
+            uint16_t got;
+            if (k) memcpy(x, &bits, sizeof bits), x[1] = 32;
+            const lora_form f = lora__form(x, 2, false);
+            lora__put(f, x, to, 1);
+            memcpy(&got, to, sizeof got);
+            if (ldexpf(k_f16_to_f32(got), -f.up) == x[0]) continue;
+            CHECKF(false, "%g is kept as %g", (double)x[0], (double)ldexpf(k_f16_to_f32(got), -f.up));
+            return;
+        }
+}
+
 static const t_case tlo_cases[] = {
     {"lora golden", "logits with adapters are those of weights that numpy merged in float64", tlo_golden},
     {"lora same bits", "the same bits at every level, for every chunk and number of threads, packed or not", tlo_same_bits},
     {"lora rows", "a row has the same bits whatever adapters the others of its step have", tlo_rows},
     {"lora prefix", "sequences share blocks with those of the same adapters and scales alone", tlo_prefix},
     {"lora split", "a file and its scale", tlo_split},
+    {"lora patterns", "keys of PEFT match the modules that they match there, the first one counts", tlo_patterns},
+    {"lora bad patterns", "keys that are no expressions, or take too long, and what is no number", tlo_bad_patterns},
+    {"lora form", "f16 files are kept exactly, bf16 files but for tiny numbers; merging is exact", tlo_form},
 };
 static const t_suite t_lora_suite = SUITE(tlo_cases);

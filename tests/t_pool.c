@@ -246,6 +246,46 @@ static void t_pool_stealing(void) {
     alarm(0);
 }
 
+/* Tasks of a stage that need all of those of pool_next() before them. */
+typedef struct {
+    pool       *p;
+    int         n_stage, before[T_POOL_TASKS];        /* the stage in which each was done last, from 1 */
+    _Atomic int wrong, did;
+} t_pool_chain;
+
+static void t_pool_chain_job(void *ctx, int ith) {
+    t_pool_chain *c = ctx;
+    if (ith % 3 != 2) t_seat->crowded = INT_MAX;
+    for (int s = 1; s <= c->n_stage; s++) {
+        const int n = s % 5;
+        for (int i; n && (i = pool_next(c->p)) < n;) c->before[i] = s, pool_done(c->p);
+        for (int i; (i = (s % 2 ? pool_take : pool_deal)(c->p, T_POOL_TASKS, NULL)) != POOL_NONE;) {
+            for (int k; !pool_are_done(c->p, n) && (k = pool_next_within(c->p)) < n;) c->before[k] = s, pool_done(c->p);
+            pool_until(c->p, n);
+            for (int k = 0; k < n; k++) c->wrong += c->before[k] != s;
+            c->did++;
+        }
+        pool_barrier(c->p);
+    }
+}
+
+static void t_pool_chained(void) {
+    alarm(T_POOL_LIMIT);
+    t_pool_restless(true);
+    for (int n = 1; n <= 13; n += n < 9 ? 1 : 4) {
+        t_pool_chain *c = mem_new(1, sizeof *c);
+        c->n_stage = t_pool_stages(n);
+        c->p = pool_new(n);
+        pool_run_loose(c->p, t_pool_chain_job, c);
+        pool_free(c->p);
+        EQ_INT(c->wrong, 0);
+        EQ_INT(c->did, T_POOL_TASKS * c->n_stage);
+        mem_free(c);
+    }
+    t_pool_restless(false);
+    alarm(0);
+}
+
 /* --- crowded CPUs --- */
 
 typedef struct { int cpus, first; } t_pool_place;     /* how many CPUs a thread may run on, and the first of them */
@@ -443,6 +483,7 @@ static const t_case t_pool_cases[] = {
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
     {"pool groups", "the same with several groups and nodes, of one thread and of more", t_pool_groups},
     {"pool stealing", "tasks of a node whose threads are busy are done by the threads of others", t_pool_stealing},
+    {"pool chained", "tasks that wait for others of their stage, while threads leave the team", t_pool_chained},
     {"pool settled", "beside other processes each thread stays on a CPU of its own, during the job", t_pool_settled},
     {"pool lives", "teams start, work and end hundreds of times and leave no thread", t_pool_lives},
     {"pool sleep", "a thread that waits long sleeps and is woken, whichever thread is late", t_pool_sleep},
