@@ -482,7 +482,8 @@ static bool act__open_head(act_job *r, err_t *e) {
 /* The plan of a run that speculates so, or decodes by diffusion. */
 static engine_plan act__with_head(const act_job *r, engine_plan p, const spec_opts *o) {
     const diffuse_opts *d = &r->c->gen.diffuse;
-    p.n_masks = d->block ? d->block : d->eps > 0 ? 0 : -1;
+    const int64_t       n = r->c->gen.n_predict, most = n < 0 ? DIFFUSE_LENGTH : min_i64(max_i64(n, 1), INT_MAX);
+    p.n_masks = (int)(d->block ? min_i64(d->block, most) : d->eps > 0 ? most : -most);
     p.head = o->head && spec_rows(o, 1) > 0;
     p.head_file = r->head.path ? &r->head : NULL;
     return p;

@@ -564,6 +564,8 @@ typedef enum {
     ACT_SIGMOID = K_SIGMOID,
     ACT_RELU = K_RELU,
     ACT_RELU2 = K_RELU2,
+    ACT_EXP = K_EXP,
+    ACT_SOFTPLUS = K_SOFTPLUS,
     ACT_SWIGLU_CLIP = K_ROW_CLIP
 } dev_act;
 

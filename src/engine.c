@@ -135,8 +135,10 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     }
     str nodes = {0};
     pool_says(eng->p, &nodes);
-    log_info("threads     %d%s%s%s, %s kernels, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "", nodes.n ? nodes.p : "",
-             nodes.n ? ")" : "", k_level_name(), eng->n_batch);
+    char tiles[32] = "";
+    if (k_tile_columns()) snprintf(tiles, sizeof tiles, ", tiles of %d columns", k_tile_columns());
+    log_info("threads     %d%s%s%s, %s kernels%s, up to %d rows in a step", eng->p->n, nodes.n ? " (" : "",
+             nodes.n ? nodes.p : "", nodes.n ? ")" : "", k_level_name(), tiles, eng->n_batch);
     str_drop(&nodes);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
@@ -274,7 +276,8 @@ typedef struct {
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
     bool                pairs;                        /* models that read texts as a whole may answer them; else none may */
     int                 n_masks;                      /* decoding by diffusion: masks of a sequence that get a token in a step; 0:
-                                                       * all of its context; -1: as the model was trained */
+                                                       * all of its context; below 0: all of an answer of -n_masks tokens, or one
+                                                       * block, as the model was trained */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
@@ -305,8 +308,10 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     const size_t rows = eng->whole ? SIZE_MAX : max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1);
     while ((size_t)eng->n_batch > rows) eng->n_batch /= 2;
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
-    if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? 0 : DIFFUSE_BLOCK;
-    if (model_diffuses(&eng->m)) plan->n_out = plan->n_masks ? plan->n_seqs * min_int(plan->n_masks, eng->n_ctx) : eng->n_ctx;
+    if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? -plan->n_masks : DIFFUSE_BLOCK;
+    if (!plan->n_masks || plan->n_masks > eng->n_ctx) plan->n_masks = eng->n_ctx;
+    if (model_diffuses(&eng->m))                      /* of one sequence; of more, as many as ENGINE_LOGIT_BYTES hold */
+        plan->n_out = (int)max_i64(plan->n_masks, min_i64((int64_t)plan->n_seqs * plan->n_masks, (int64_t)out));
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
 }

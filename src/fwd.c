@@ -436,18 +436,16 @@ static const dev_mat *fwd__out_gate(const fwd_draft *d) {
 static dev_buf fwd__gate_out(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *gate = fwd__out_gate(d);
-    const bool           soft = d->m->hp.desc->quirks & Q_SOFT_GATE, by_head = d->l->mat[W_HEAD_GATE].data != NULL;
-    const int            n = lh->n_head * lh->hd_v;
+    const bool           by_head = d->l->mat[W_HEAD_GATE].data != NULL;
+    const dev_act        act = d->m->hp.desc->quirks & Q_SOFT_GATE ? ACT_SOFTPLUS : ACT_SIGMOID;
     if (!lh->gated && !gate) return d->att;
-    if (soft) fwd__op(d, (dev_op){.kind = OPS_SOFTPLUS, .out = {d->z}, .n = gate->n_out});
-    else if (by_head) fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {d->z}, .act = ACT_SIGMOID, .n = gate->n_out});
-    if (by_head) {
-        fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->z}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
-        return d->att;
+    if (!by_head) {
+        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = act, .n = lh->n_head * lh->hd_v});
+        return d->z;
     }
-    if (soft) fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->z, d->att}, .out = {d->z}, .n = n});
-    else fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = n});
-    return d->z;
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .out = {d->z}, .act = act, .n = gate->n_out});
+    fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->z}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head});
+    return d->att;
 }
 
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */

@@ -47,6 +47,7 @@ static void help__list_cpu(str *out) {
     for (int i = 0; i < n; i++)
         str_fmt(out, "%-8s %s%s\n", name[i], can[i] ? "runs here" : "not on this machine",
                 strcmp(name[i], k_level_name()) == 0 ? ", chosen" : "");
+    if (k_tile_columns()) str_fmt(out, "tiles    %d columns, by a trial\n", k_tile_columns());
     help__list_nodes(out);
 }
 

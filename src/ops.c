@@ -556,17 +556,8 @@ static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
     for (int h = 0; h == 0 || h < op->n_head; h++) k_scale(y + (size_t)h * (size_t)op->n, by[h], op->n);
 }
 
-/* out = log(1 + exp(out)). */
-static void ops__softplus(const dev *dv, const dev_op *op, int r) {
-    float *x = ops__out(dv, op, 0, r);
-    for (int i = 0; i < op->n; i++) x[i] = k_softplus(x[i]);
-}
-
 /* out = xIELU(out). */
-static void ops__xielu(const dev *dv, const dev_op *op, int r) {
-    float *x = ops__out(dv, op, 0, r);
-    for (int i = 0; i < op->n; i++) x[i] = k_xielu(x[i], &op->xielu);
-}
+static void ops__xielu(const dev *dv, const dev_op *op, int r) { k_xielu(ops__out(dv, op, 0, r), &op->xielu, op->n); }
 
 /* out, a slot of an expert, *= the weight of that expert for the slot's row. in[0]: weights of rows, in[1]: their slots, in[2]:
  * rows of slots. */
@@ -1452,22 +1443,27 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
     return ops__log(w->st, w->in, t) + i * w->st->n_gate[0];
 }
 
-/* The gates of a position, number i of the vectors: a decay for each head, or for each channel. q: its query, NULL: none. */
-static void ops__delta_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
-    (void)q;
-    d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(gate[0][d->head] + op->state.step[d->head]));
-    d->beta[i] = k_sigmoid(gate[1][d->head]);
+/* y = the gates i, as above, of the task's head at n positions from t on, each plus `more`. */
+static void ops__head_gates(const dev *dv, const dev_op *op, const ops_delta_task *d, int i, int t, int n, float more, float *y) {
+    for (int j = 0; j < n; j++) y[j] = ops__gates(dv, op, &d->w, i, t + j)[d->head] + more;
 }
 
-static void ops__kda_gates(const dev_op *op, const ops_delta_task *d, const float *const *gate, int i, const float *q) {
+/* x = exp(rate * softplus(x)), n decays. */
+static void ops__decays(float *x, float rate, int n) {
+    k_activate(K_SOFTPLUS, x, NULL, n);
+    k_scale(x, rate, n);
+    k_activate(K_EXP, x, NULL, n);
+}
+
+/* What RULE_KDA makes of the key, and of the query q, NULL: there is none, of position t, number i of the vectors. */
+static void ops__kda_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int i, const float *q) {
     const int    n = d->w.st->d_k, off = d->head * n;
     const size_t at = (size_t)i * (size_t)n;
     const float *k = d->k + at;
     float       *fall = d->fall + at;
-    k_add(fall, gate[0] + off, op->state.step + off, n);
-    for (int j = 0; j < n; j++) fall[j] = k_expf(op->state.decay[d->head] * k_softplus(fall[j]));
+    k_add(fall, ops__gates(dv, op, &d->w, 0, t) + off, op->state.step + off, n);
+    ops__decays(fall, op->state.decay[d->head], n);
     k_mul(d->p + at, k, fall, n);
-    d->beta[i] = k_sigmoid(gate[1][d->head]);
     d->kq[i] = q ? k_dot(k, q, n) : 0;
     d->rq[i] = 0;
     if (q) k_mul(d->q + at, q, fall, n);
@@ -1481,44 +1477,55 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     if (ask < n) ops__convolve(dv, op, &d->w, t + ask, n - ask, d->key * st->d_k, st->d_k, true, d->q + (size_t)ask * ld, ld);
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
+    ops__head_gates(dv, op, d, 1, t, n, 0, d->beta);
+    k_activate(K_SIGMOID, d->beta, NULL, n);
+    if (op->state.rule == RULE_DELTA) {
+        ops__head_gates(dv, op, d, 0, t, n, op->state.step[d->head], d->decay);
+        ops__decays(d->decay, op->state.decay[d->head], n);
+    }
     for (int i = 0; i < n; i++) {
-        const float *gate[] = {ops__gates(dv, op, &d->w, 0, t + i), ops__gates(dv, op, &d->w, 1, t + i)};
-        float       *q = i < ask ? NULL : d->q + (size_t)i * ld;
+        float *q = i < ask ? NULL : d->q + (size_t)i * ld;
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
         if (q) {
             k_l2_norm(q, op->scale, st->d_k);
             k_scale(q, 1.0f / sqrtf((float)st->d_k), st->d_k);
         }
-        (op->state.rule == RULE_KDA ? ops__kda_gates : ops__delta_gates)(op, d, gate, i, q);
+        if (op->state.rule == RULE_KDA) ops__kda_vectors(dv, op, d, t + i, i, q);
     }
 }
 
-/* Mamba-2 (Dao and Gu 2024): a row has values, keys, queries; the gate is the step of a head. */
-static void ops__ssd_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *const *gate, int i,
-                             bool out) {
+/* Mamba-2 (Dao and Gu 2024): the gate is the step of a head. */
+static void ops__ssd_gates(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
+    ops__head_gates(dv, op, d, 0, t, n, op->state.step[d->head], d->beta);
+    k_activate(K_SOFTPLUS, d->beta, NULL, n);
+    for (int i = 0; i < n; i++) d->decay[i] = op->state.decay[d->head] * d->beta[i];
+    k_activate(K_EXP, d->decay, NULL, n);
+}
+
+/* A row has values, keys, queries. */
+static void ops__ssd_vectors(const dev_op *op, const ops_delta_task *d, const float *row, int i, bool out) {
     const dev_state *st = d->w.st;
     const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, at = (size_t)i * d_k, n_k = (size_t)st->n_k;
     const float     *x = row + (size_t)d->head * d_v, *k = row + (size_t)st->n_v * d_v + (size_t)d->key * d_k, *q = k + n_k * d_k;
-    const float      dt = k_softplus(gate[0][d->head] + op->state.step[d->head]), fall = k_expf(op->state.decay[d->head] * dt);
     memcpy(d->v + (size_t)i * d_v, x, d_v * sizeof *x);
     memcpy(d->k + at, k, d_k * sizeof *k);
-    for (size_t j = 0; j < d_k; j++) d->fall[at + j] = fall;
-    d->beta[i] = dt;
+    for (size_t j = 0; j < d_k; j++) d->fall[at + j] = d->decay[i];
     d->kq[i] = out ? k_dot(k, q, st->d_k) : 0;
     d->rq[i] = op->state.skip[d->head];
     if (out) k_mul(d->q + at, d->fall + at, q, st->d_k);
 }
 
-/* Mamba (Gu and Dao 2023): the same with a step for each channel. */
-static void ops__scan_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *const *gate, int i) {
+/* Mamba (Gu and Dao 2023): the same with a step for each channel, `gate`. */
+static void ops__scan_vectors(const dev_op *op, const ops_delta_task *d, const float *row, const float *gate, int i) {
     const dev_state *st = d->w.st;
-    const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, first = (size_t)d->head * d_v;
+    const size_t     d_k = (size_t)st->d_k, d_v = (size_t)st->d_v, first = (size_t)d->head * d_v, from = first + (size_t)d->col;
     const float     *k = row + (size_t)st->n_v * d_v;
+    float           *dt = d->dt + (size_t)i * d_v + d->col;
     memcpy(d->v + (size_t)i * d_v, row + first, d_v * sizeof *row);
     memcpy(d->k + (size_t)i * d_k, k, d_k * sizeof *k);
     memcpy(d->q + (size_t)i * d_k, k + d_k, d_k * sizeof *k);
-    for (size_t c = (size_t)d->col; c < (size_t)(d->col + d->cols); c++)
-        d->dt[(size_t)i * d_v + c] = k_softplus(gate[0][first + c] + op->state.step[first + c]);
+    k_add(dt, gate + from, op->state.step + from, d->cols);
+    k_activate(K_SOFTPLUS, dt, NULL, d->cols);
 }
 
 /* RWKV-7 (Peng et al. 2025): a row has queries, decays, keys, values, rates, each of all heads. */
@@ -1531,7 +1538,8 @@ static void ops__wkv7_vectors(const dev *dv, const dev_op *op, const ops_delta_t
     memcpy(d->v + at, v, (size_t)n * sizeof *v);
     k_add(fall, r + all, op->state.step + off, n);
     k_activate(K_SIGMOID, fall, NULL, n);
-    for (int j = 0; j < n; j++) fall[j] = k_expf(-0.606531f * fall[j]);
+    k_scale(fall, -0.606531f, n);
+    k_activate(K_EXP, fall, NULL, n);
     k_add(b, r + 4 * all, op->state.rate + off, n);
     k_activate(K_SIGMOID, b, NULL, n);
     k_mul(fix, k, op->state.key[0] + off, n);
@@ -1562,7 +1570,9 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
     memcpy(d->v + at, v, (size_t)n * sizeof *v);
     memcpy(k, row + 2 * all + key, (size_t)n * sizeof *k);
     k_add(fall, r + all, op->state.step + off, n);
-    for (int j = 0; j < n; j++) fall[j] = k_expf(-k_expf(fall[j]));
+    k_activate(K_EXP, fall, NULL, n);
+    k_scale(fall, -1, n);
+    k_activate(K_EXP, fall, NULL, n);
     for (int j = 0; gla && j < n; j++) k[j] *= 1 - fall[j];
     d->beta[i] = 1;
     d->kq[i] = d->rq[i] = 0;
@@ -1581,12 +1591,12 @@ static void ops__wkv6_vectors(const dev_op *op, const ops_delta_task *d, const f
 
 /* Vectors and numbers of n positions from t on for rules other than RULE_DELTA and RULE_KDA. Those of the log have no queries. */
 static void ops__rule_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
+    if (op->state.rule == RULE_SSD) ops__ssd_gates(dv, op, d, t, n);
     for (int i = 0; i < n; i++) {
-        const float *row = ops__raw(dv, op, &d->w, t + i), *gate[2];
-        for (int k = 0; k < 2; k++) gate[k] = d->w.st->n_gate[k] ? ops__gates(dv, op, &d->w, k, t + i) : NULL;
+        const float *row = ops__raw(dv, op, &d->w, t + i);
         switch (op->state.rule) {
-        case RULE_SSD: ops__ssd_vectors(op, d, row, gate, i, t + i >= d->w.p); break;
-        case RULE_SCAN: ops__scan_vectors(op, d, row, gate, i); break;
+        case RULE_SSD: ops__ssd_vectors(op, d, row, i, t + i >= d->w.p); break;
+        case RULE_SCAN: ops__scan_vectors(op, d, row, ops__gates(dv, op, &d->w, 0, t + i), i); break;
         case RULE_WKV7: ops__wkv7_vectors(dv, op, d, row, t + i, i); break;
         case RULE_GLA: case RULE_WKV6: ops__wkv6_vectors(op, d, row, i, t + i >= d->w.p); break;
         case RULE_DELTA: case RULE_KDA: break;
@@ -2434,8 +2444,6 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
     X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
       ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
-    X(SOFTPLUS, "softplus", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
-      ops__no_cost, OPS_ROW(ops__softplus), OPS_GPU(K_ROW_SOFTPLUS))                                                            \
     X(XIELU, "xielu", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
       ops__no_cost, OPS_ROW(ops__xielu), OPS_GPU(K_ROW_XIELU), OPS_TOLD(xielu))                                                 \
     X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), op->in[0] ? ops__heads(op) : 0, 0, 0, ops__heads(op),            \

@@ -122,6 +122,7 @@ typedef struct sched_seq {                            /* one completion of a req
     tok_ids      ids;                                 /* prompt, answer after it; what a context shift dropped is not there */
     int          n_prompt;                            /* of ids */
     diffuse     *masks;                               /* the answer where it is decoded by diffusion; else NULL */
+    int          picked;                              /* masks before this one have a pick for the next turn */
     int          source;                              /* of ids, the text that an encoder reads; 0: there is none */
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
     samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
@@ -791,20 +792,28 @@ static int sched__whole(const sched *sc, const sched_seq *q, int from) {
     return sc->eng->m.hp.causal ? 0 : (int)q->ids.n;
 }
 
-/* Adds the prompt and the answer with its masks, if the step has space for all of it. */
+/* The first mask from `from` on that needs a pick; the length of the answer: there is none. */
+static int sched__next_mask(const sched_seq *q, int from) {
+    while (from < q->masks->n && !diffuse_wants(q->masks, from)) from++;
+    return from;
+}
+
+/* Adds the prompt and the answer with its masks, if the step has space for all of it and for the logits. Where a step never has
+ * as many, later ones give the rest. */
 static void sched__see_all(sched *sc, sched_seq *q) {
     fwd       *f = sc->eng->f;
     const int  n = q->n_prompt + q->masks->n, shift = sc->eng->m.hp.shifts;
-    int        asks = 0;
-    for (int i = 0; i < q->masks->n; i++) asks += diffuse_wants(q->masks, i);
+    int        asks = 0, to = q->picked;              /* masks before `to` have a pick afterwards */
+    while (asks < sc->eng->max_out && (to = sched__next_mask(q, to)) < q->masks->n) asks++, to++;
     if (sched__n_rows(sc) + n > sc->eng->n_batch || f->batch.n_out + asks > sc->eng->max_out || !kv_reserve(q->kv, n)) return;
     sched__enter_step(q);
     q->at = f->batch.n_out;
+    q->n_rows = asks;
     q->row = f->batch.n;
     q->from = 0;
     for (int i = 0; i < n; i++) {
         const int  at = i + shift - q->n_prompt;      /* of the answer: the token that logits of this row are for */
-        const bool asked = at >= 0 && at < q->masks->n && diffuse_wants(q->masks, at);
+        const bool asked = at >= q->picked && at < to && diffuse_wants(q->masks, at);
         fwd_add(f, q->kv, i < q->n_prompt ? q->ids.id[i] : q->masks->token[i - q->n_prompt], i, asked ? FWD_LOGITS : 0);
     }
     sc->out[sc->n_out++] = q;
@@ -1036,9 +1045,9 @@ static bool sched__goes_on(const sched *sc, const sched_seq *q, int k) {
 static int32_t sched__pick_masks(const sched *sc, sched_seq *q) {
     const tok_ids *ends[] = {&sc->never, &sc->endless, q->r.gen.ends, q->r.gen.stop_ids};
     const int      n_vocab = sc->eng->m.hp.n_vocab;
-    for (int i = 0, row = q->at; i < q->masks->n; i++) {
-        if (!diffuse_wants(q->masks, i)) continue;
-        float *logits = sched__logits(sc, row++);
+    for (int row = q->at; row < q->at + q->n_rows; row++) {
+        const int i = sched__next_mask(q, q->picked);
+        float    *logits = sched__logits(sc, row);
         if (!engine_finite(logits, (size_t)n_vocab)) return SCHED_NO_LOGITS;
         logits[tok_mask(sc->eng->v)] = -INFINITY;
         memcpy(q->raw, logits, (size_t)n_vocab * sizeof *q->raw);
@@ -1048,6 +1057,7 @@ static int32_t sched__pick_masks(const sched *sc, sched_seq *q) {
         const int32_t id = samp_pick(q->sm, logits, diffuse_place(q->masks, i));
         if (id < 0) return SCHED_NO_TOKEN;
         diffuse_take(q->masks, i, id, q->raw, n_vocab);
+        q->picked = i + 1;
     }
     return 0;
 }
@@ -1246,6 +1256,8 @@ static void sched__unmask(sched *sc, sched_seq *q, double now) {
         sched__fail(sc, q, q->pick[0].id);
         return;
     }
+    if (sched__next_mask(q, q->picked) < q->masks->n) return;
+    q->picked = 0;
     diffuse_turn(q->masks);
     if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
     for (int had = q->a.n_tok; !q->a.finish && had < diffuse_done(q->masks); had++) {

@@ -269,6 +269,9 @@ EMU_CALL __m512i emu_mm512_ternarylogic_epi64(__m512i a, __m512i b, __m512i c, i
 EMU __m512i emu_mm512_slli_epi16(__m512i a, unsigned n) { return n > 15 ? (__m512i){0} : (__m512i)((emu_u16)a << n); }
 EMU __m512i emu_mm512_srli_epi16(__m512i a, unsigned n) { return n > 15 ? (__m512i){0} : (__m512i)((emu_u16)a >> n); }
 EMU __m512i emu_mm512_slli_epi32(__m512i a, unsigned n) { return n > 31 ? (__m512i){0} : (__m512i)((emu_u32)a << n); }
+EMU __m512i emu_mm512_rol_epi32(__m512i a, int n) {
+    return (__m512i)((emu_u32)a << (n & 31) | (emu_u32)a >> (-n & 31));
+}
 EMU __m512i emu_mm512_srli_epi32(__m512i a, unsigned n) { return n > 31 ? (__m512i){0} : (__m512i)((emu_u32)a >> n); }
 EMU __m512i emu_mm512_srai_epi32(__m512i a, unsigned n) { return (__m512i)((emu_i32)a >> (n > 31 ? 31 : n)); }
 EMU __m512i emu_mm512_srl_epi32(__m512i a, __m128i n) {

@@ -101,7 +101,10 @@ def version_and_lists():
         check(r.rc == 0 and r.out.endswith(b"\n") and not r.err, "%s: %r" % (args, r))
     check(b"q4_K" in good("--list", "types"), "no q4_K in --list types")
     check(b"llama" in good("--list", "archs"), "no llama in --list archs")
-    check(b"scalar" in good("--list", "cpu"), "no scalar in --list cpu")
+    listed = good("--list", "cpu")
+    check(b"scalar" in listed, "no scalar in --list cpu")
+    tiles = re.search(rb"^avx512(_bf16)? +runs here, chosen$", listed, re.M)
+    check(bool(tiles) == bool(re.search(rb"^tiles +[68] columns, by a trial$", listed, re.M)), "tiles of --list cpu")
     check(b"qwen2" in good("--list", "pre"), "no qwen2 in --list pre")
     check(b"deepseek-v3.1" in good("--list", "tool-calls"), "no deepseek-v3.1 in --list tool-calls")
 
@@ -919,7 +922,7 @@ def verbose_run():
     args = ("-m", PIP, "--raw", "-p", "Once", "-n", "3", "-v", "-t", "2", "-c", "64", "-ctk", "q8_0", "-ctv", "f16")
     err = run(*args).err.decode()
     for line in (r"model .*pip-q4_k_m\.gguf: qwen3, 6 layers, a context of 64 tokens \(trained with 512\)", r"cache +keys q8_0, values f16, blocks of \d+ tokens",
-                 r"threads +2, \w+ kernels, up to \d+ rows in a step", r"sampling +top_k, top_p, min_p, temperature, then a random draw",
+                 r"threads +2, \w+ kernels(, tiles of [68] columns)?, up to \d+ rows in a step", r"sampling +top_k, top_p, min_p, temperature, then a random draw",
                  r"layout +all weights as in the file", r"ended by +3 tokens, as many as -n allows"):
         check(re.search("(?m)^llmrun: " + line, err), "no %r in %s" % (line, err))
     for more, line in ((["--repack", "on", "--cpu", "avx2"], r"layout +\d+\.\d MiB of weights packed, the others as in the file"), (["--temp", "0"], "sampling +the likeliest token"),
@@ -1828,7 +1831,7 @@ def texts_read_as_a_whole():
         texts = [good(*base, "-p", p) for p in prompts]
         for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar"], ["--cpu", levels(BIN)[-1], "--kv-block-size", "1"], ["--no-lookup"]):
             check(good(*base, "-p", prompts[0], *more) == texts[0], "%s with %r" % (name, more))
-        for more in ([], ["-np", "1"], ["-np", "2", "-t", "2"]):
+        for more in ([], ["-np", "1"], ["-np", "2", "-t", "2"], ["-np", "1", "-n", "2"]):     # the last: logits for two masks a step
             records = sorted((json.loads(r) for r in good("-q", "-m", whole(name), "--batch", lines, "--raw", *more).splitlines()), key=lambda r: r["line"])
             choices = [r["response"]["body"]["choices"][0] for r in records]
             got = [base64.b64decode(c["bytes"]) if "bytes" in c else c["text"].encode() for c in choices]

@@ -1602,9 +1602,9 @@ def corpus(d):
     open(os.path.join(d, "vocab.gguf"), "wb").write(f.bytes())
     f = File().set("split.no", U16, 0).set("split.count", U16, 1).set("split.tensors.count", I32, 1)
     open(os.path.join(d, "split.gguf"), "wb").write(f.add("t", [8], T_F32, bytes(32)).bytes())
-    f = File()
-    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3),
-                                      (T_I64, 1, 8))):
+    f = File().set("general.file_type", U32, 40)            # 36 is I2_S
+    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3), (T_I64, 1, 8), (36, 128, 64),
+                                      (133, 32, 26), (137, 256, 76), (144, 256, 140), (145, 256, 72), (158, 256, 60))):
         f.add("t%d" % i, [n], t, bytes(size))
     open(os.path.join(d, "types.gguf"), "wb").write(f.bytes())
     open(os.path.join(d, "model.gguf"), "wb").write(wide(4, spm_tokens()[:24]))

@@ -106,6 +106,7 @@ extern const instruction emulated[];
     X(slli_epi16, _mm512_slli_epi16(A, 3)) X(srli_epi16, _mm512_srli_epi16(A, 3)) X(slli_epi16_16, _mm512_slli_epi16(A, 16)) \
     X(slli_epi32, _mm512_slli_epi32(A, 5)) X(srli_epi32, _mm512_srli_epi32(A, 5)) X(srai_epi32, _mm512_srai_epi32(A, 5))     \
     X(srli_epi32_32, _mm512_srli_epi32(A, 32)) X(srai_epi32_32, _mm512_srai_epi32(A, 32))                                    \
+    X(rol_epi32, _mm512_rol_epi32(A, 16)) X(rol_epi32_37, _mm512_rol_epi32(A, 37)) X(rol_epi32_0, _mm512_rol_epi32(A, 0))    \
     X(srl_epi32, _mm512_srl_epi32(A, _mm_cvtsi32_si128((int)(K & 63)))) X(srl_epi32_far, _mm512_srl_epi32(A, QA))            \
     X(srlv_epi64, _mm512_srlv_epi64(A, _mm512_and_si512(B, _mm512_set1_epi64(127)))) X(srlv_epi64_far, _mm512_srlv_epi64(A, B)) \
     X(sllv_epi64, _mm512_sllv_epi64(A, _mm512_and_si512(B, _mm512_set1_epi64(127)))) X(rolv_epi64, _mm512_rolv_epi64(A, B))  \

@@ -109,12 +109,12 @@ static void row(const char *what, int n, int which, const float *from, const flo
 
 static void rows(void) {
     static const char *const names[] = {"softmax", "cap", "swiglu", "layer norm", "rms norm", "max", "dot", "hadamard", "silu",
-                                        "gelu", "gelu_erf", "sigmoid", "relu", "relu2"};
+                                        "gelu", "gelu_erf", "sigmoid", "relu", "relu2", "exp", "softplus"};
     for (int n = 1; n < 128; n += 9) {
         float a[128], b[128];
         for (int i = 0; i < 128; i++) a[i] = unit() * (float)(i % 7 ? 8 : 90), b[i] = unit();
         if (n % 2) a[n / 2] = n % 4 > 1 ? NAN : INFINITY;
-        for (int i = 0; i < 14; i++) row(names[i], n, i, a, b);
+        for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) row(names[i], n, i, a, b);
     }
 }
 

@@ -70,6 +70,9 @@
 #define LLVMFuzzerTestOneInput replay_vocab
 #include "fuzz_vocab.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_weights
+#include "fuzz_weights.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_wire
 #include "fuzz_wire.c"
 #undef LLVMFuzzerTestOneInput
@@ -82,7 +85,7 @@ static const struct {
     {"gbnf", replay_gbnf},   {"gguf", replay_gguf},   {"http", replay_http},   {"hub", replay_hub},     {"import", replay_import},
     {"jinja", replay_jinja}, {"lines", replay_lines}, {"lora", replay_lora},   {"regex", replay_regex}, {"req", replay_req},
     {"safetensors", replay_safetensors}, {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store},
-    {"table", replay_table}, {"tok", replay_tok}, {"vocab", replay_vocab}, {"wire", replay_wire},
+    {"table", replay_table}, {"tok", replay_tok}, {"vocab", replay_vocab}, {"weights", replay_weights}, {"wire", replay_wire},
 };
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 

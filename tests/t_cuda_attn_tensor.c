@@ -79,6 +79,16 @@ static void t_cuda_attn_tensor_shapes(void) {
                                    .block = 32, .seq = {19, 70}, .rows = {3, 1}});
 }
 
+/* Latent attention: keys that hold the values, of more values than other heads have, for many query heads. */
+static void t_cuda_attn_tensor_latent(void) {
+    static const int hd[][2] = {{576, 512}, {320, 256}, {24, 20}}, groups[] = {5, 4, 70};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
+            tat_compare(&(ta_case){.type_k = ta_types[k], .type_v = ta_types[k], .hd_k = hd[i][0], .hd_v = hd[i][1],
+                                   .group = groups[(i + k) % 3], .n_head = 1, .block = 16, .shared = true,
+                                   .seq = {19, i == 2 ? 520 : 50}, .rows = {9, 1}});
+}
+
 /* What a row sees, and what scores are made of; rows at the ends of segments, of several sequences, in sets; blocks of all
  * lengths. */
 static void t_cuda_attn_tensor_views(void) {
@@ -93,13 +103,13 @@ static void t_cuda_attn_tensor_views(void) {
 
 static bool tat_first(const ta_case *c, ta_step *t, bool many) {
     (void)many;
-    return tat_launch(c, t, 0, 1);
+    return tat_launch(c, t, 0, 2);
 }
 
-/* Two parts of heads, three parts of their dimensions, two tiles. */
+/* Rows of two sequences, three parts of the dimensions of their heads, two tiles. */
 static void t_cuda_attn_tensor_barriers(void) {
-    const ta_case c = {.type_k = K_F16, .type_v = K_F16, .hd_k = 288, .hd_v = 288, .group = 40, .n_head = 1, .block = 16,
-                       .seq = {60}, .rows = {1}};
+    const ta_case c = {.type_k = K_F16, .type_v = K_F16, .hd_k = 288, .hd_v = 288, .group = 6, .n_head = 1, .block = 16,
+                       .seq = {60, 40}, .rows = {1, 1}};
     ta_step       t;
     ta_new(&c, &t);
     tc_seed = 1;
@@ -119,6 +129,7 @@ static const t_case t_cuda_attn_tensor_cases[] = {
     {"cuda_attn_tensor types",
      "attention by tensor cores is near the scalar level, and a row has the same bits in any company", t_cuda_attn_tensor_types},
     {"cuda_attn_tensor shapes", "the same for heads of 2 to 512 values and groups of 1 to 40", t_cuda_attn_tensor_shapes},
+    {"cuda_attn_tensor latent", "the same for latent attention", t_cuda_attn_tensor_latent},
     {"cuda_attn_tensor views", "the same for windows, rows that see what is after them, sinks, ALiBi, caps, segments",
      t_cuda_attn_tensor_views},
     {"cuda_attn_tensor barriers", "none of the barriers can be left out", t_cuda_attn_tensor_barriers},

@@ -47,6 +47,28 @@ static void t_engine_plans(void) {
     gguf_close(&g);
 }
 
+/* Rows with logits of models that decode by diffusion: one answer or one block of each sequence, at least those of one. */
+static void t_engine_masks(void) {
+    static const struct { const char *model; int n_seqs, n_masks, max_out; } rows[] = {
+        {"dream", 1, -9, 9}, {"dream", 3, -9, 27}, {"dream", 1, -1000, 64}, {"dream", 1, 0, 64}, {"dream", 2, 5, 10},
+        {"llada", 1, -9, 32}, {"llada", 1, 7, 7}, {"llada", 2, 0, 128},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const engine_plan plan = {.n_seqs = rows[i].n_seqs, .n_rows = 256, .pairs = true, .n_masks = rows[i].n_masks};
+        gguf_file         g;
+        err_t             e = {0};
+        engine_opts       fo = engine_defaults;
+        char              path[64];
+        fo.n_ctx = 64;
+        snprintf(path, sizeof path, "tests/data/diffuse/%s.gguf", rows[i].model);
+        if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
+        engine *eng = engine_open(&g, NULL, &fo, &kv_defaults, plan, clock_now(), &e);
+        if (CHECKF(eng != NULL, "%s: %s", path, e.text)) EQ_INT(eng->max_out, rows[i].max_out);
+        engine_close(eng);
+        gguf_close(&g);
+    }
+}
+
 /* A second engine uses the first one's threads where its model is big enough, else one of its own; --repack auto packs
  * at once, later or not at all, as the plan says. */
 static void t_engine_hosts(void) {
@@ -278,6 +300,7 @@ static void t_engine_head_file(void) {
 
 static const t_case t_engine_cases[] = {
     {"engine plans", "sizes of an engine are the plan's, and where it says nothing the options' and the model's", t_engine_plans},
+    {"engine masks", "decoding by diffusion reserves logits for an answer or a block, not for the context", t_engine_masks},
     {"engine hosts", "a second engine's threads, and when weights are packed", t_engine_hosts},
     {"engine window", "a window does not cut the rows of a step", t_engine_window},
     {"engine states", "a recurrent state that no memory holds is refused", t_engine_states},

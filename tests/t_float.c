@@ -95,6 +95,8 @@ static void tf_all_gelu_erf(float *x, const float *up, int n) { k_activate(K_GEL
 static void tf_all_sigmoid(float *x, const float *up, int n) { k_activate(K_SIGMOID, x, NULL, n), k_mul(x, x, up, n); }
 static void tf_all_relu(float *x, const float *up, int n) { k_activate(K_RELU, x, up, n); }
 static void tf_all_relu2(float *x, const float *up, int n) { k_activate(K_RELU2, x, up, n); }
+static void tf_all_exp(float *x, const float *up, int n) { k_activate(K_EXP, x, up, n); }
+static void tf_all_softplus(float *x, const float *up, int n) { k_activate(K_SOFTPLUS, x, up, n); }
 static void tf_all_cap(float *x, const float *up, int n) { (void)up; k_cap(x, 30, n); }
 static void tf_all_clip_gate(float *x, const float *up, int n) { k_swiglu_clip(x, up, 7, 1.702f, n); }
 static void tf_all_clip_up(float *x, const float *up, int n) {
@@ -111,6 +113,8 @@ static const tf_each_fn tf_each_fns[] = {
     {"sigmoid", tf_all_sigmoid},
     {"relu", tf_all_relu},
     {"relu2", tf_all_relu2},
+    {"exp", tf_all_exp},
+    {"softplus", tf_all_softplus},
     {"cap", tf_all_cap},
     {"clipped gate", tf_all_clip_gate},
     {"clipped up", tf_all_clip_up},
@@ -198,6 +202,11 @@ static void tf_run_erf(float *y, const float *a, const float *b, int n) { (void)
 static void tf_run_sigmoid(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_SIGMOID, y, b, n); }
 static void tf_run_relu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_RELU, y, b, n); }
 static void tf_run_relu2(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_RELU2, y, b, n); }
+static void tf_run_exp(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_EXP, y, b, n); }
+static void tf_run_softplus(float *y, const float *a, const float *b, int n) {
+    (void)a, (void)b;
+    k_activate(K_SOFTPLUS, y, NULL, n);
+}
 static void tf_run_softmax(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_softmax(y, n); }
 static void tf_run_dot(float *y, const float *a, const float *b, int n) { y[0] = k_dot(a, b, n); }
 
@@ -222,6 +231,8 @@ TF_EACH(erf, 0.5 * a * erfc(-a / sqrt(2)) * b)
 TF_EACH(sigmoid, 1 / (1 + exp(-a)) * b)
 TF_EACH(relu, fmax(a, 0) * b)
 TF_EACH(relu2, fmax(a, 0) * fmax(a, 0) * b)
+TF_EACH(exp, exp(a) * b)
+TF_EACH(softplus, log1p(exp(a)))
 
 static double tf_sum(const float *a, const float *b, int n, double mean) {    /* of (a - mean) (b - mean) */
     double s = 0;
@@ -295,6 +306,8 @@ static const tf_row_fn tf_row_fns[] = {
     {"relu2",     tf_run_relu2,     tf_want_relu2,     4e-6},
     {"softmax",   tf_run_softmax,   tf_want_softmax,   1e-6},
     {"dot",       tf_run_dot,       tf_want_dot,       5e-5},
+    {"exp",       tf_run_exp,       tf_want_exp,       4e-5},
+    {"softplus",  tf_run_softplus,  tf_want_softplus,  2e-6},
 };
 
 static void tf_rows(void) {

@@ -96,8 +96,8 @@ static uint32_t tkl_get(const gguf_file *g, const char *arch, const char *name) 
     return gguf_get_u64(g, key, 0, UINT32_MAX, &v, &(err_t){0}) == 1 ? (uint32_t)v : 0;
 }
 
-/* Wide layers. All experts are used: which of two is chosen near a tie says nothing of arithmetic. how 0: heads are as wide as
- * they can be; 1: as they are; 2: only the stream is wide; 3: all is as it is. */
+/* Wide layers. All experts are used, and indexers choose all positions: which of two is chosen near a tie says nothing of
+ * arithmetic. how 0: heads are as wide as they can be; 1: as they are; 2: only the stream is wide; 3: all is as it is. */
 static void tkl_widen(gguf_file *g, const char *arch, int how) {
     const uint32_t heads = tkl_get(g, arch, "attention.head_count"), kv = tkl_get(g, arch, "attention.head_count_kv");
     if (how < 3) tkl_set(g, arch, "embedding_length", TKL_WIDTH);
@@ -115,6 +115,7 @@ static void tkl_widen(gguf_file *g, const char *arch, int how) {
     const uint32_t experts = tkl_get(g, arch, "expert_count"), groups = tkl_get(g, arch, "expert_group_count");
     if (experts) tkl_set(g, arch, "expert_used_count", experts);
     if (groups) tkl_set(g, arch, "expert_group_used_count", groups);
+    if (tkl_get(g, arch, "attention.indexer.top_k")) tkl_set(g, arch, "attention.indexer.top_k", TKL_ROWS);
 }
 
 static double tkl_deviation(const gguf_tensor *t) {

@@ -384,6 +384,8 @@ static const top_example top_examples[] = {
     {.name = "watch",           .op = {.kind = OPS_WATCH}},
     {.name = "activate",        .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SILU}},
     {.name = "activate, gelu",  .op = {.kind = OPS_ACTIVATE, .act = ACT_GELU}},
+    {.name = "activate, soft",  .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SOFTPLUS}},
+    {.name = "activate, exp",   .op = {.kind = OPS_ACTIVATE, .act = ACT_EXP}},
     {.name = "activate, clip",  .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SWIGLU_CLIP}},
     {.name = "route",           .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .vec = top_vec, .scale = 2,
                                        .experts = {.used = TOP_USED, .norm = true}}, .fit = top_fit_route},
@@ -407,7 +409,6 @@ static const top_example top_examples[] = {
      .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = 2, .router = ROUTE_MIXER}},
      .fit = top_fit_route},
     {.name = "family",          .op = {.kind = OPS_FAMILY, TOP_ONE, .share = 3}, .fit = top_fit_used, .ints = 1},
-    {.name = "softplus",        .op = {.kind = OPS_SOFTPLUS}},
     {.name = "xielu",           .op = {.kind = OPS_XIELU, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}}},
     {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
     {.name = "scale by, heads", .op = {.kind = OPS_SCALE_BY, TOP_ONE}, .fit = top_fit_heads},
@@ -597,6 +598,7 @@ static void top_compare(const top_example *e, int n, int n_head, int rows, dev_r
                set == DEV_OUT ? ", some" : "", at, want.n);
         mem_free(got.p);
     }
+    k_init("auto");
     CHECKF(!e->host || !dev_gpu__can(&r.plan.op[r.plan.n_op - 1]), "%s: a GPU would run it", e->name);
     top_close(&r);
     mem_free(want.p), mem_free(other.p);

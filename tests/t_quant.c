@@ -693,6 +693,17 @@ static void t_quant_auto(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECKF(!strcmp(k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want), "row %zu: got %s, want %s", i,
                k_levels[k__pick(rows[i].have, rows[i].trial)].name, rows[i].want);
+    /* tiles of six or eight columns, by a trial that is done once */
+    const char *was = k_level_name();
+    const int   cols = k__tile_trial();
+    CHECKF(cols == K__TILE_REGS || cols == K__TILE, "tiles of %d columns", cols);
+    for (int i = 0; i < 4; i++) EQ_INT(k__tile_trial(), cols);
+    for (int i = 0; i < K_LEVELS; i++) {
+        if (!k_init(k_levels[i].name)) continue;
+        const bool tried = k_levels[i].needs & K_CPU_AVX512 && !(k_levels[i].needs & K_CPU_AMX);
+        EQ_INT(k_tile_columns(), tried ? cols : 0);
+    }
+    CHECK(k_init(was));
 #else
     EQ_INT(k__pick(0, (k__trial){0, 0}), 0);
 #if defined(__aarch64__)

@@ -78,6 +78,7 @@ static int t_sched_ask(sched *sc, const t_sched_line *l, int i, int last, gen_an
 
 static long long t_sched_made, t_sched_right;         /* guesses of all runs */
 static bool      t_sched_exact;                       /* keys and values are kept in f32 */
+static int       t_sched_masks;                       /* n_masks of the plan */
 static bool      t_sched_live;                        /* runs are as a server's: requests are held back now and then */
 
 /* In step n of a run as a server's some lines are held back. */
@@ -115,6 +116,7 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     tok_vocab *v = tok_load(&g, NULL, &e);
     engine_plan plan = sched_plan(&fo, h->n_seqs, spec_rows(&so, h->n_seqs), NULL);
     plan.head = h->head;
+    plan.n_masks = t_sched_masks;
     engine    *eng = v ? engine_open(&g, v, &fo, &ko, plan, clock_now(), &e) : NULL;
     if (eng && h->guess) guesser = spec_open(eng, &so, NULL, &fo, &ko, h->n_seqs, &e);
     sched     *sc = eng && !e.code ? sched_new(eng, guesser, &o, &e) : NULL;
@@ -313,7 +315,7 @@ static char *t_sched_ids(char *at, tok_ids *ids) {
 }
 
 /* Answers of a model that decodes by diffusion: those of a loop over a float64 reading's logits, one after another, all at once and
- * with preemption; draws and random orders are the same alone and in company. */
+ * with preemption, with logits for all masks and for some of them in a step; draws and random orders are the same alone and in company. */
 static void t_sched_diffuse_of(const char *name) {
     t_sched_line l[16];
     tok_ids      want[8];
@@ -354,8 +356,10 @@ static void t_sched_diffuse_of(const char *name) {
         t_sched_how h = hows[way];
         h.last = 2 * n - 1;
         t_sched_live = way == 1;
+        t_sched_masks = (int[]){0, -40, 7, 16}[way];   /* fewer logits in a step than masks that need a pick */
         const bool ran = t_sched_run(path, l, &h, way ? a : alone, &st);
         t_sched_live = false;
+        t_sched_masks = 0;
         if (!ran) return;
         if (way == 2) CHECKF(st.preempted > 3, "%s: preempted %lld times", name, st.preempted);
         for (int i = 0; !way && i < n; i++) {

@@ -92,6 +92,9 @@ K_PUBLIC float k_most(uint32_t id);
 K_PUBLIC bool k_init(const char *level);
 /* The level in use; before k_init it is the scalar one. */
 K_PUBLIC const char *k_level_name(void);
+/* Columns of activations that its tiles of quantised weights multiply at a time, where a trial on this processor chose them
+ * (avx512, avx512_bf16); 0: at the other levels. */
+K_PUBLIC int k_tile_columns(void);
 /* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
 /* The processor that this program is compiled for, and the names of its levels. */
@@ -328,7 +331,7 @@ K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_CLAMP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE,
     K_ROW_FORM, K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_WEIGH, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND,
-    K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_DEAL, K_ROW_SOFTPLUS,
+    K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_DEAL,
     K_ROW_XIELU, K_ROW_LERP, K_ROW_ADD_HEADS, K_ROW_FAMILY, K_ROW_SHIFT, K_ROW_KINDS
 } k_row_kind;
 
@@ -601,14 +604,17 @@ typedef enum {
     K_GELU,                                              /* the tanh form: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)) */
     K_GELU_ERF,                                          /* the exact form: x times the normal distribution function of x */
     K_SIGMOID, K_RELU,
-    K_RELU2                                              /* max(x, 0)^2 */
+    K_RELU2,                                             /* max(x, 0)^2 */
+    K_EXP,                                               /* exp(x); denormal results are 0 */
+    K_SOFTPLUS                                           /* log(1 + exp(x)) */
 } k_act_fn;
-enum { K_ROW_CLIP = K_RELU2 + 1 };                       /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
+enum { K_ROW_CLIP = K_SOFTPLUS + 1 };                      /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
 
 /* x = fn(x) * up for each value; up NULL: x = fn(x). */
 K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
 /* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]: the gate of gpt-oss. */
 K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
+K_PUBLIC void k_xielu(float *x, const k_row_xielu *of, int n);                 /* x = xIELU(x) */
 /* Caps logits or scores softly: what the line says for each of n values. */
 K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
 /* x = exp(x - max) / sum of them, in place. n >= 1. */
@@ -616,7 +622,6 @@ K_PUBLIC void k_softmax(float *x, int n);
 /* Functions of one value. They have the same bits on every machine. */
 K_PUBLIC float k_sigmoid(float x);                                             /* 1 / (1 + exp(-x)) */
 K_PUBLIC float k_softplus(float x);                                            /* log(1 + exp(x)) */
-K_PUBLIC float k_xielu(float x, const k_row_xielu *of);
 K_PUBLIC float k_expf(float x);                                                /* exp(x); denormal results are 0 */
 /* The maximum, which ignores NaN; -infinity: all are NaN. *arg: its first index, 0 where all are NaN; arg may be NULL. */
 K_PUBLIC float k_max(const float *x, int n, int *arg);

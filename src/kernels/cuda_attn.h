@@ -601,13 +601,15 @@ K_CUDA_FN void k__cuda_mma_parts(bool split, const uint32_t a[2][4], const uint3
 /* Adds to c the products of 16 queries with 8 keys, `steps` times 16 dimensions: rows `strip` and positions `col` on. */
 K_CUDA_FN void k__cuda_tensor_scores(bool split, const k__cuda_tensor_mem *t, int strip, int col, int steps, int lane,
                                      float c[4]) {
-    const uint32_t *k[2] = {t->kv.k[0][0].v, t->kv.k[1][0].v};
+    const uint32_t *k[2], *q[2];
+    K_CUDA_UNROLL for (int part = 0; part < 2; part++)
+        k[part] = (const uint32_t *)(const void *)t->kv.k[part], q[part] = (const uint32_t *)(const void *)t->q[part];
     for (int i = 0; i < steps; i++) {
         const int from = 8 * i + lane % 4, row = (strip + lane / 4) * K__CUDA_HEAD_WORDS + from;
         uint32_t  a[2][4];
         K_CUDA_UNROLL for (int part = 0; part < 2; part++)
             K_CUDA_UNROLL for (int j = 0; j < 4; j++)
-                a[part][j] = part && !split ? 0 : t->q[part][0].v[row + j % 2 * 8 * K__CUDA_HEAD_WORDS + j / 2 * 4];
+                a[part][j] = part && !split ? 0 : q[part][row + j % 2 * 8 * K__CUDA_HEAD_WORDS + j / 2 * 4];
         k__cuda_mma_parts(split, a, k[0], k[1], (col + lane / 4) * K__CUDA_HEAD_WORDS + from, c);
     }
 }

@@ -20,8 +20,7 @@ K_CUDA_FN float *k__cuda_in(const k_cuda_step *step, const k_row_op *op, int i, 
 }
 
 /* What each thread does with values of its own. */
-enum { K__MAP_ADD, K__MAP_AXPY, K__MAP_MUL, K__MAP_SCALE, K__MAP_CLAMP, K__MAP_CAP, K__MAP_ABOVE, K__MAP_ACT, K__MAP_CLIP,
-       K__MAP_SOFTPLUS };
+enum { K__MAP_ADD, K__MAP_AXPY, K__MAP_MUL, K__MAP_SCALE, K__MAP_CLAMP, K__MAP_CAP, K__MAP_ABOVE, K__MAP_ACT, K__MAP_CLIP };
 
 K_CUDA_FN float k__cuda_map_one(int fn, int act, float a, float b, bool two, float s) {
     switch (fn) {
@@ -33,8 +32,7 @@ K_CUDA_FN float k__cuda_map_one(int fn, int act, float a, float b, bool two, flo
     case K__MAP_CAP: return s * k__tanh_ref(a / s);
     case K__MAP_ABOVE: return a > s ? a - s : 0.0f;
     case K__MAP_ACT: return two ? k__act_ref((k_act_fn)act, a) * b : k__act_ref((k_act_fn)act, a);
-    case K__MAP_CLIP: return k__clip_ref(a, b, 7.0f, 1.702f);
-    default: return k__softplus_ref(a);
+    default: return k__clip_ref(a, b, 7.0f, 1.702f);
     }
 }
 
@@ -1160,9 +1158,9 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float 
         a = op->in[0].x ? a : op->vec;
         for (int h = 0; h == 0 || h < op->n_head; h++) k__cuda_map(K__MAP_SCALE, 0, y + h * n, y + h * n, NULL, a[h], n);
         break;
-    case K_ROW_SOFTPLUS: k__cuda_map(K__MAP_SOFTPLUS, 0, y, y, NULL, 0.0f, n); break;
     case K_ROW_XIELU:
-        for (int i = K_CUDA_THREAD; i < n; i += K_CUDA_THREADS) y[i] = k__xielu_ref(y[i], &op->u.xielu);
+        for (int i = K_CUDA_THREAD; i < n; i += K_CUDA_THREADS)
+            y[i] = k__xielu_ref(y[i], k__exp_ref(k__xielu_low(y[i], &op->u.xielu)), &op->u.xielu);
         break;
     case K_ROW_MUL: k__cuda_map(K__MAP_MUL, 0, y + op->u.mul.to, a + op->u.mul.a, b + op->u.mul.b, 0.0f, n); break;
     default: break;

@@ -71,14 +71,16 @@ K_BOTH inline float k__softplus_ref(float x) {
     return x > 0 ? x + log : log;
 }
 
-/* exp(x) - 1 - x, for x <= 0 without cancellation. */
-K_BOTH inline float k__past_line_ref(float x) {
-    if (x < -0.25f) return k__exp_ref(x) - 1.0f - x;
-    return x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
+/* exp(x) - 1 - x, for x <= 0 without cancellation, from x and e = exp(x). */
+K_BOTH inline float k__past_line_ref(float x, float e) {
+    const float near = x * x * (0.5f + x * (1 / 6.0f + x * (1 / 24.0f + x * (1 / 120.0f + x * (1 / 720.0f)))));
+    return x < -0.25f ? e - 1.0f - x : near;
 }
 
-K_BOTH inline float k__xielu_ref(float x, const k_row_xielu *of) {
-    const float low = x < of->eps ? x : of->eps, bent = k__past_line_ref(low) + (low - x);
+/* xIELU(x), from x and e = exp(min(x, eps)). */
+K_BOTH inline float k__xielu_low(float x, const k_row_xielu *of) { return x < of->eps ? x : of->eps; }
+K_BOTH inline float k__xielu_ref(float x, float e, const k_row_xielu *of) {
+    const float low = k__xielu_low(x, of), bent = k__past_line_ref(low, e) + (low - x);
     return (x > 0 ? of->p * x * x : of->n * bent) + of->beta * x;
 }
 
@@ -98,6 +100,8 @@ K_BOTH inline float k__act_ref(k_act_fn fn, float x) {
     case K_SIGMOID: return 1.0f / (1.0f + k__exp_ref(-x));
     case K_RELU: return x < 0 ? 0 : x;
     case K_RELU2: return x < 0 ? 0 : x * x;
+    case K_EXP: return k__exp_ref(x);
+    case K_SOFTPLUS: return k__softplus_ref(x);
     }
     return x;
 }

@@ -456,13 +456,13 @@ K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
              [7] = k__cols_##name##_8_512}
 static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     /*                            codes head      tiles     sums beforehand   panels from */
-    [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
-    [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
-    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, int32_four, K__AUX_NONE, 33), K__BY8_512(q4_K)},
-    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_five, K__AUX_NONE, 33), K__BY8_512(q5_K)},
-    [K_Q6_K]    = {K__PACKED_512(6, s8_low, int16_six, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
-    [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
-    [K_TQ2_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_Q2_K]    = {K__PACKED_512(2, min4_pairs, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
+    [K_Q3_K]    = {K__PACKED_512(3, s6_pairs, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_pairs, int32_four, K__AUX_NONE, 33), K__BY8_512(q4_K)},
+    [K_Q5_K]    = {K__PACKED_512(5, min6_pairs, int32_five, K__AUX_NONE, 33), K__BY8_512(q5_K)},
+    [K_Q6_K]    = {K__PACKED_512(6, s8_pairs, int16_six, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_512(2, one_pairs, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_512(2, one_pairs, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
     [K_IQ1_S]   = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
     [K_IQ1_M]   = {K__PACKED_512(3t, s6_whole, int16_wide, K__AUX_OFF16, 17), K__BY4_512(iq2_s)},
     [K_IQ2_XXS] = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},

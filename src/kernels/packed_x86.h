@@ -7,7 +7,8 @@
 
 enum {
     K__PASSES = 8,                                    /* passes of few columns, at most */
-    K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
+    K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH,         /* sc in a lane: as int32; in the low word; in both */
+    K__LANE_PAIRS16, K__LANE_PAIRS32                  /* as LOW, and pairs of groups of 16; as WHOLE, and pairs of groups of 32 */
 };
 
 /* What a pass precomputes from k_sums: at most 16 int32 for each column and block. */
@@ -92,24 +93,31 @@ K__IN_AVX2 __m256i k__lane_pair(__m256i lo, __m256i hi) {
     return _mm256_blend_epi16(lo, _mm256_slli_epi32(hi, 16), 0xaa);
 }
 
+K__IN_AVX2 void k__store_pair(k__panel *to, int p, int at, __m256i first, __m256i second) {
+    _mm256_store_si256((__m256i *)&to->pairs[p][at], k__lane_pair(second, first));
+}
+
 /* Unpacks the head at h of an INT block. The offset becomes a minimum: sc*(u - off) = sc*u + (-sc*off)*1. */
 K__IN_AVX2 void k__open_int(int head, int lane, int lines, int off, float factor, const uint8_t *h,
                             k__panel *to, int at) {
     const bool has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
     for (int r = 0; r < K_PACK_ROWS; r += 8, h += 32) {
-        __m256i v[5], sc[2], mn[2];
+        __m256i v[5], sc[2], mn[2], before = _mm256_setzero_si256();
         __m256  d;
         K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < lines ? i : 0));
         K__UNROLL for (int p = 0; p < 8; p++) {
             K__UNROLL for (int i = 0; i < 2; i++) {
                 __m256i s = sc[i] = k__lane_sc(head, v, 2 * p + i);
-                if (lane == K__LANE_LOW) s = _mm256_blend_epi16(s, _mm256_setzero_si256(), 0xaa);
+                if (lane == K__LANE_LOW || lane == K__LANE_PAIRS16) s = _mm256_blend_epi16(s, _mm256_setzero_si256(), 0xaa);
                 if (lane == K__LANE_BOTH) s = k__lane_pair(s, s);
                 mn[i] = has_min ? k__lane_mn(head, v, 2 * p + i)
                                 : _mm256_mullo_epi16(sc[i], _mm256_set1_epi32(-off & 0xffff));
                 _mm256_store_si256((__m256i *)&to->sc[2 * p + i][at + r], s);
             }
             _mm256_store_si256((__m256i *)&to->mn[p][at + r], k__lane_pair(mn[0], mn[1]));
+            if (lane == K__LANE_PAIRS16) k__store_pair(to, p, at + r, sc[0], sc[1]);
+            if (lane == K__LANE_PAIRS32 && p % 2) k__store_pair(to, p / 2, at + r, before, sc[0]);
+            before = sc[0];
         }
         if (has_min) {
             const uint8_t *halves = h - 2 * r + 64 * (lines - 1);
@@ -158,19 +166,19 @@ K__IN_AVX2 void k__open_scale(int head, int segs, size_t unit, int bits, const u
     K__AVX2 void k__heads_##name(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at) { \
         k__open_scale(head, f->segs, k__unit_bytes(f), f->bits, w, groups, to, at);                      \
     }
-K__HEADS_INT(min6_whole, K__HEAD_MIN6, 4, K__LANE_WHOLE)
+K__HEADS_INT(min6_pairs, K__HEAD_MIN6, 4, K__LANE_PAIRS32)
 K__HEADS_INT(min6_both, K__HEAD_MIN6, 4, K__LANE_BOTH)
-K__HEADS_INT(min4_low, K__HEAD_MIN4, 5, K__LANE_LOW)
+K__HEADS_INT(min4_pairs, K__HEAD_MIN4, 5, K__LANE_PAIRS16)
 K__HEADS_INT(min4_both, K__HEAD_MIN4, 5, K__LANE_BOTH)
-K__HEADS_INT(s8_low, K__HEAD_S8, 5, K__LANE_LOW)
+K__HEADS_INT(s8_pairs, K__HEAD_S8, 5, K__LANE_PAIRS16)
 K__HEADS_INT(s8_whole, K__HEAD_S8, 5, K__LANE_WHOLE)
 K__HEADS_INT(s8_both, K__HEAD_S8, 5, K__LANE_BOTH)
-K__HEADS_INT(s6_low, K__HEAD_S6, 4, K__LANE_LOW)
+K__HEADS_INT(s6_pairs, K__HEAD_S6, 4, K__LANE_PAIRS16)
 K__HEADS_INT(s6_whole, K__HEAD_S6, 4, K__LANE_WHOLE)
 K__HEADS_INT(s6_both, K__HEAD_S6, 4, K__LANE_BOTH)
 K__HEADS_INT(s6x2_whole, K__HEAD_S6X2, 2, K__LANE_WHOLE)
 K__HEADS_INT(s6x2_both, K__HEAD_S6X2, 2, K__LANE_BOTH)
-K__HEADS_INT(one_low, K__HEAD_ONE, 1, K__LANE_LOW)
+K__HEADS_INT(one_pairs, K__HEAD_ONE, 1, K__LANE_PAIRS16)
 K__HEADS_INT(one_both, K__HEAD_ONE, 1, K__LANE_BOTH)
 K__HEADS_SCALE(f16, K__HEAD_F16)
 K__HEADS_SCALE(f16m, K__HEAD_F16M)

@@ -287,8 +287,9 @@ K__512 void k__spill16(const __m512i *from, void *to) {
     K__UNROLL for (int i = 0; i < 16; i++) _mm512_storeu_si512((int32_t *)to + (size_t)i * K__STRIP, r[i]);
 }
 
-/* Stores the scales of 16 rows, sc in the lower and mn in the upper halves, in columns at .. at + 15 of an INT panel. */
-K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel *panel) {
+/* Stores the scales of 16 rows, sc in the lower and mn in the upper halves, in columns at .. at + 15 of an INT panel. pairs: the
+ * size of the groups whose scales are stored as pairs, too, or 0. */
+K__IN_512 void k__int_heads512(const __m512i *heads, bool narrow, int pairs, int at, k__panel *panel) {
     __m512i r[16];
     K__UNROLL for (int i = 0; i < 16; i++) r[i] = _mm512_load_si512(heads + i);
     k__transpose16(r);                                /* r[p]: sc of groups 2p, 2p + 1; r[8 + p]: mn */
@@ -299,6 +300,9 @@ K__512 void k__int_heads512(const __m512i *heads, bool narrow, int at, k__panel 
         _mm512_storeu_si512(&panel->sc[2 * p][at], even);
         _mm512_storeu_si512(&panel->sc[2 * p + 1][at], odd);
         _mm512_storeu_si512(&panel->mn[p][at], r[8 + p]);
+        if (pairs == 16) _mm512_storeu_si512(&panel->pairs[p][at], _mm512_rol_epi32(r[p], 16));
+        if (pairs == 32 && p % 2)
+            _mm512_storeu_si512(&panel->pairs[p / 2][at], _mm512_mask_blend_epi16(0xaaaaaaaa, r[p], r[p - 1]));
     }
 }
 
@@ -327,6 +331,7 @@ K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow,
                           const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel) {
     const uint32_t real = type == K__ANY ? any : type;
     const size_t   step = k__super_bytes(real);
+    const int      pairs = type == K_Q4_K || type == K_Q5_K ? 32 : narrow ? 16 : 0;
     __m512i        codes[4][16], heads[16];
     for (int b = 0; b * K_SUPER < n; b++, panel++) {
         int tail = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : 0;
@@ -347,7 +352,7 @@ K__IN_512 void k__pack512(uint32_t type, bool is_int, bool has_min, bool narrow,
                                   : k__scale_head512(type, has_min, src);
             }
             for (int c = 0; c < 4; c++) k__spill16(codes[c], panel->q[16 * c][at]);
-            if (is_int) k__int_heads512(heads, narrow, at, panel);
+            if (is_int) k__int_heads512(heads, narrow, pairs, at, panel);
             else k__spill16(heads, &panel->fs[0][at]);
         }
     }
@@ -491,8 +496,41 @@ K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool l
     K__IN_MEMORY(T, sum);
 }
 
+/* Start values of the two dots of each pair of groups of 16. */
+K__IN_512 void k__pair_starts512(int off, const int16_t *sum, int32_t (*to)[16]) {
+    const __m512i v = _mm512_mullo_epi32(_mm512_cvtepi16_epi32(k__ld256(sum)), _mm512_set1_epi32(-off));
+    _mm512_store_si512(to, _mm512_mask_add_epi32(v, 0xaaaa, v, _mm512_set1_epi32(1 << 15)));
+}
+
+/* sum[t] = scale * dot over the groups of a block, where dots fit in words. Two groups share a sum: the dot of the first, made as
+ * 32 bits, is moved to the upper half, then that of the second is made in the lower half, and one product scales both. The
+ * lower half begins at 2^15 and ends at 0 .. 2^16 - 1, so it neither carries nor borrows; without that bit it is the signed word.
+ * A shift and two additions take no place of a multiplication on processors that add on other ports. */
+K__IN_512 void k__pair_sums512(int T, int group, bool has_min, const k__panel *w, const int8_t *const *q,
+                               const int32_t (*start)[16], __m512i (*sum)[2]) {
+    const __m512i half = _mm512_set1_epi32(1 << 15);
+    K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = _mm512_setzero_si512();
+    K__NO_UNROLL for (int p = 0; p < K_SUPER / group / 2; p++) {
+        const int k4 = p * group / 2;
+        __m512i   a[2][K__TILE];
+        K__UNROLL for (int t = 0; t < T; t++)
+            a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][2 * p]);
+        k__dots512(T, w, k4, group / 4, q, a[0], a[1]);
+        K__UNROLL for (int t = 0; t < T; t++) {
+            const __m512i second = has_min ? half : k__bcast512(&start[t][2 * p + 1]);
+            a[0][t] = _mm512_add_epi32(_mm512_slli_epi32(a[0][t], 16), second);
+            a[1][t] = _mm512_add_epi32(_mm512_slli_epi32(a[1][t], 16), second);
+        }
+        k__dots512(T, w, k4 + group / 4, group / 4, q, a[0], a[1]);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            const __m512i sc = k__ld512(&w->pairs[p][16 * h]);
+            K__UNROLL for (int t = 0; t < T; t++) sum[t][h] = _mm512_dpwssd_epi32(sum[t][h], _mm512_xor_si512(a[h][t], half), sc);
+        }
+    }
+}
+
 /* Four columns whose dots do not all fit in int16, of the types with a bound: groups of 16 and an offset, or of 32 and minima.
- * A tile of five to eight columns calls it twice and computes some columns again, so that this rare case is compiled once. */
+ * A tile of seven or eight columns calls it twice and computes one again, so that this rare case is compiled once. */
 K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16],
                              __m512i (*sum)[2]) {
     if (group == 16) k__int_sums512(4, 16, false, false, true, w, q, start, sum);
@@ -511,6 +549,7 @@ K__512 void k__int_end_plain512(int T, int group, const k__panel *w, __m512i (*s
 K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__panel *w, const k__cols *x, int first, int end,
                               k__ahead *ahead, float (*y)[K__STRIP]) {
     const bool low = by == K__BY_BOUND && !has_min;     /* signed scales in lower words */
+    const bool pairs = by != K__BY_INTS && T <= K__TILE_REGS;
     for (int b = first; b < end; b++, w++) {
         _Alignas(64) int32_t start[K__TILE][16];
         __m512i       sums[K__TILE][2];
@@ -519,16 +558,22 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
         K__IN_MEMORY(T, sum);
         k__ahead512(ahead);
         K__UNROLL for (int t = 0; t < T; t++) {
-            if (!has_min) k__starts512(group, x->offset, 0, x->sum[t][b].of16, start[t]);
+            if (!has_min && pairs) k__pair_starts512(x->offset, x->sum[t][b].of16, &start[t]);
+            if (!has_min && !pairs) k__starts512(group, x->offset, 0, x->sum[t][b].of16, start[t]);
             q[t] = x->q[t] + (size_t)b * K_SUPER;
         }
         const int32_t (*from)[16] = (const int32_t (*)[16])start;
         if (by != K__BY_BOUND || k__fits512(T, group, x->bound, x, b)) {
-            k__int_sums512(T, group, has_min, by != K__BY_INTS, low, w, q, from, sum);
+            if (pairs) k__pair_sums512(T, group, has_min, w, q, from, sum);
+            else k__int_sums512(T, group, has_min, by != K__BY_INTS, low, w, q, from, sum);
+        } else if (pairs) {
+            K__UNROLL for (int t = 0; t < T; t++)
+                if (!has_min) k__starts512(group, x->offset, 0, x->sum[t][b].of16, start[t]);
+            k__int_sums512(T, group, has_min, false, low, w, q, from, sum);
         } else {
             __m512i wide[K__TILE][2];
             k__int_sums4_512(group, w, q, from, wide);
-            if (T > 4) k__int_sums4_512(group, w, q + T - 4, from + T - 4, wide + T - 4);
+            k__int_sums4_512(group, w, q + T - 4, from + T - 4, wide + T - 4);
             K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = wide[t][0], sum[t][1] = wide[t][1];
         }
         if (T <= K__TILE_REGS || !has_min) k__int_end512(T, group, has_min, false, w, sum, x, b, y);
@@ -730,6 +775,24 @@ static const k__plan k__plans_512[K_TYPE_MAX] = {
 K__SHARED_512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                                       float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+}
+
+/* Multiplies 32 rows of zeros with 96 columns by tiles of `cols` columns, 6 or 8, of Q4_K. */
+K__SHARED_512 void k_tile_trial_avx512(int cols) {
+    static _Alignas(64) const k__panel panel;
+    static const int8_t   q[K_SUPER];
+    static const k_sums   sum;
+    static const float    d = 1;
+    float    y[K__TILE][K__STRIP];
+    k__ahead ahead = {NULL, 0};
+    k__cols  x;
+    memset(y, 0, sizeof y);
+    x.n = cols;
+    x.nb = 1;
+    x.tail = x.offset = 0;
+    x.bound = k__tiles_int32_four_512.bound;
+    for (int c = 0; c < cols; c++) x.q[c] = q, x.sum[c] = &sum, x.d[c] = &d;
+    for (int t = 0; t < 96; t += cols) k__tiles_int32_four_512.of[cols](&panel, &x, 0, 1, &ahead, y);
 }
 
 /* Magnitudes of floats are compared as integers, so that a NaN is the largest. The

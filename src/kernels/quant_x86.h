@@ -69,12 +69,13 @@ static inline __attribute__((always_inline)) const int16_t *k__cols_sum(const k_
 
 /* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of
  * the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16 groups, or fs of 8 and fm
- * of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
+ * of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. pairs: for tiles by
+ * k__pair_sums512, sc of two groups of 16 or of 32 as words, the first in the upper half; other levels do not fill them. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
         struct {
-            int32_t sc[16][K__STRIP], mn[8][K__STRIP];
+            int32_t sc[16][K__STRIP], mn[8][K__STRIP], pairs[8][K__STRIP];
             float   d[K__STRIP], dm[K__STRIP];
         };
         struct {
@@ -118,6 +119,7 @@ K__SHARED_512 int  k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *
 K__SHARED_AVX2 int k_far_act_avx2(const float *x, int n, bool fine, uint8_t at[K_SUPER]);
 K__SHARED_512 int  k_far_act_avx512(const float *x, int n, bool fine, uint8_t at[K_SUPER]);
 K__SHARED bool     k__decoded_avx2(uint32_t type);
+K__SHARED_512 void k_tile_trial_avx512(int cols);
 
 /* Reorders words 0 1 2 3 of each half to 0 2 1 3. */
 K__BODY __m128i k__crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
@@ -478,7 +480,7 @@ K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
     else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
 }
 
-/* Columns of one tile, at most: six, or eight where such tiles exist and k__tune_processor() chooses them. */
+/* Columns of one tile, at most: six, or eight where such tiles exist and k__tile_trial() found them faster. */
 #if K__PART(3)
 K__SHARED int g_k_tile_cols = K__TILE_REGS;
 #else

@@ -379,6 +379,8 @@ static void k_softmax_ref(float *x, int n) {
     case K_SIGMOID: f(K_SIGMOID, __VA_ARGS__); break;      \
     case K_RELU: f(K_RELU, __VA_ARGS__); break;            \
     case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
+    case K_EXP: f(K_EXP, __VA_ARGS__); break;              \
+    case K_SOFTPLUS: f(K_SOFTPLUS, __VA_ARGS__); break;    \
     }
 
 #if K__X86
@@ -546,7 +548,7 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
 /* Many columns. Up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS columns, a span of k at a time. The
  * widened rows stay in the L2 cache. A tile of 4 x 3 holds half of the lanes in registers, so it is done in
  * two turns, and in runs of k whose columns stay in L1. The second turn of the last run adds the halves. */
-enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96 };
+enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_MOST = 32, K__WIDE_COLS = 96 };
 enum { K__WIDE_SPAN_AVX2 = 3072, K__WIDE_RUN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {
@@ -663,6 +665,7 @@ typedef struct {
     void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
                       int n, float *y, size_t ldy);
     int  few;
+    size_t l2;                                        /* bytes of rows at a time, up to K__WIDE_MOST groups; 0: K__WIDE_GROUPS */
 } k__float_level;
 
 /* Up to four columns, the rows that do not fill a group, and rows with an incomplete step are read row by row: one sequential
@@ -670,12 +673,14 @@ typedef struct {
 static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n,
                          const k_acts *a, float *y, size_t ldy) {
     const int      wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
+    const size_t   fit = row_bytes ? lv->l2 / (K__WIDE_ROWS * row_bytes) : 0;
+    const int      most = fit <= K__WIDE_GROUPS ? K__WIDE_GROUPS : fit < K__WIDE_MOST ? (int)fit : K__WIDE_MOST;
     const uint8_t *x[K__WIDE_COLS];
     for (int t = 0, cols; wide && t < a->nt; t += cols) {
         cols = a->nt - t < K__WIDE_COLS ? a->nt - t : K__WIDE_COLS;
         for (int c = 0; c < cols; c++) x[c] = k__act_row(a, type, t + c);
         for (int r = 0, groups; r < wide; r += groups * K__WIDE_ROWS) {
-            groups = (wide - r) / K__WIDE_ROWS < K__WIDE_GROUPS ? (wide - r) / K__WIDE_ROWS : K__WIDE_GROUPS;
+            groups = (wide - r) / K__WIDE_ROWS < most ? (wide - r) / K__WIDE_ROWS : most;
             lv->wide_rows(type, w + (size_t)r * row_bytes, row_bytes, groups, x, cols, n, y + (size_t)t * ldy + r, ldy);
         }
     }
@@ -688,7 +693,7 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
 }
 
 /* Defines the two functions of a level; the type is a constant inside their loops. */
-#define K__FLOAT_LEVEL(l, vec, few)                                                                                         \
+#define K__FLOAT_LEVEL(l, vec, few, l2)                                                                                     \
     static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, \
                                      size_t ldy) {                                                                          \
         if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                     \
@@ -705,10 +710,10 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
     }                                                                                                                       \
     static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,   \
                                 size_t ldy) {                                                                               \
-        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                        \
+        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few, l2};                                    \
         k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                            \
     }
-K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3)
+K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3, 0)
 
 static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     float y;
@@ -795,6 +800,13 @@ K__V256 __m256 k__phi_avx2(__m256 x) {
     return _mm256_blendv_ps(far, small, _mm256_cmp_ps(a, _mm256_set1_ps(K_PHI_SMALL), _CMP_LT_OQ));
 }
 
+K__V256 __m256 k__softplus_avx2(__m256 x) {
+    const __m256 two = _mm256_set1_ps(2.0f), e = k__exp_avx2(_mm256_or_ps(_mm256_set1_ps(-0.0f), x)), by = _mm256_add_ps(two, e),
+                 s = _mm256_div_ps(e, by), z = _mm256_mul_ps(s, s);
+    const __m256 log = _mm256_mul_ps(e, _mm256_div_ps(_mm256_fmadd_ps(z, k__poly_avx2(k__log_c, 5, z), two), by));
+    return _mm256_blendv_ps(log, _mm256_add_ps(x, log), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+
 K__V256 __m256 k__act_avx2(const k_act_fn fn, __m256 x) {
     const __m256 relu = _mm256_max_ps(_mm256_setzero_ps(), x),
                  inner = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(K_GELU_3), _mm256_set1_ps(K_GELU_1));
@@ -805,6 +817,8 @@ K__V256 __m256 k__act_avx2(const k_act_fn fn, __m256 x) {
     case K_SIGMOID: return _mm256_div_ps(_mm256_set1_ps(1.0f), k__exp1_avx2(k__minus_avx2(x)));
     case K_RELU: return relu;
     case K_RELU2: return _mm256_mul_ps(relu, relu);
+    case K_EXP: return k__exp_avx2(x);
+    case K_SOFTPLUS: return k__softplus_avx2(x);
     }
     return x;
 }
@@ -926,76 +940,120 @@ static void k__delta_from_avx2(const k_delta_args *a, int c) {
 
 static void k_delta_avx2(const k_delta_args *a) { k__delta_from_avx2(a, 0); }
 
-/* Rows [j, j + 4) of eight columns: their products with q are added to w; where `change` they become those of the next position,
- * written with x and, with r, with v. */
-K__V256 void k__outer_rows_avx2(const bool change, const bool second, const bool whole, float *s, size_t ld, int j, int d_k,
-                                const k__outer_at *at, __m256 x, __m256 v, __m256 *w) {
+/* Rows [j, j + 4) of 8 * H columns, H <= 2: their products with q are added to w; where `change` they become those of the next
+ * position, written with x. */
+K__V256 void k__outer_rows_avx2(const bool change, const bool whole, const int H, float *s, size_t ld, int j, int d_k,
+                                const k__outer_at *at, const __m256 *x, __m256 (*w)[2]) {
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        float       *row = s + (size_t)(j + i) * ld;
+        const __m256 q = _mm256_broadcast_ss(at->q + j + i), k = _mm256_broadcast_ss(at->k + j + i),
+                     fall = _mm256_broadcast_ss(at->w + j + i);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            if (h >= H) break;
+            const __m256 y = _mm256_loadu_ps(row + 8 * h);
+            w[i][h] = _mm256_fmadd_ps(y, q, w[i][h]);
+            if (change) _mm256_storeu_ps(row + 8 * h, _mm256_fmadd_ps(k, x[h], _mm256_mul_ps(fall, y)));
+        }
+    }
+}
+
+/* One position of 8 * H columns without a correction: the state's products with q, *w, and where `change` its next value. */
+K__V256 void k__outer_pass_avx2(const bool change, const int H, float *s, size_t ld, int d_k, const k__outer_at *at,
+                                const __m256 *x, __m256 *w) {
+    __m256 sum[4][2];
+    int    j = 0;
+    K__UNROLL for (int i = 0; i < 4; i++)
+        K__UNROLL for (int h = 0; h < 2; h++) sum[i][h] = _mm256_setzero_ps();
+    for (; j + 4 <= d_k; j += 4) k__outer_rows_avx2(change, true, H, s, ld, j, d_k, at, x, sum);
+    if (j < d_k) k__outer_rows_avx2(change, false, H, s, ld, j, d_k, at, x, sum);
+    K__UNROLL for (int h = 0; h < 2; h++)
+        w[h] = _mm256_add_ps(_mm256_add_ps(sum[0][h], sum[2][h]), _mm256_add_ps(sum[1][h], sum[3][h]));
+}
+
+/* What position i gives of eight columns from c on, from the state's products with q, w. */
+K__V256 void k__outer_give_avx2(const k_outer_args *a, int c, int i, const k__outer_at *at, __m256 x, __m256 w) {
+    if (!at->out) return;
+    w = _mm256_fmadd_ps(_mm256_set1_ps(at->kq), x, w);
+    _mm256_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c,
+                     _mm256_fmadd_ps(_mm256_set1_ps(at->rq), _mm256_loadu_ps(at->v + c), w));
+}
+
+/* 8 * H columns go through all positions without a correction. */
+K__V256 void k__outer_strip_avx2(const int H, const k_outer_args *a, int c) {
+    for (int i = 0; i < a->n_pos; i++) {
+        const k__outer_at at = k__outer_position(a, i);
+        __m256            x[2], w[2];
+        K__UNROLL for (int h = 0; h < 2; h++)
+            x[h] = h < H ? _mm256_mul_ps(_mm256_set1_ps(at.beta), _mm256_loadu_ps(at.v + c + 8 * h)) : _mm256_setzero_ps();
+        if (a->peek && i == a->n_pos - 1) k__outer_pass_avx2(false, H, a->s + c, a->ld_s, a->d_k, &at, x, w);
+        else k__outer_pass_avx2(true, H, a->s + c, a->ld_s, a->d_k, &at, x, w);
+        K__UNROLL for (int h = 0; h < 2; h++)
+            if (h < H) k__outer_give_avx2(a, c + 8 * h, i, &at, x[h], w[h]);
+    }
+}
+
+/* Rows [j, j + 4) of eight columns: written to with x and, with r, v at the position `at` where `change`; then their products
+ * with p and q of `next` are added to u and w. */
+K__V256 void k__fix_rows_avx2(const bool change, const bool second, const bool dots, const bool whole, float *s, size_t ld, int j,
+                              int d_k, const k__outer_at *at, __m256 x, __m256 v, const k__outer_at *next, __m256 *u, __m256 *w) {
     K__UNROLL for (int i = 0; i < 4; i++) {
         if (!whole && j + i >= d_k) break;
         float *row = s + (size_t)(j + i) * ld;
         __m256 y = _mm256_loadu_ps(row);
-        w[i] = _mm256_fmadd_ps(y, _mm256_broadcast_ss(at->q + j + i), w[i]);
-        if (!change) continue;
-        y = _mm256_fmadd_ps(_mm256_broadcast_ss(at->k + j + i), x, _mm256_mul_ps(_mm256_broadcast_ss(at->w + j + i), y));
-        if (second) y = _mm256_fmadd_ps(_mm256_broadcast_ss(at->r + j + i), v, y);
-        _mm256_storeu_ps(row, y);
+        if (change) {
+            y = _mm256_fmadd_ps(_mm256_broadcast_ss(at->k + j + i), x, _mm256_mul_ps(_mm256_broadcast_ss(at->w + j + i), y));
+            if (second) y = _mm256_fmadd_ps(_mm256_broadcast_ss(at->r + j + i), v, y);
+            _mm256_storeu_ps(row, y);
+        }
+        if (!dots) continue;
+        u[i] = _mm256_fmadd_ps(y, _mm256_broadcast_ss(next->p + j + i), u[i]);
+        w[i] = _mm256_fmadd_ps(y, _mm256_broadcast_ss(next->q + j + i), w[i]);
     }
 }
 
-/* One position of 8 * H columns, H <= 2: the state's products with q, *w, and where `change` its next value. */
-K__V256 void k__outer_pass_avx2(const bool change, const bool second, const int H, float *s, size_t ld, int d_k,
-                                const k__outer_at *at, const __m256 *x, const __m256 *v, __m256 *w) {
-    __m256 sum[2][4];
+/* A pass over eight columns: u and w become S^T p and S^T q of the next position. */
+K__V256 void k__fix_pass_avx2(const bool change, const bool second, const bool dots, float *s, size_t ld, int d_k,
+                              const k__outer_at *at, __m256 x, __m256 v, const k__outer_at *next, __m256 *u, __m256 *w) {
+    __m256 su[4], sw[4];
     int    j = 0;
-    K__UNROLL for (int h = 0; h < 2; h++)
-        K__UNROLL for (int i = 0; i < 4; i++) sum[h][i] = _mm256_setzero_ps();
-    for (; j + 4 <= d_k; j += 4)
-        K__UNROLL for (int h = 0; h < 2; h++)
-            if (h < H) k__outer_rows_avx2(change, second, true, s + 8 * h, ld, j, d_k, at, x[h], v[h], sum[h]);
-    if (j < d_k)
-        K__UNROLL for (int h = 0; h < 2; h++)
-            if (h < H) k__outer_rows_avx2(change, second, false, s + 8 * h, ld, j, d_k, at, x[h], v[h], sum[h]);
-    K__UNROLL for (int h = 0; h < 2; h++) w[h] = k__fold_avx2(sum[h]);
+    K__UNROLL for (int i = 0; i < 4; i++) su[i] = sw[i] = _mm256_setzero_ps();
+    for (; j + 4 <= d_k; j += 4) k__fix_rows_avx2(change, second, dots, true, s, ld, j, d_k, at, x, v, next, su, sw);
+    if (j < d_k) k__fix_rows_avx2(change, second, dots, false, s, ld, j, d_k, at, x, v, next, su, sw);
+    *u = k__fold_avx2(su), *w = k__fold_avx2(sw);
 }
 
-/* 8 * H columns, H <= 2, go through all positions. */
-K__V256 void k__outer_strip_avx2(const bool fix, const bool second, const int H, const k_outer_args *a, int c) {
-    float *s = a->s + c;
+/* 8 * H columns, H <= 4, go through all positions with a correction. A pass that changes the state gives the products of the
+ * next position; the passes of one position do not wait for each other. */
+K__V256 void k__fix_strip_avx2(const bool second, const k_outer_args *a, int c, int H) {
+    k__outer_at at = k__outer_position(a, 0);
+    float      *s = a->s + c;
+    __m256      x = _mm256_setzero_ps(), v = x, u[4], w[4];
+    for (int h = 0; h < H; h++)
+        k__fix_pass_avx2(false, second, true, s + 8 * h, a->ld_s, a->d_k, NULL, x, v, &at, &u[h], &w[h]);
     for (int i = 0; i < a->n_pos; i++) {
-        k__outer_at  at = k__outer_position(a, i);
-        const bool   stays = a->peek && i == a->n_pos - 1;
-        __m256       x[2], v[2], u[2], w[2];
-        K__UNROLL for (int h = 0; h < 2; h++) x[h] = v[h] = u[h] = _mm256_setzero_ps();
-        if (fix) {
-            const k__outer_at read = {.q = at.p};
-            k__outer_pass_avx2(false, false, H, s, a->ld_s, a->d_k, &read, x, v, u);
-        }
-        K__UNROLL for (int h = 0; h < 2; h++) {
-            if (h >= H) break;
-            v[h] = _mm256_loadu_ps(at.v + c + 8 * h);
-            x[h] = _mm256_mul_ps(_mm256_set1_ps(at.beta), _mm256_sub_ps(second ? _mm256_setzero_ps() : v[h], u[h]));
-        }
-        if (stays) k__outer_pass_avx2(false, false, H, s, a->ld_s, a->d_k, &at, x, v, w);
-        else k__outer_pass_avx2(true, second, H, s, a->ld_s, a->d_k, &at, x, v, w);
-        if (!at.out) continue;
-        K__UNROLL for (int h = 0; h < 2; h++) {
-            if (h >= H) break;
-            const __m256 o = _mm256_fmadd_ps(_mm256_set1_ps(at.kq), x[h], w[h]);
-            _mm256_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 8 * h, _mm256_fmadd_ps(_mm256_set1_ps(at.rq), v[h], o));
+        const k__outer_at now = at;
+        const bool        last = i == a->n_pos - 1;
+        if (!last) at = k__outer_position(a, i + 1);
+        for (int h = 0; h < H; h++) {
+            v = _mm256_loadu_ps(now.v + c + 8 * h);
+            x = _mm256_mul_ps(_mm256_set1_ps(now.beta), _mm256_sub_ps(second ? _mm256_setzero_ps() : v, u[h]));
+            k__outer_give_avx2(a, c + 8 * h, i, &now, x, w[h]);
+            if (!last) k__fix_pass_avx2(true, second, true, s + 8 * h, a->ld_s, a->d_k, &now, x, v, &at, &u[h], &w[h]);
+            else if (!a->peek) k__fix_pass_avx2(true, second, false, s + 8 * h, a->ld_s, a->d_k, &now, x, v, NULL, &u[h], &w[h]);
         }
     }
 }
 
 /* Columns from c on. */
-K__V256 int k__outer_strips_avx2(const bool fix, const bool second, const k_outer_args *a, int c) {
-    for (; c + 16 <= a->n; c += 16) k__outer_strip_avx2(fix, second, 2, a, c);
-    for (; c + 8 <= a->n; c += 8) k__outer_strip_avx2(fix, second, 1, a, c);
-    return c;
-}
-
 static K_VEC_AVX2 void k__outer_from_avx2(const k_outer_args *a, int c) {
-    c = a->r ? k__outer_strips_avx2(true, true, a, c) : a->p ? k__outer_strips_avx2(true, false, a, c)
-                                                            : k__outer_strips_avx2(false, false, a, c);
+    for (; !a->p && c + 16 <= a->n; c += 16) k__outer_strip_avx2(2, a, c);
+    for (; !a->p && c + 8 <= a->n; c += 8) k__outer_strip_avx2(1, a, c);
+    for (int H; (H = (a->n - c) / 8) > 0; c += 8 * H) {
+        H = H < 4 ? H : 4;
+        if (a->r) k__fix_strip_avx2(true, a, c, H);
+        else k__fix_strip_avx2(false, a, c, H);
+    }
     k__outer_from_ref(a, c);
 }
 
@@ -1166,7 +1224,10 @@ K__V512 void k__sum_rows_avx512(const __m512 *v, float *y) {
     _mm_storeu_ps(y, _mm512_castps512_ps128(_mm512_permutexvar_ps(order, q[0])));
 }
 
-/* Tiles of four rows for k__float_level.wide_rows. The inner loop goes over groups of rows, so that six columns stay in L1. */
+/* Tiles of four rows for k__float_level.wide_rows. The inner loop goes over groups of rows, so that six columns stay in L1. The
+ * rows stay in L2: with 16 at a time, columns that come from L2 or L3 and not the multiplications set the rate of a processor
+ * with two of them a cycle (Zen 5). */
+enum { K__WIDE_L2 = 512 << 10 };
 #define K__TILES(tile)                                                                             \
     for (int c = 0; c < n_cols; c += K__TILE_AVX512)                                               \
         for (int r = 0; r < groups * K__WIDE_ROWS; r += K__WIDE_ROWS)                              \
@@ -1227,7 +1288,7 @@ K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t r
     K__TILES(k__tile_avx512)
 }
 
-K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512)
+K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512, K__WIDE_L2)
 
 /* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the odd product to the sum, rounds, adds the even one, rounds,
  * and treats denormals as zeros (Intel SDM, vol. 2): the summation order of this header. k__dots_in_order() tests that. --- */
@@ -1300,7 +1361,7 @@ static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_
 
 static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
                              size_t ldy) {
-    static const k__float_level lv = {k__dots_few, k__dots_wide, K__TILE_AVX512};
+    static const k__float_level lv = {k__dots_few, k__dots_wide, K__TILE_AVX512, K__WIDE_L2};
     k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);
 }
 
@@ -1389,6 +1450,13 @@ K__V512 __m512 k__phi_avx512(__m512 x) {
     return _mm512_mask_mov_ps(far, _mm512_cmp_ps_mask(a, _mm512_set1_ps(K_PHI_SMALL), _CMP_LT_OQ), small);
 }
 
+K__V512 __m512 k__softplus_avx512(__m512 x) {
+    const __m512 two = _mm512_set1_ps(2.0f), e = k__decay_avx512(_mm512_or_ps(_mm512_set1_ps(-0.0f), x)),
+                 by = _mm512_add_ps(two, e), s = _mm512_div_ps(e, by), z = _mm512_mul_ps(s, s);
+    const __m512 log = _mm512_mul_ps(e, _mm512_div_ps(_mm512_fmadd_ps(z, k__poly_avx512(k__log_c, 5, z), two), by));
+    return _mm512_mask_add_ps(log, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), x, log);
+}
+
 K__V512 __m512 k__act_avx512(const k_act_fn fn, __m512 x) {
     const __m512 relu = _mm512_max_ps(_mm512_setzero_ps(), x),
                  inner = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(K_GELU_3), _mm512_set1_ps(K_GELU_1));
@@ -1399,6 +1467,8 @@ K__V512 __m512 k__act_avx512(const k_act_fn fn, __m512 x) {
     case K_SIGMOID: return _mm512_div_ps(_mm512_set1_ps(1.0f), k__exp1_avx512(k__minus_avx512(x)));
     case K_RELU: return relu;
     case K_RELU2: return _mm512_mul_ps(relu, relu);
+    case K_EXP: return k__exp_avx512(x);
+    case K_SOFTPLUS: return k__softplus_avx512(x);
     }
     return x;
 }
@@ -1520,113 +1590,133 @@ static void k_delta_avx512(const k_delta_args *a) {
     k__delta_from_avx2(a, c);
 }
 
-/* Like k__outer_rows_avx2, for 32 columns. */
-K__V512 void k__outer_rows_avx512(const bool change, const bool second, const bool whole, float *s, size_t ld, int j, int d_k,
-                                  const k__outer_at *at, const __m512 *x, const __m512 *v, __m512 (*w)[2]) {
+/* Like k__outer_rows_avx2, for 32 columns and n positions, at most two: x does not depend on the state, which is read and written
+ * once for all. `stays`: the last position does not change it. */
+K__V512 void k__outer_rows_avx512(const int n, const bool stays, const bool whole, float *s, size_t ld, int j, int d_k,
+                                  const k__outer_at *at, const __m512 (*x)[2], __m512 (*w)[4][2]) {
     K__UNROLL for (int i = 0; i < 4; i++) {
         if (!whole && j + i >= d_k) break;
         float *row = s + (size_t)(j + i) * ld;
+        __m512 q[2], k[2], fall[2];
+        if (stays) k__fetch_ahead((const uint8_t *)row, 128);
+        K__UNROLL for (int p = 0; p < n; p++) {
+            q[p] = _mm512_set1_ps(at[p].q[j + i]), k[p] = _mm512_set1_ps(at[p].k[j + i]);
+            fall[p] = _mm512_set1_ps(at[p].w[j + i]);
+        }
         K__UNROLL for (int h = 0; h < 2; h++) {
             __m512 y = _mm512_loadu_ps(row + 16 * h);
-            w[i][h] = _mm512_fmadd_ps(y, _mm512_set1_ps(at->q[j + i]), w[i][h]);
-            if (!change) continue;
-            y = _mm512_fmadd_ps(_mm512_set1_ps(at->k[j + i]), x[h], _mm512_mul_ps(_mm512_set1_ps(at->w[j + i]), y));
-            if (second) y = _mm512_fmadd_ps(_mm512_set1_ps(at->r[j + i]), v[h], y);
-            _mm512_storeu_ps(row + 16 * h, y);
+            K__UNROLL for (int p = 0; p < n; p++) {
+                w[p][i][h] = _mm512_fmadd_ps(y, q[p], w[p][i][h]);
+                if (!stays || p < n - 1) y = _mm512_fmadd_ps(k[p], x[p][h], _mm512_mul_ps(fall[p], y));
+            }
+            if (!stays || n > 1) _mm512_storeu_ps(row + 16 * h, y);
         }
     }
-}
-
-K__V512 void k__outer_pass_avx512(const bool change, const bool second, float *s, size_t ld, int d_k, const k__outer_at *at,
-                                  const __m512 *x, const __m512 *v, __m512 *w) {
-    __m512 sum[4][2];
-    int    j = 0;
-    K__UNROLL for (int i = 0; i < 4; i++)
-        K__UNROLL for (int h = 0; h < 2; h++) sum[i][h] = _mm512_setzero_ps();
-    for (; j + 4 <= d_k; j += 4) k__outer_rows_avx512(change, second, true, s, ld, j, d_k, at, x, v, sum);
-    if (j < d_k) k__outer_rows_avx512(change, second, false, s, ld, j, d_k, at, x, v, sum);
-    K__UNROLL for (int h = 0; h < 2; h++)
-        w[h] = _mm512_add_ps(_mm512_add_ps(sum[0][h], sum[2][h]), _mm512_add_ps(sum[1][h], sum[3][h]));
-}
-
-/* Two positions of 32 columns without a correction: x does not depend on the state, which is read and written once for both. */
-K__V512 void k__outer_pair_avx512(float *s, size_t ld, int d_k, const k__outer_at *at, const __m512 (*x)[2], __m512 (*w)[2]) {
-    __m512 sum[2][4][2];
-    K__UNROLL for (int i = 0; i < 4; i++)
-        K__UNROLL for (int h = 0; h < 2; h++) sum[0][i][h] = sum[1][i][h] = _mm512_setzero_ps();
-    for (int j = 0; j < d_k; j += 4)
-        K__UNROLL for (int i = 0; i < 4; i++) {
-            if (j + i >= d_k) break;
-            float *row = s + (size_t)(j + i) * ld;
-            K__UNROLL for (int h = 0; h < 2; h++) {
-                __m512 y = _mm512_loadu_ps(row + 16 * h);
-                K__UNROLL for (int p = 0; p < 2; p++) {
-                    sum[p][i][h] = _mm512_fmadd_ps(y, _mm512_set1_ps(at[p].q[j + i]), sum[p][i][h]);
-                    y = _mm512_mul_ps(_mm512_set1_ps(at[p].w[j + i]), y);
-                    y = _mm512_fmadd_ps(_mm512_set1_ps(at[p].k[j + i]), x[p][h], y);
-                }
-                _mm512_storeu_ps(row + 16 * h, y);
-            }
-        }
-    K__UNROLL for (int p = 0; p < 2; p++)
-        K__UNROLL for (int h = 0; h < 2; h++)
-            w[p][h] = _mm512_add_ps(_mm512_add_ps(sum[p][0][h], sum[p][2][h]), _mm512_add_ps(sum[p][1][h], sum[p][3][h]));
 }
 
 /* What position i gives of 32 columns, from the state's products with q, w. */
-K__V512 void k__outer_give_avx512(const k_outer_args *a, int c, int i, const k__outer_at *at, const __m512 *x, const __m512 *v,
-                                  const __m512 *w) {
+K__V512 void k__outer_give_avx512(const k_outer_args *a, int c, int i, const k__outer_at *at, const __m512 *x, const __m512 *w) {
     if (!at->out) return;
     K__UNROLL for (int h = 0; h < 2; h++) {
-        const __m512 o = _mm512_fmadd_ps(_mm512_set1_ps(at->kq), x[h], w[h]);
-        _mm512_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 16 * h, _mm512_fmadd_ps(_mm512_set1_ps(at->rq), v[h], o));
+        const __m512 o = _mm512_fmadd_ps(_mm512_set1_ps(at->kq), x[h], w[h]), v = _mm512_loadu_ps(at->v + c + 16 * h);
+        _mm512_storeu_ps(a->o + (size_t)(i - a->fold) * a->ld_o + c + 16 * h, _mm512_fmadd_ps(_mm512_set1_ps(at->rq), v, o));
     }
 }
 
-/* 32 columns go through positions without a correction, two at a time. Returns how many they went through. */
-K__V512 int k__outer_pairs_avx512(const k_outer_args *a, int c) {
-    int i = 0;
-    for (; i + 2 <= a->n_pos - a->peek; i += 2) {
-        const k__outer_at at[2] = {k__outer_position(a, i), k__outer_position(a, i + 1)};
-        __m512            x[2][2], v[2][2], w[2][2];
-        K__UNROLL for (int p = 0; p < 2; p++)
-            K__UNROLL for (int h = 0; h < 2; h++) {
-                v[p][h] = _mm512_loadu_ps(at[p].v + c + 16 * h);
-                x[p][h] = _mm512_mul_ps(_mm512_set1_ps(at[p].beta), v[p][h]);
-            }
-        k__outer_pair_avx512(a->s + c, a->ld_s, a->d_k, at, x, w);
-        K__UNROLL for (int p = 0; p < 2; p++) k__outer_give_avx512(a, c, i + p, &at[p], x[p], v[p], w[p]);
-    }
-    return i;
-}
-
-/* 32 columns go through all positions. */
-K__V512 void k__outer_strip_avx512(const bool fix, const bool second, const k_outer_args *a, int c) {
-    float *s = a->s + c;
-    for (int i = fix ? 0 : k__outer_pairs_avx512(a, c); i < a->n_pos; i++) {
-        k__outer_at at = k__outer_position(a, i);
-        __m512      x[2], v[2], u[2], w[2];
-        K__UNROLL for (int h = 0; h < 2; h++) x[h] = v[h] = u[h] = _mm512_setzero_ps();
-        if (fix) {
-            const k__outer_at read = {.q = at.p};
-            k__outer_pass_avx512(false, false, s, a->ld_s, a->d_k, &read, x, v, u);
-        }
+/* 32 columns go through n positions from i on without a correction. */
+K__V512 void k__outer_pass_avx512(const int n, const bool stays, const k_outer_args *a, int c, int i) {
+    k__outer_at at[2];
+    __m512      x[2][2], sum[2][4][2];
+    int         j = 0;
+    K__UNROLL for (int p = 0; p < n; p++) {
+        at[p] = k__outer_position(a, i + p);
         K__UNROLL for (int h = 0; h < 2; h++) {
-            v[h] = _mm512_loadu_ps(at.v + c + 16 * h);
-            x[h] = _mm512_mul_ps(_mm512_set1_ps(at.beta), _mm512_sub_ps(second ? _mm512_setzero_ps() : v[h], u[h]));
+            x[p][h] = _mm512_mul_ps(_mm512_set1_ps(at[p].beta), _mm512_loadu_ps(at[p].v + c + 16 * h));
+            K__UNROLL for (int k = 0; k < 4; k++) sum[p][k][h] = _mm512_setzero_ps();
         }
-        if (a->peek && i == a->n_pos - 1) k__outer_pass_avx512(false, false, s, a->ld_s, a->d_k, &at, x, v, w);
-        else k__outer_pass_avx512(true, second, s, a->ld_s, a->d_k, &at, x, v, w);
-        k__outer_give_avx512(a, c, i, &at, x, v, w);
+    }
+    for (; j + 4 <= a->d_k; j += 4) k__outer_rows_avx512(n, stays, true, a->s + c, a->ld_s, j, a->d_k, at, x, sum);
+    if (j < a->d_k) k__outer_rows_avx512(n, stays, false, a->s + c, a->ld_s, j, a->d_k, at, x, sum);
+    K__UNROLL for (int p = 0; p < n; p++) {
+        __m512 w[2];
+        K__UNROLL for (int h = 0; h < 2; h++)
+            w[h] = _mm512_add_ps(_mm512_add_ps(sum[p][0][h], sum[p][2][h]), _mm512_add_ps(sum[p][1][h], sum[p][3][h]));
+        k__outer_give_avx512(a, c, i + p, &at[p], x[p], w);
+    }
+}
+
+/* 32 columns go through all positions without a correction. */
+static K_VEC_AVX512 void k__outer_strip_avx512(const k_outer_args *a, int c) {
+    int i = 0;
+    for (; i + 2 <= a->n_pos - a->peek; i += 2) k__outer_pass_avx512(2, false, a, c, i);
+    if (i + 2 == a->n_pos) k__outer_pass_avx512(2, true, a, c, i);
+    else if (i < a->n_pos && a->peek) k__outer_pass_avx512(1, true, a, c, i);
+    else if (i < a->n_pos) k__outer_pass_avx512(1, false, a, c, i);
+}
+
+/* Like k__fix_rows_avx2, for 32 columns. */
+K__V512 void k__fix_rows_avx512(const bool change, const bool second, const bool dots, const bool whole, float *s, size_t ld,
+                                int j, int d_k, const k__outer_at *at, const __m512 *x, const __m512 *v, const k__outer_at *next,
+                                __m512 (*u)[2], __m512 (*w)[2]) {
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        float       *row = s + (size_t)(j + i) * ld;
+        const __m512 zero = _mm512_setzero_ps(), p = dots ? _mm512_set1_ps(next->p[j + i]) : zero,
+                     q = dots ? _mm512_set1_ps(next->q[j + i]) : zero, k = change ? _mm512_set1_ps(at->k[j + i]) : zero,
+                     fall = change ? _mm512_set1_ps(at->w[j + i]) : zero,
+                     r = second && change ? _mm512_set1_ps(at->r[j + i]) : zero;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            __m512 y = _mm512_loadu_ps(row + 16 * h);
+            if (change) {
+                y = _mm512_fmadd_ps(k, x[h], _mm512_mul_ps(fall, y));
+                if (second) y = _mm512_fmadd_ps(r, v[h], y);
+                _mm512_storeu_ps(row + 16 * h, y);
+            }
+            if (dots) u[i][h] = _mm512_fmadd_ps(y, p, u[i][h]), w[i][h] = _mm512_fmadd_ps(y, q, w[i][h]);
+        }
+    }
+}
+
+K__V512 void k__fix_pass_avx512(const bool change, const bool second, const bool dots, float *s, size_t ld, int d_k,
+                                const k__outer_at *at, const __m512 *x, const __m512 *v, const k__outer_at *next, __m512 *u,
+                                __m512 *w) {
+    __m512 su[4][2], sw[4][2];
+    int    j = 0;
+    K__UNROLL for (int i = 0; i < 4; i++)
+        K__UNROLL for (int h = 0; h < 2; h++) su[i][h] = sw[i][h] = _mm512_setzero_ps();
+    for (; j + 4 <= d_k; j += 4) k__fix_rows_avx512(change, second, dots, true, s, ld, j, d_k, at, x, v, next, su, sw);
+    if (j < d_k) k__fix_rows_avx512(change, second, dots, false, s, ld, j, d_k, at, x, v, next, su, sw);
+    K__UNROLL for (int h = 0; h < 2; h++) {
+        u[h] = _mm512_add_ps(_mm512_add_ps(su[0][h], su[2][h]), _mm512_add_ps(su[1][h], su[3][h]));
+        w[h] = _mm512_add_ps(_mm512_add_ps(sw[0][h], sw[2][h]), _mm512_add_ps(sw[1][h], sw[3][h]));
+    }
+}
+
+/* Like k__fix_strip_avx2, for 32 columns. */
+K__V512 void k__fix_strip_avx512(const bool second, const k_outer_args *a, int c) {
+    k__outer_at at = k__outer_position(a, 0);
+    __m512      x[2], v[2], u[2], w[2];
+    k__fix_pass_avx512(false, second, true, a->s + c, a->ld_s, a->d_k, NULL, NULL, NULL, &at, u, w);
+    for (int i = 0; i < a->n_pos; i++) {
+        const k__outer_at now = at;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            v[h] = _mm512_loadu_ps(now.v + c + 16 * h);
+            x[h] = _mm512_mul_ps(_mm512_set1_ps(now.beta), _mm512_sub_ps(second ? _mm512_setzero_ps() : v[h], u[h]));
+        }
+        k__outer_give_avx512(a, c, i, &now, x, w);
+        if (i < a->n_pos - 1) {
+            at = k__outer_position(a, i + 1);
+            k__fix_pass_avx512(true, second, true, a->s + c, a->ld_s, a->d_k, &now, x, v, &at, u, w);
+        } else if (!a->peek) k__fix_pass_avx512(true, second, false, a->s + c, a->ld_s, a->d_k, &now, x, v, NULL, u, w);
     }
 }
 
 static K_VEC_AVX512 void k_outer_avx512(const k_outer_args *a) {
     int c = 0;
     for (; c + 32 <= a->n; c += 32) {
-        if (a->r) k__outer_strip_avx512(true, true, a, c);
-        else if (a->p) k__outer_strip_avx512(true, false, a, c);
-        else k__outer_strip_avx512(false, false, a, c);
+        if (a->r) k__fix_strip_avx512(true, a, c);
+        else if (a->p) k__fix_strip_avx512(false, a, c);
+        else k__outer_strip_avx512(a, c);
     }
     k__outer_from_avx2(a, c);
 }

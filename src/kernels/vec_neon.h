@@ -235,6 +235,13 @@ K__NEON_IN float32x4_t k__phi_neon(float32x4_t x) {
     return vbslq_f32(vcltq_f32(a, k__set_neon(K_PHI_SMALL)), small, far);
 }
 
+K__NEON_IN float32x4_t k__softplus_neon(float32x4_t x) {
+    const float32x4_t two = k__set_neon(2), e = k__exp_neon(vnegq_f32(vabsq_f32(x))), by = vaddq_f32(two, e);
+    const float32x4_t s = vdivq_f32(e, by), z = vmulq_f32(s, s);
+    const float32x4_t log = vmulq_f32(e, vdivq_f32(k__fma_neon(z, k__poly_neon(k__log_c, 5, z), two), by));
+    return vbslq_f32(vcgtq_f32(x, k__set_neon(0)), vaddq_f32(x, log), log);
+}
+
 K__NEON_IN float32x4_t k__act_neon(const k_act_fn fn, float32x4_t x) {
     const float32x4_t relu = vbslq_f32(vcltq_f32(x, k__set_neon(0)), k__set_neon(0), x);
     switch (fn) {
@@ -246,6 +253,8 @@ K__NEON_IN float32x4_t k__act_neon(const k_act_fn fn, float32x4_t x) {
     case K_SIGMOID: return vdivq_f32(k__set_neon(1.0f), k__exp1_neon(vnegq_f32(x)));
     case K_RELU: return relu;
     case K_RELU2: return vbslq_f32(vcltq_f32(x, k__set_neon(0)), k__set_neon(0), vmulq_f32(x, x));
+    case K_EXP: return k__exp_neon(x);
+    case K_SOFTPLUS: return k__softplus_neon(x);
     }
     return x;
 }

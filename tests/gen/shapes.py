@@ -23,8 +23,10 @@ import tiny_blocks as blocks                                    # noqa: E402
 import tiny_decoders                                            # noqa: E402
 import tiny_encoders                                            # noqa: E402
 import tiny_gemma                                               # noqa: E402
+import tiny_latent                                              # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_recurrent                                           # noqa: E402
+import tiny_ssm                                                 # noqa: E402
 from gguf import GGMLQuantizationType, GGUFWriter, quants       # noqa: E402
 from tiny_base import BASE, write_tensors                       # noqa: E402
 
@@ -32,7 +34,7 @@ N_VOCAB, POOL = 32768, 64
 
 
 def q4_k_m(name):
-    """The mixture of that name, roughly: more bits for V, the down projections and the output; rows that are no whole blocks in Q8_0."""
+    """The mixture of that name, roughly: more bits for V, the down projections and the output; Q5_0 and Q8_0 where rows are no whole blocks."""
     if name.endswith(("ffn_gate_inp", "ssm_alpha", "ssm_beta", "conv1d", "shortconv.conv")) or ".altup" in name:
         return "F32"
     return "Q6_K" if "attn_v" in name or "ffn_down" in name or name == "token_embd" else "Q4_K"
@@ -51,6 +53,7 @@ def mxfp4(name):
 
 
 DELTA = dict(tiny_recurrent.DELTA, ctx=32768, d=128, nk=16, taps=4, every=4, hd=256, rot=64, theta=1e7, eps=1e-6, type=q4_k_m)
+SSM = dict(tiny_ssm.SSM, ds=128, dh=64, type=q4_k_m)
 HEAD = dict(mtp=True, near=0.002, wrong=0.06, tied=False, out=7.0)
 SHAPES = {                                                      # family, what tiny_base.BASE has not; layers: of the file
     "qwen3-0.6b": (tiny_llama, dict(arch="qwen3", embd=1024, layers=28, heads=16, kv=8, hd=128, ff=3072, theta=1e6, eps=1e-6, type=q8_0)),
@@ -76,6 +79,16 @@ SHAPES = {                                                      # family, what t
                                       rope=tiny_decoders.TWO_TABLES, keys=dict(sliding_window=1024, rope_freq_base_swa=10000.0), type=q4_k_m)),
     "gemma4-e2b": (tiny_gemma, dict(tiny_gemma.FOUR, kinds="wwwwf" * 7, layers=35, embd=1536, heads=8, kv=1, hd=256, full=512, ff=6144, share=20,
                                     per=256, wide=True, window=512, type=q4_k_m)),
+    "granite4-h-micro": (tiny_ssm, dict(SSM, arch="granitehybrid", scales=tiny_ssm.SCALES, embd=2048, layers=10, kinds="MMMMM*MMMM", nh=64, groups=1,
+                                        heads=32, kv=8, hd=64, ff=8192)),
+    "granite4-h-tiny": (tiny_ssm, dict(SSM, arch="granitehybrid", scales=tiny_ssm.SCALES, embd=1536, layers=10, kinds="MMMMM*MMMM", nh=48, groups=1,
+                                       heads=12, kv=4, hd=128, moe=dict(experts=64, used=6, ff=512, shared=1024))),
+    "nemotron3-nano": (tiny_ssm, dict(SSM, arch="nemotron_h_moe", tied=False, embd=2688, layers=9, kinds="MEMEM*EME", nh=64, groups=8, heads=32, kv=2,
+                                      hd=128, moe=dict(experts=64, used=6, ff=1856, shared=3712))),
+    "glm47-flash": (tiny_latent, dict(tiny_latent.MODELS["deepseek2_glm"], embd=2048, layers=4, heads=20, ff=10240, nope=192, rot=64, rank=512,
+                                      q_rank=768, v=256, moe=dict(experts=64, used=4, ff=1536, shared=1536, choice=0.3), type=q4_k_m)),
+    "kimi-linear-48b": (tiny_latent, dict(tiny_latent.KIMI, embd=2304, layers=8, kinds="KKKLKKKL", heads=32, ff=9216, nope=128, rot=64, rank=512,
+                                          v=128, dk=128, moe=dict(experts=48, used=8, ff=1024, shared=1024, choice=0.3), type=q4_k_m)),
     "bert-base": (tiny_encoders, dict(tiny_encoders.BASE, **tiny_encoders.BERT, embd=768, layers=12, heads=12, kv=12, hd=64, ff=3072, ctx=512, type=f16)),
 }
 
@@ -108,7 +121,7 @@ class Weights:
     def matrix(self, name, *shape, gain=1.0, plain=False):
         t = "F32" if plain else self.s["type"](name)
         if t.endswith("_K") and shape[-1] % 256:
-            t = "Q8_0"
+            t = "Q5_0" if t == "Q4_K" else "Q8_0"
         if self.s.get("near") and name.endswith(("ffn_up", "ffn_down")):      # half of what makes them quiet each: F16 has no smaller scales
             gain *= self.s["near"] ** (0.5 if name.endswith("up") else -0.5)
         rows = shape[0] if self.s.get("wrong") and name in ("token_embd", "output") else POOL
@@ -121,7 +134,8 @@ class Weights:
         self.data[name] = ((mean + std * self.rng.standard_normal(n)).astype(np.float32), None)
 
     def fixed(self, name, matrix):
-        self.data[name] = quants.quantize(matrix, GGMLQuantizationType.Q8_0), GGMLQuantizationType.Q8_0
+        whole = matrix.shape[-1] % 32 == 0 and matrix.ndim > 1
+        self.data[name] = (quants.quantize(matrix, GGMLQuantizationType.Q8_0), GGMLQuantizationType.Q8_0) if whole else (matrix, None)
 
 
 def add_vocab(g):
