@@ -705,17 +705,88 @@ enum {
     QUANT_SLICE = 1 << 22                             /* weights between two writes */
 };
 
+/* The thread that writes a slice while the next one is converted. It may sleep for long: where many programs write, the system
+ * stops each until the disk has caught up, and a thread of the team would stop with it. */
+typedef struct {
+    pthread_t       thread;
+    bool            runs;                             /* the thread exists */
+    pthread_mutex_t lock;
+    pthread_cond_t  turn;                             /* n or end has changed */
+    gguf_writer    *w;
+    const uint8_t  *p;
+    size_t          n;                                /* bytes to write; 0: none */
+    bool            end;
+    bool            failed;                           /* so far; `e` says how */
+    err_t           e;
+} quant__sink;
+
+static void *quant__sink_loop(void *arg) {
+    quant__sink *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->n && !s->end) pthread_cond_wait(&s->turn, &s->lock);
+        if (!s->n) break;
+        pthread_mutex_unlock(&s->lock);
+        const bool ok = gguf_write_data(s->w, s->p, s->n, &s->e);
+        pthread_mutex_lock(&s->lock);
+        s->failed = s->failed || !ok;
+        s->n = 0;
+        pthread_cond_broadcast(&s->turn);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Starts it. Where the system allows no thread, slices are written as they come. */
+static void quant__sink_open(quant__sink *s, gguf_writer *w) {
+    sigset_t all, old;
+    *s = (quant__sink){.w = w, .lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
+    sigfillset(&all);                                 /* signals go to the calling thread */
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    s->runs = pthread_create(&s->thread, NULL, quant__sink_loop, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Waits until all is written. False: e is set. */
+static bool quant__sink_wait(quant__sink *s, err_t *e) {
+    pthread_mutex_lock(&s->lock);
+    while (s->n) pthread_cond_wait(&s->turn, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    if (s->failed) *e = s->e;
+    return !s->failed;
+}
+
+/* Hands n bytes over when those before them are written. They stay as they are until the next call returns. */
+static bool quant__sink_put(quant__sink *s, const uint8_t *p, size_t n, err_t *e) {
+    if (!quant__sink_wait(s, e)) return false;
+    if (!s->runs) return gguf_write_data(s->w, p, n, e);
+    pthread_mutex_lock(&s->lock);
+    s->p = p;
+    s->n = n;
+    pthread_cond_broadcast(&s->turn);
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* Ends the thread when it has written what it has. */
+static void quant__sink_close(quant__sink *s) {
+    pthread_mutex_lock(&s->lock);
+    s->end = true;
+    pthread_cond_broadcast(&s->turn);
+    pthread_mutex_unlock(&s->lock);
+    if (s->runs) pthread_join(s->thread, NULL);
+}
+
 /* The conversion of a slice: pieces [begin, end) of a tensor. Piece j is part j % per_row of row j / per_row. */
 typedef struct {
     const quant__plan *p;
     const quant__step *s;
     pool              *pool;
     float            **buf;                           /* [threads][2 * QUANT_PIECE]: weights, importances */
-    uint8_t           *out, *done;                    /* bytes of the slice, and of the one before, which thread 0 writes first */
-    size_t             n_done;
-    gguf_writer       *w;
-    bool               wrote;                         /* without an error */
-    err_t             *e;
+    uint8_t           *out, *done;                    /* bytes of the slice, and of the one before, which is written meanwhile */
+    quant__sink        sink;
     uint64_t           per_row;                       /* pieces of a row */
     uint64_t           begin, end;                    /* pieces of the slice */
     uint64_t           task;                          /* pieces that a thread takes at a time */
@@ -789,15 +860,8 @@ static void quant__piece(quant__job *j, uint64_t piece, float *x) {
     quant__fit(j->s->to, x, w, x + QUANT_PIECE, dst, n);
 }
 
-/* Writes the slice before. */
-static void quant__flush(quant__job *j) {
-    if (j->n_done && !gguf_write_data(j->w, j->done, j->n_done, j->e)) j->wrote = false;
-    j->n_done = 0;
-}
-
 static void quant__work(void *ctx, int ith) {
     quant__job *j = ctx;
-    if (ith == 0) quant__flush(j);
     for (;;) {
         uint64_t from = j->begin + (uint64_t)pool_next(j->pool) * j->task;
         if (from >= j->end || g_interrupt) return;
@@ -827,7 +891,7 @@ static bool quant__continue(const quant__plan *p, err_t *e) {
     return gguf_alive(p->g, e);
 }
 
-/* Converts a tensor. Its last slice waits in j->done. */
+/* Converts a tensor. Its last slice may not be written yet. */
 static bool quant__convert(quant__job *j, err_t *e) {
     const gguf_tensor *t = j->s->t;
     uint64_t           n = min_u64(t->dim[0], QUANT_PIECE), slice = QUANT_SLICE / n;
@@ -840,11 +904,12 @@ static bool quant__convert(quant__job *j, err_t *e) {
         j->end = all - j->begin < slice ? all : j->begin + slice;
         gguf_fill(j->p->g, t, j->begin / j->per_row, (j->end + j->per_row - 1) / j->per_row, j->pool);
         pool_run(j->pool, quant__work, j);
-        if (!j->wrote || !quant__continue(j->p, e)) return false;
+        if (!quant__continue(j->p, e)) return false;
         uint64_t bad = atomic_load(&j->bad);
         if (bad != UINT64_MAX) return quant__refuse(j, bad, e);
         uint8_t *made = j->out;
-        j->n_done = (size_t)(quant__offset(j, j->s->to, j->end) - quant__offset(j, j->s->to, j->begin));
+        const uint64_t n_made = quant__offset(j, j->s->to, j->end) - quant__offset(j, j->s->to, j->begin);
+        if (!quant__sink_put(&j->sink, made, (size_t)n_made, e)) return false;
         j->out = j->done;
         j->done = made;
         quant__drop_pages(j->p, t, quant__offset(j, t->type, j->begin), quant__offset(j, t->type, j->end));
@@ -889,9 +954,10 @@ static void quant__progress(const quant__plan *p, double since, uint64_t done, c
 
 static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
     pool      *team = pool_new(p->o->n_threads > 0 ? p->o->n_threads : pool_default_threads());
-    quant__job job = {.p = p, .pool = team, .w = w, .wrote = true, .e = e};
+    quant__job job = {.p = p, .pool = team};
     job.out = mem_aligned(QUANT_SLICE, sizeof(float));
     job.done = mem_aligned(QUANT_SLICE, sizeof(float));
+    quant__sink_open(&job.sink, w);
     const double t0 = clock_now();
     job.buf = mem_new((size_t)team->n, sizeof *job.buf);
     for (int i = 0; i < team->n; i++) job.buf[i] = mem_aligned(2 * QUANT_PIECE, sizeof **job.buf);
@@ -903,18 +969,18 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
         log_info("%.*s: %s -> %s", GGUF_SHOW(job.s->t->name), k_types[job.s->t->type].name, k_types[job.s->to].name);
         const uint8_t *ready = quant__from_guide(p, i);
         const bool copies = job.s->to == job.s->t->type && !job.s->merged;
-        if (ready || copies) quant__flush(&job);
-        if (!job.wrote) ok = false;
+        if ((ready || copies) && !quant__sink_wait(&job.sink, e)) ok = false;
         else if (ready) ok = gguf_write_data(w, ready, (size_t)job.s->n_bytes, e) && quant__continue(p, e);
         else ok = copies ? quant__copy(p, job.s->t, team, w, e) : quant__convert(&job, e);
         done += job.s->t->n_bytes;
     }
-    quant__flush(&job);
+    ok = ok && quant__sink_wait(&job.sink, e);
+    quant__sink_close(&job.sink);
     progress_clear();
     for (int i = 0; i < team->n; i++) mem_free(job.buf[i]);
     mem_free_all(job.buf, job.out, job.done);
     pool_free(team);
-    return ok && job.wrote;
+    return ok;
 }
 
 /* --- the file --- */

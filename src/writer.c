@@ -27,6 +27,7 @@ typedef struct {
     uint64_t  now;                   /* the tensor that is being written                                  */
     uint64_t  left;                  /* its missing bytes                                                 */
     uint64_t  n_bytes;               /* written so far                                                    */
+    uint64_t  n_begun;               /* of them on their way to the disk                                  */
     bool      begun;                 /* the header is written: no more keys, no more tensors              */
     bool      tight;                 /* no padding at the end; to be set before the first data            */
 } gguf_writer;
@@ -230,7 +231,10 @@ static void gguf_write__touch(const uint8_t *p, size_t n) {
     if (n) (void)*(const volatile uint8_t *)(p + n - 1);
 }
 
+/* The system begins to write to the disk at once, in pieces of EARLY bytes: else it does so when much has come together, and the
+ * end of the run waits for all of it. */
 static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
+    enum { EARLY = 8 << 20 };
     for (size_t done = 0; done < n;) {
         size_t  some = min_size(n - done, (size_t)1 << 30);
         ssize_t got = write(w->fd, (const uint8_t *)p + done, some);
@@ -240,6 +244,9 @@ static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
         done += (size_t)got;
     }
     w->n_bytes += n;
+    if (w->n_bytes - w->n_begun < EARLY) return true;
+    sync_file_range(w->fd, (off64_t)w->n_begun, (off64_t)(w->n_bytes - w->n_begun), SYNC_FILE_RANGE_WRITE);
+    w->n_begun = w->n_bytes;
     return true;
 }
 

@@ -140,7 +140,8 @@ class Hub:
             status, to = (302, self.url["other"] + to + "?signature=1") if self.redirect == "other" and not small else (307, to)
             return h.say(status, b"Redirecting", Location=to, X_Repo_Commit=self.commit, X_Linked_Etag='"%s"' % (git(data) if small else sha(data)),
                          X_Linked_Size=str(len(data)))
-        self.file(h, self.lies.get(name, data), {"X_Repo_Commit": self.commit} if m else {})
+        fields = {"X_Repo_Commit": self.commit} if m or small else {}
+        self.file(h, self.lies.get(name, data), dict(fields, ETag='"%s"' % git(data)) if small else fields)
 
     def list(self, h, path, query):
         rows, at = self.entries(), int(query.get("cursor", ["0"])[0])

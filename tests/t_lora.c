@@ -234,7 +234,7 @@ static void tlo_prefix(void) {
         char         path[2][160];
         const char  *file[2] = {path[0], path[1]};
         const float  scale[2] = {1, 1};
-        lora_opts    o = {file, scale, 2};
+        lora_opts    o = {file, scale, 2, false};
         tlo_rig      r;
         const t_how  how = {"auto", 1, 512, block, K_F32, false};
         enum { N = 6 };

@@ -589,3 +589,27 @@ K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int 
 }
 
 K_PUBLIC const k_probe *k_probe_get(void) { return g_k_level->probe; }
+
+#if K__PART(3)
+#if K__X86
+/* f16 to f32, n % 8 == 0. */
+static __attribute__((target("avx,f16c"))) void k__widen_f16(const uint8_t *src, float *dst, int64_t n) {
+    for (int64_t i = 0; i < n; i += 8)
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(src + 2 * i))));
+}
+#endif
+
+K_PUBLIC void k_dequant_part(uint32_t id, const void *row, int64_t at, float *dst, int64_t n) {
+    const k_type  *t = &k_types[id];
+    const uint8_t *src = (const uint8_t *)row + (size_t)(at / t->block) * t->bytes;
+#if K__X86
+    if (id == K_F16 && g_k_level->needs & K_CPU_F16C) {
+        const int64_t most = n & ~(int64_t)7;
+        k__widen_f16(src, dst, most);
+        src += 2 * most, dst += most, n -= most;
+    }
+#endif
+    if (!k__row_front(id)) t->dequant(src, dst, n);
+    else k__dequant_int(src + k__row_front(id), k__row_scale(id, row), dst, n, t->bytes, t->has_min, t->unpack);
+}
+#endif

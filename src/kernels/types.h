@@ -114,12 +114,3 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
     if (__builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes)) return 0;
     return __builtin_add_overflow(bytes, n ? (size_t)k__row_front(id) : 0, &bytes) ? 0 : bytes;
 }
-
-#if K__PART(3)
-K_PUBLIC void k_dequant_part(uint32_t id, const void *row, int64_t at, float *dst, int64_t n) {
-    const k_type  *t = &k_types[id];
-    const uint8_t *src = (const uint8_t *)row + (size_t)(at / t->block) * t->bytes;
-    if (!k__row_front(id)) t->dequant(src, dst, n);
-    else k__dequant_int(src + k__row_front(id), k__row_scale(id, row), dst, n, t->bytes, t->has_min, t->unpack);
-}
-#endif
