@@ -109,7 +109,7 @@ static bool tat_first(const ta_case *c, ta_step *t, bool many) {
 /* Rows of two sequences, three parts of the dimensions of their heads, two tiles. */
 static void t_cuda_attn_tensor_barriers(void) {
     const ta_case c = {.type_k = K_F16, .type_v = K_F16, .hd_k = 288, .hd_v = 288, .group = 6, .n_head = 1, .block = 16,
-                       .seq = {60, 40}, .rows = {1, 1}};
+                       .seq = {60, 60}, .rows = {1, 1}};
     ta_step       t;
     ta_new(&c, &t);
     tc_seed = 1;
