@@ -79,7 +79,6 @@ extern const instruction emulated[];
     X(fmadd_ps, _mm512_fmadd_ps(FA, FB, FC)) X(fmsub_ps, _mm512_fmsub_ps(FA, FB, FC)) X(fnmadd_ps, _mm512_fnmadd_ps(FA, FB, FC)) \
     X(and_ps, _mm512_and_ps(FA, FB)) X(andnot_ps, _mm512_andnot_ps(FA, FB)) X(or_ps, _mm512_or_ps(FA, FB))                   \
     X(xor_ps, _mm512_xor_ps(FA, FB)) X(cvtepi32_ps, _mm512_cvtepi32_ps(A)) X(cvtps_epi32, _mm512_cvtps_epi32(FA))            \
-    X(cvttps_epi32, _mm512_cvttps_epi32(FA))                                                                                 \
     X(cvtph_ps, _mm512_cvtph_ps(HA)) X(cvtps_ph, _mm512_cvtps_ph(FA, _MM_FROUND_TO_NEAREST_INT))                             \
     X(cmp_ps_mask_eq, _mm512_cmp_ps_mask(FA, FB, _CMP_EQ_OQ)) X(cmp_ps_mask_lt, _mm512_cmp_ps_mask(FA, FB, _CMP_LT_OQ))      \
     X(cmp_ps_mask_gt, _mm512_cmp_ps_mask(FA, FB, _CMP_GT_OQ)) X(cmp_ps_mask_nlt, _mm512_cmp_ps_mask(FA, FB, _CMP_NLT_UQ))    \
