@@ -108,7 +108,7 @@ san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay bu
 	@$(MAKE) --no-print-directory tsan
 
 tsan: build/tsan/tests build/tsan/llmrun ## pool, connections, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
-	SHARED=$(SHARED) build/tsan/tests pool "cores bits" net fwd dev quantize sched spec
+	SHARED=$(SHARED) build/tsan/tests pool "cores bits" net fwd dev lora quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_kinds
 	LLMRUN_SLOW=20 $(PYTHON) tests/serve.py build/tsan/llmrun same_text calls vectors leave drain batches
 

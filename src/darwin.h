@@ -28,7 +28,7 @@ enum { DARWIN_COMPARE_AND_WAIT = 1, DARWIN_WAKE_ALL = 0x100 };
 
 #define MADV_HUGEPAGE   MADV_NORMAL
 #define MADV_NOHUGEPAGE MADV_NORMAL
-#define RUSAGE_THREAD   RUSAGE_SELF
+#define RUSAGE_THREAD   (-2)                          /* getrusage() refuses it: nobody counts the switches of a thread */
 #define st_mtim         st_mtimespec
 #define O_PATH          O_RDONLY
 #define EBADFD          EBADF
@@ -73,6 +73,14 @@ static inline int darwin_close_on_exec(int fd, int flags) {
 #define accept4(fd, to, n, flags)  darwin_close_on_exec(accept(fd, to, n), flags)
 #define socket(family, type, rest) darwin_close_on_exec(socket(family, (type) & ~(O_CLOEXEC | O_NONBLOCK), rest), type)
 
+/* Datagrams in place of sequenced packets, which Darwin does not have: they keep the ends of messages, too. */
+static inline int darwin_pair(int fd[2]) {
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, fd)) return -1;
+    darwin_close_on_exec(fd[0], 0), darwin_close_on_exec(fd[1], 0);
+    return 0;
+}
+#define socketpair(family, type, rest, fd) darwin_pair(fd)
+
 static inline int darwin_pipe(int fd[2]) {
     if (pipe(fd)) return -1;
     darwin_close_on_exec(fd[0], 0), darwin_close_on_exec(fd[1], 0);
@@ -99,6 +107,14 @@ static inline int darwin_event(void) {
 #define POLLRDHUP        0                            /* a client that sends no more is seen once it is gone (POLLHUP) */
 #define TCP_KEEPIDLE     TCP_KEEPALIVE
 #define TCP_USER_TIMEOUT TCP_RXT_CONNDROPTIME
+
+/* TCP_RXT_CONNDROPTIME is in seconds, TCP_USER_TIMEOUT in milliseconds. */
+static inline int darwin_setsockopt(int fd, int level, int what, const void *value, socklen_t n) {
+    const bool dead = level == IPPROTO_TCP && what == TCP_RXT_CONNDROPTIME;
+    const int  seconds = dead ? (*(const int *)value + 999) / 1000 : 0;
+    return setsockopt(fd, level, what, dead ? &seconds : value, n);
+}
+#define setsockopt(fd, level, what, value, n) darwin_setsockopt(fd, level, what, value, n)
 
 /* One descriptor, as pselect() has it: with other signals blocked while it waits. */
 static inline int darwin_poll_one(struct pollfd *p, const struct timespec *limit, const sigset_t *blocked) {

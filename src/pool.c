@@ -410,7 +410,7 @@ static void pool__job(pool_seat *s) {
     s->here = true;
     s->soon = s->soon_end = NULL;
     if (p->loose) {
-        struct rusage use;
+        struct rusage use = {0};                      /* zeros where the system has no such counts */
         getrusage(RUSAGE_THREAD, &use);
         s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->preempted ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
         s->preempted = use.ru_nivcsw;

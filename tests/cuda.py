@@ -427,7 +427,7 @@ def apart():
 # --- --same off ---
 
 QUANTISED = os.path.join(TINY, "qwen3_q8_0.gguf")
-FLOATS = "llama", "llama_f16", "qwen2_bf16", "llama_moe", "gpt-oss", "qwen35", "gemma3n", "deepseek2", "granitehybrid"
+FLOATS = "llama", "llama_f16", "qwen2_bf16", "llama_moe", "gpt-oss", "qwen35", "gemma3n", "deepseek2", "falcon-h1"
 
 
 def logits(path, *args):

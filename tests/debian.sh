@@ -1,7 +1,7 @@
 #!/bin/sh
 # debian.sh SUITE [MIRROR]: builds with gcc and clang of another Debian, each warning an error, in a minimal system that debootstrap
 # installs to build/debian-SUITE, and holds the text of both programs against this machine's ./llmrun. gcc's build is the README's first
-# command: as root, without sudo and with empty package lists. clang's is without optimisation, which its warnings do not need. Needs root.
+# command: as root, without sudo and with empty package lists. clang's has no optimisation, for its warnings. Needs root.
 suite=$1 mirror=${2:-http://deb.debian.org/debian} root=build/debian-$1
 need=gcc,clang,make,gawk,libc6-dev,libpcre2-dev
 ask='-m models/pip-q4_k_m.gguf --raw -p Once -n 24 --temp 0 -q'

@@ -697,7 +697,6 @@ static void t_quant_auto(void) {
     const char *was = k_level_name();
     const int   cols = k__tile_trial();
     CHECKF(cols == K__TILE_REGS || cols == K__TILE, "tiles of %d columns", cols);
-    for (int i = 0; i < 4; i++) EQ_INT(k__tile_trial(), cols);
     for (int i = 0; i < K_LEVELS; i++) {
         if (!k_init(k_levels[i].name)) continue;
         const bool tried = k_levels[i].needs & K_CPU_AVX512 && !(k_levels[i].needs & K_CPU_AMX);

@@ -105,7 +105,7 @@ static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->
  * additions use other ports, and a store of 64 bytes takes the place of products (Zen 4, Zen 5), six with sums in registers. */
 static int k__tile_trial(void) {
     static int best;
-    const unsigned needs = K_CPU_AVX512 | K_CPU_VNNI;
+    const unsigned needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI;
     if (!best && (k__cpu_probe() & needs) != needs) best = K__TILE_REGS;
     if (best) return best;
     uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
@@ -128,7 +128,7 @@ static void k__tune_processor(void) {
     if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d)) return;
     const unsigned family = (a >> 8 & 15) + (a >> 20 & 255);
     if (vendor == signature_AMD_ebx && family < 26) g_k_ahead = 0;
-    g_k_tile_cols = k__tile_trial();
+    if (g_k_level->needs & K_CPU_AVX512) g_k_tile_cols = k__tile_trial();
 #endif
 }
 

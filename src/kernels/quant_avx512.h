@@ -503,8 +503,9 @@ K__IN_512 void k__pair_starts512(int off, const int16_t *sum, int32_t (*to)[16])
 }
 
 /* sum[t] = scale * dot over the groups of a block, where dots fit in words. Two groups share a sum: the dot of the first, made as
- * 32 bits, is moved to the upper half, then that of the second is made in the lower half, and one product scales both. The
- * lower half begins at 2^15 and ends at 0 .. 2^16 - 1, so it neither carries nor borrows; without that bit it is the signed word.
+ * 32 bits, is moved to the upper half, then that of the second is made in the lower half, and one product scales both. To the
+ * lower half 2^15 is added, so that it ends at 0 .. 2^16 - 1 and has then neither carried nor borrowed, whatever it was on the
+ * way; without that bit it is the signed word.
  * A shift and two additions take no place of a multiplication on processors that add on other ports. */
 K__IN_512 void k__pair_sums512(int T, int group, bool has_min, const k__panel *w, const int8_t *const *q,
                                const int32_t (*start)[16], __m512i (*sum)[2]) {
