@@ -449,8 +449,8 @@ static int quant__by_pattern(const quant__plan *p, bytes name, err_t *e) {
             p->pattern[i].met = true;
             if (found < 0) found = i;
         } else if (rc != PCRE2_ERROR_NOMATCH)
-            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps or too much memory to match %.*s, expected a simpler "
-                    "pattern", p->o->tensor_type[i], GGUF_SHOW(name));
+            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps or too much memory to match %.*s, expected a "
+                    "simpler pattern", p->o->tensor_type[i], GGUF_SHOW(name));
     }
     return found;
 }
