@@ -1208,7 +1208,8 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
     for (int i = 0; en->adapters && i < en->adapters->n; i++) {
         const lora_adapter *a = &en->adapters->of[i];
-        str_fmt(out, "lora=%016llx %.9g\n", GGUF_U(bytes_hash(a->hash, bytes_of(a->name))), (double)a->scale);
+        str_fmt(out, "lora=%016llx %.9g %.9g\n", GGUF_U(bytes_hash(a->hash, bytes_of(a->name))), (double)a->scale,
+                (double)a->named);
     }
     if (c->chat.template_file) act__put_digest(resumed, "chat-template", chat_digest(r->chat), chat_fingerprint(r->chat), out);
     if (r->hold_text.n)

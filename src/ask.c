@@ -178,14 +178,14 @@ static int ask__adapter(const lora *l, const req_adapter *want, err_t *why) {
 }
 
 /* scale [adapters of l] becomes that of the adapters that a request names, 0 of the others. One that is named without a scale
- * has the command's, or 1 where that is 0. False: it names one that is not there, and why is set. */
+ * has that of --lora, or 1 where that is 0. False: it names one that is not there, and why is set. */
 static bool ask_scales(const lora *l, const req *q, float *scale, err_t *why) {
     for (int i = 0; l && i < l->n; i++) scale[i] = 0;
     for (int k = 0; k < q->n_adapter; k++) {
         const req_adapter *want = &q->adapter[k];
         const int          i = ask__adapter(l, want, why);
         if (i < 0) return false;
-        scale[i] = !isnan(want->scale) ? want->scale : l->of[i].scale != 0 ? l->of[i].scale : 1;
+        scale[i] = !isnan(want->scale) ? want->scale : l->of[i].named != 0 ? l->of[i].named : 1;
     }
     return true;
 }

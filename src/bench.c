@@ -8,9 +8,10 @@
  * it. A test with guesses decodes one sequence by rounds as [spec] does: steps of the draft, if there is one, then one step of
  * the model over a row and its guesses. The number of guesses is given, and pseudo-random numbers decide which are accepted.
  * Compared with the same decode without guesses it shows the acceptance rate from which speculation pays off. Of several adapters
- * the sequences have one each in turn, where tests have several of both; else all. Beside each step with adapters the same step
- * without them is measured: speedup is the ratio. Columns, keys and tests are those of llama-bench, with the same meaning;
- * further ones follow them. A picture (--plot) shows the rates of all rows, prefill above decode.
+ * the sequences have one each in turn, where tests have several of both; else all. Of a test without guesses each step with
+ * adapters has the same step without them beside it: speedup is the ratio; with guesses it is theirs. Columns, keys and tests are
+ * those of llama-bench, with the same meaning; further ones follow them. A picture (--plot) shows the rates of all rows, prefill
+ * above decode.
  * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run.
  * Opens: bench_opts. */
 
@@ -89,7 +90,7 @@ typedef struct {                                      /* per second, all threads
 typedef struct {
     double     all, first;                            /* seconds; seconds until the logits after the prompt */
     bench_rate rate;                                  /* of the machine, before and after */
-    double     plain;                                 /* seconds without guesses, without adapters; 0: there are none */
+    double     plain;                                 /* seconds of the same steps without guesses or adapters; 0: not measured */
 } bench_sample;
 
 typedef struct {                                      /* what a repetition needs at least */
@@ -105,7 +106,7 @@ typedef struct {
     double      avg_ts, sd_ts;                        /* tokens per second */
     double      ttft_ms, read_gbs, sweep_gbs, read_share, peak_share, others;
     double      gops[K_ACTS], gops_peak[K_ACTS];
-    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a step; rate relative to none of them, or NAN */
+    double      chance, per_step, speedup;            /* 0 .. 1; tokens of a step; rate over that without them, or NAN */
     const double *ns, *ts;                            /* [n] for each repetition */
     int           n;
 } bench_row;
@@ -1006,12 +1007,16 @@ static bool bench__rounds(bench_job *j, const bench_test *t, bench_sample *s, er
     return engine_alive(j->eng, e) && (!j->draft || engine_alive(j->draft, e));
 }
 
-/* Runs step i and adds its seconds; bare: without adapters. False: an interrupt. */
+/* Runs step i and adds its seconds; bare: without adapters, and the times of stages leave it out. False: an interrupt. */
 static bool bench__step(bench_job *j, const bench_test *t, int64_t i, bool bare, double *seconds) {
+    dev_times *const times = j->eng->f->run.times;
+    for (int s = 0; bare && s < t->n_seq; s++) j->seq[s]->adapters = NULL;
+    if (bare) j->eng->f->run.times = NULL;
     const double t0 = clock_now();
-    for (int s = 0; s < t->n_seq; s++) j->seq[s]->adapters = bare ? NULL : j->use[s];
-    const bool ok = bench__rows(j, t, i) == 0 || fwd_step(j->eng->f);
+    const bool   ok = bench__rows(j, t, i) == 0 || fwd_step(j->eng->f);
     *seconds += clock_now() - t0;
+    for (int s = 0; bare && s < t->n_seq; s++) j->seq[s]->adapters = j->use[s];
+    j->eng->f->run.times = times;
     return ok;
 }
 
@@ -1128,11 +1133,12 @@ static void bench__print_stages(const bench_job *j, const bench_test *t) {
 
 /* What was read from disk during a test. */
 static void bench__print_read(const bench_job *j, const bench_test *t, double mib) {
-    str s = {0};
+    const int runs = j->o->reps * (j->eng->adapters && !t->n_guess ? 2 : 1);   /* with adapters and without */
+    str       s = {0};
     if (g_log_level < LOG_NORMAL) return;
     str_put(&s, "llmrun: ");
     bench__label(t, &s);
-    str_fmt(&s, ": %.1f MiB read from disk, %.1f in each of %d runs\n", mib, mib / j->o->reps, j->o->reps);
+    str_fmt(&s, ": %.1f MiB read from disk, %.1f in each of %d runs\n", mib, mib / runs, runs);
     log_text(str_bytes(&s));
     str_drop(&s);
 }

@@ -98,7 +98,7 @@ typedef struct {
     calib_opts  calib;
     cli_list    lora, lora_files;                     /* adapters as given; their files, of fwd.lora */
     float      *lora_scales;                          /* [lora_files.n] */
-    bool        lora_idle;                            /* all of these are 0 */
+    bool        lora_idle;                            /* they count for requests that name an adapter */
     cli_list    in_files;                             /* importance matrices to add */
     cli_list    inputs;                               /* files of --batch or --merge */
     cli_list    batch_files;                          /* of --batch, patterns replaced by the names that match */
@@ -1769,9 +1769,9 @@ static bool cli__finish_lora(config *c, err_t *e) {
         cli_push(&c->lora_files, path);
         c->lora_files.n_own = c->lora_files.n;
     }
-    for (int i = 0; c->lora_idle && i < c->lora_files.n; i++) c->lora_scales[i] = 0;
     c->bench.adapters.v[0] = c->lora_files.n;
-    c->fwd.lora = (lora_opts){.file = c->lora_files.v, .scale = c->lora_scales, .n = c->lora_files.n};
+    c->fwd.lora = (lora_opts){.file = c->lora_files.v, .scale = c->lora_scales, .n = c->lora_files.n,
+                              .idle = c->lora_idle};
     return true;
 }
 

@@ -2179,8 +2179,9 @@ typedef struct {
 } import_adapter;
 
 enum {
-    IMPORT_TRIES = 100000,           /* steps of a match of a regular expression                           */
-    IMPORT_REGEXES = 1000,           /* expressions of a pattern                                           */
+    IMPORT_TRIES = 10000,            /* steps of a match of a regular expression                           */
+    IMPORT_TRIES_KIB = 1024,         /* memory of it                                                       */
+    IMPORT_REGEXES = 100,            /* expressions of a pattern                                           */
 };
 
 /* A key of rank_pattern or alpha_pattern. */
@@ -2255,6 +2256,28 @@ static bool import__plain_lora(const import_peft *p) {
     return true;
 }
 
+/* Appends an expression of Python's. There {,n} is {0,n} and {,} is {0,}, which PCRE2 takes as they stand before 10.43. */
+static void import__put_regex(str *s, bytes text) {
+    bool   set = false;              /* within [] */
+    size_t first = 0;                /* the first character of the set, which does not end it */
+    for (size_t i = 0; i < text.n; i++) {
+        const uint8_t c = text.p[i];
+        size_t        end = i + 2;
+        str_cat(s, bytes_slice(text, i, i + 1));
+        if (c == '\\' && i + 1 < text.n) {
+            str_cat(s, bytes_slice(text, i + 1, i + 2));
+            i++;
+        } else if (set) set = c != ']' || i == first;
+        else if (c == '[') {
+            set = true;
+            first = i + 1 + (i + 1 < text.n && text.p[i + 1] == '^');
+        } else if (c == '{' && i + 1 < text.n && text.p[i + 1] == ',') {
+            while (end < text.n && isdigit(text.p[end])) end++;
+            if (end < text.n && text.p[end] == '}') str_put(s, "0");
+        }
+    }
+}
+
 /* The expression of a text of adapter_config.json. whole: it is to match all of a module's name (target_modules); else, as PEFT
  * has it for keys of patterns, the last parts of it. NULL: it is none, and e is set. */
 static pcre2_code *import__regex(const import_peft *p, const char *name, bytes text, bool whole) {
@@ -2266,15 +2289,17 @@ static pcre2_code *import__regex(const import_peft *p, const char *name, bytes t
     int               rc;
     PCRE2_SIZE        at;
     str_put(&s, whole ? "" : before);
-    str_cat(&s, text);
+    import__put_regex(&s, text);
+    const size_t end = s.n;
     str_put(&s, whole ? "" : after);
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)s.p, s.n, how, &rc, &at, NULL);
+    if (!code) {
+        pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+        import__refuse(p, "%s: %s at byte %zu of the regular expression \"%.*s\"", name, why,
+                       min_size(at - min_size(at, lead), end - lead), GGUF_SHOW(bytes_slice(str_bytes(&s), lead, end)));
+    }
     str_drop(&s);
-    if (code) return code;
-    pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
-    import__refuse(p, "%s: %s at byte %zu of the regular expression \"%.*s\"", name, why,
-                   min_size(at - min_size(at, lead), text.n), GGUF_SHOW(text));
-    return NULL;
+    return code;
 }
 
 /* Whether an expression matches a module. A failure of the match sets e. */
@@ -2287,8 +2312,13 @@ static bool import__fits_regex(const import_peft *p, const char *name, const pcr
     return import__refuse(p, "%s: %s on the module %.*s", name, why, GGUF_SHOW(module));
 }
 
-/* Whether `name` is the module or its last parts; any: a dot of it is any character, as in an expression. */
+/* Whether `name` is the module or its last parts; any: a dot of it is any character and ^ before it means all of the module, as
+ * in an expression. */
 static bool import__ends(bytes name, bytes module, bool any) {
+    if (any && name.n && name.p[0] == '^') {
+        name = bytes_slice(name, 1, name.n);
+        if (name.n != module.n) return false;
+    }
     if (module.n < name.n || (module.n > name.n && module.p[module.n - name.n - 1] != '.')) return false;
     const uint8_t *tail = module.p + (module.n - name.n);
     for (size_t i = name.n; i-- > 0;)
@@ -2296,10 +2326,10 @@ static bool import__ends(bytes name, bytes module, bool any) {
     return true;
 }
 
-/* Whether a key is letters, digits, _, - and dots alone: then it is compared without an expression, since there may be one for
- * each of thousands of modules. */
+/* Whether a key is letters, digits, _, - and dots alone, perhaps behind ^: then it is compared without an expression, since there
+ * may be one for each of thousands of modules. */
 static bool import__is_name(bytes key) {
-    for (size_t i = 0; i < key.n; i++)
+    for (size_t i = key.n && key.p[0] == '^'; i < key.n; i++)
         if (!isalnum(key.p[i]) && key.p[i] != '_' && key.p[i] != '.' && key.p[i] != '-') return false;
     return true;
 }
@@ -2335,6 +2365,7 @@ static bool import__expressions(import_peft *p) {
     p->limits = pcre2_match_context_create(NULL);
     if (!p->match || !p->limits) die(EXIT_RESOURCE, "out of memory for regular expressions");
     pcre2_set_match_limit(p->limits, IMPORT_TRIES);
+    pcre2_set_heap_limit(p->limits, IMPORT_TRIES_KIB);
     if (target.n && target.p[0] == '"' && !bytes_is(target, "\"all-linear\"")) {
         str text = {0};
         str_put(&text, "");

@@ -17,6 +17,7 @@ typedef struct {
     const char *const *file;                          /* [n] */
     const float       *scale;                         /* [n] */
     int                n;
+    bool               idle;                          /* no sequence uses them but one that says so */
     bool               merge;                         /* their numbers are to be exact, for lora_add() */
 } lora_opts;
 
@@ -26,11 +27,12 @@ enum { LORA_MOST = 256, LORA_RANK_MOST = 8192 };      /* adapters of a run; the 
 typedef struct {
     char    *name;                                    /* of the file without .gguf, or of the folder */
     const char *path;
-    float    scale;                                   /* that the options give */
+    float    scale;                                   /* of a sequence that says nothing */
+    float    named;                                   /* that the options give */
     float    alpha;                                   /* 0: the scale alone counts */
     int      n_mat;                                   /* tensors of the model that it changes */
     int      rank;                                    /* the largest */
-    uint64_t hash;                                    /* of all that it adds */
+    uint64_t hash;                                    /* of all that it adds, and how it is kept */
 } lora_adapter;
 
 /* Memory in large pages. */
@@ -182,9 +184,9 @@ typedef struct {
     int      up;                                      /* they are multiplied by this power of two */
 } lora_form;
 
-/* That of n numbers: f16, times a power of two that brings the largest near the end of its range, so that all down to 2^-28 of it
- * keep 11 bits: files in f16 are kept exactly, and those in bf16 but for numbers below 2^-31 of it. Merging takes f32 where f16
- * rounds. */
+/* That of n numbers: f16, times a power of two that brings the largest near the end of its range. Where the largest is 2^-26 or
+ * more, all down to 2^-28 of it keep 11 bits, and files in bf16 are kept exactly but for numbers below 2^-31 of it. Files in f16
+ * are kept exactly. Merging takes f32 where f16 rounds. */
 static lora_form lora__form(const float *x, size_t n, bool merge) {
     enum { MOST = 40 };                               /* so that the scales of both matrices stay normal numbers */
     lora_form f = {K_F16, 0};
@@ -261,10 +263,11 @@ typedef struct {
 
 /* Puts A and B where the step finds them. */
 static void lora__bind(lora_job *j, const lora_pair *p, const model_target *to, int n_to, int il) {
-    const size_t   n_a = (size_t)(p->n_mat * p->rank * p->in), n_b = (size_t)(p->n_mat * p->rank * p->out);
+    const size_t    n_a = (size_t)(p->n_mat * p->rank * p->in), n_b = (size_t)(p->n_mat * p->rank * p->out);
     const lora_form fa = lora__form(p->a, n_a, j->l->merge), fb = lora__form(p->b, n_b, j->l->merge);
-    const size_t   all_a = n_a * (fa.type == K_F32 ? 4 : 2);
-    uint8_t       *own_a = lora__take(j->l, all_a);
+    const int32_t   kept[] = {(int32_t)fa.type, fa.up, (int32_t)fb.type, fb.up};
+    const size_t    all_a = n_a * (fa.type == K_F32 ? 4 : 2);
+    uint8_t        *own_a = lora__take(j->l, all_a);
     lora__put(fa, p->a, own_a, n_a);
     for (int i = 0; i < n_to; i++) {
         dev_low *low = &lora__of(j->l, to[i].mat)[j->number];
@@ -276,6 +279,7 @@ static void lora__bind(lora_job *j, const lora_pair *p, const model_target *to, 
     j->a->rank = max_int(j->a->rank, (int)p->rank);
     j->a->hash = bytes_hash(j->a->hash, bytes_of(p->name));
     j->a->hash = bytes_hash(j->a->hash, (bytes){(const uint8_t *)&p->scale, sizeof p->scale});
+    j->a->hash = bytes_hash(j->a->hash, (bytes){(const uint8_t *)kept, sizeof kept});
     j->a->hash = lora__hash_floats(lora__hash_floats(j->a->hash, p->a, n_a), p->b, n_b);
 }
 
@@ -466,8 +470,8 @@ static bool lora__unique(const lora *l, err_t *e) {
 static bool lora__open_all(lora *l, const lora_opts *o, model *m, err_t *e) {
     float scale[LORA_MOST];
     for (int i = 0; i < l->n; i++) {
-        l->of[i] = (lora_adapter){.path = o->file[i], .name = lora__name(o->file[i]), .scale = o->scale[i]};
-        scale[i] = o->scale[i];
+        l->of[i] = (lora_adapter){.path = o->file[i], .name = lora__name(o->file[i]), .named = o->scale[i]};
+        scale[i] = l->of[i].scale = o->idle ? 0 : o->scale[i];
     }
     if (!lora__unique(l, e)) return false;
     for (int i = 0; i < l->n; i++)

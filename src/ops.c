@@ -2019,8 +2019,10 @@ static void ops__low_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     for (int i = 0; i < op[1].n_product; i++) {
         const dev_mat *w = op[1].product[i].w;
         const double   rows = dev_n_rows(b, (dev_row_set)op[1].product[i].rows), n = (double)op->low.rank * (w->n_in + w->n_out);
-        if (!w->low || rows <= 0) continue;
-        c->bytes += n * (double)k_row_bytes(w->low[0].type_b, 1);
+        int            k = 0;                         /* the first adapter that changes the matrix */
+        while (w->low && k < w->n_low && !w->low[k].rank) k++;
+        if (!w->low || k == w->n_low || rows <= 0) continue;
+        c->bytes += n * (double)k_row_bytes(w->low[k].type_b, 1);
         c->mul[K_ACT_F32] += rows * n;
     }
 }

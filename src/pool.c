@@ -205,8 +205,8 @@ static void pool__wait_stage(pool_group *g, uint32_t stage) {
     }
 }
 
-/* Begins the next stage. All members are at the barrier, so no other thread changes a group or `next`. What the team shares
- * changes before the first group goes on. */
+/* Begins the next stage. All members are at the barrier, so no other thread changes a group, `next` or `done`. What the team
+ * shares changes before the first group goes on. */
 static void pool__close(pool *p, void (*fn)(void *ctx), void *ctx) {
     if (fn) fn(ctx);
     atomic_store(&p->next, 0);
@@ -285,8 +285,9 @@ static bool pool_are_done(pool *p, int n) { return atomic_load_explicit(&p->done
 /* pool_next() for a thread that is within a task, where it may not leave the team. */
 static int pool_next_within(pool *p) { return atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed); }
 
-/* Returns once n of them are done. All have been taken before, by pool_next_within() if by nobody else: a thread that joins the
- * team late has passed them, and one that has left it may not be back in time. */
+/* Returns once n of them are done. The caller has seen pool_next_within() give n or more, so each is done or in the hands of a
+ * member that is in it: none of them waits for a thread that has left the team, or that joined it after its own turn with
+ * pool_next(). */
 static void pool_until(pool *p, int n) {
     while (!pool_are_done(p, n)) {
         const uint32_t done = atomic_load(&p->done);
@@ -354,8 +355,8 @@ static int pool__search(pool_seat *s, bool away, int n, const int *at, pool__of 
 }
 
 /* One of the n tasks of this stage; POOL_NONE: none is left. Those of a group come in the order of their numbers. A stage uses
- * one of pool_deal(), pool_take() and pool_own(), with the same n and at in all threads, or pool_next(), or first that for the
- * tasks of pool_done(). */
+ * one of pool_deal(), pool_take() and pool_own(), with the same n and at in all threads, or pool_next(); or pool_next() for tasks
+ * that end with pool_done(), then one of the others for those that wait for them. */
 static int pool_deal(pool *p, int n, const int *at) {
     pool_seat *s = t_seat;
     if (!pool_works()) return POOL_NONE;

@@ -27,6 +27,7 @@ typedef enum {
 enum {
     QUANT_SAME = 255,     /* in place of a type: the type that it has so far */
     QUANT_TRIES = 100000, /* match steps of a pattern on a name; a usual one takes fewer than a thousand */
+    QUANT_TRIES_KIB = 1024, /* memory of these */
 };
 
 static const struct {
@@ -433,6 +434,7 @@ static bool quant__patterns(quant__plan *p, err_t *e) {
     p->limits = pcre2_match_context_create(NULL);
     if (!p->match || !p->limits) die(EXIT_RESOURCE, "out of memory for regular expressions");
     pcre2_set_match_limit(p->limits, QUANT_TRIES);
+    pcre2_set_heap_limit(p->limits, QUANT_TRIES_KIB);
     for (int i = 0; i < p->o->n_tensor_type; i++)
         if (!quant__pattern_read(p, p->o->tensor_type[i], e)) return false;
     return true;
@@ -447,8 +449,8 @@ static int quant__by_pattern(const quant__plan *p, bytes name, err_t *e) {
             p->pattern[i].met = true;
             if (found < 0) found = i;
         } else if (rc != PCRE2_ERROR_NOMATCH)
-            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps to match %.*s, expected a simpler pattern",
-                    p->o->tensor_type[i], GGUF_SHOW(name));
+            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps or too much memory to match %.*s, expected a "
+                    "simpler pattern", p->o->tensor_type[i], GGUF_SHOW(name));
     }
     return found;
 }

@@ -102,6 +102,20 @@ def inspect():
     check(b"llama_all.gguf: rank 4, scale 0.5, 15 matrices" in r.err, "%r" % r)
 
 
+@case
+def bench():
+    """--bench --lora measures each step without adapters, too: rows of all tests have a speedup, -v counts the steps with them"""
+    args = ["--bench", "-m", SMALL, "-p", "8", "-n", "3", "-npl", "2", "-r", "1", "-t", "1", "--no-warmup", "-o", "json"]
+    r = run(*args, *lora(ALL, QV + "=0.5"), "-v")
+    rows = json.loads(done(r, args))
+    same([(row["n_prompt"], row["n_gen"]) for row in rows], [(8, 0), (0, 3)], "tests")
+    check(all(row["speedup"] > 0 and row["avg_ts"] > 0 for row in rows), "speedup: %r" % rows)
+    check(b"2 adapters" in r.out, "model_type: %r" % rows)
+    same([int(n) for n in re.findall(rb": (\d+) steps", r.err)], [1, 3], "steps by stage: %r" % r.err)
+    rows = json.loads(good(*args))
+    same(rows[0]["speedup"], None, "speedup of a prompt without adapters")
+
+
 # --- what must not be shared -----------------------------------------------------------------------------------------
 @case
 def prompt_cache():

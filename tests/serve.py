@@ -573,10 +573,12 @@ def adapters():
         same((listed(), text()), (rows(0, 0), own()), "none")
         status, headers, _ = s.send("/lora-adapters", method="DELETE")
         same((status, headers["Allow"]), (405, "GET, HEAD, POST"), "another method")
-    with Server(LLAMA, "--lora", files[0], "--lora-init-without-apply") as s:
-        same(s.ok("/lora-adapters")[0]["scale"], 0, "not applied")
-        got = s.ok("/v1/completions", ask)["choices"], s.ok("/v1/completions", {**ask, "lora": "llama_all"})["choices"]
-        same(got, (own(), own(1)), "without it, and by name")
+    with Server(LLAMA, "--lora", files[0] + "=0.5", "--lora", files[1] + "=0", "--lora-init-without-apply") as s:
+        same([a["scale"] for a in s.ok("/lora-adapters")], [0, 0], "not applied")
+        got = [s.ok("/v1/completions", {**ask, **more})["choices"] for more in ({}, {"lora": "llama_all"}, {"lora": "llama_qv"})]
+        same(got, [own(), own(0.5), own(0, 1)], "without them, and by name with the scale of the command, or 1")
+        s.ok("/lora-adapters", [{"id": 0}])
+        same([a["scale"] for a in s.ok("/lora-adapters")], [0.5, 0], "set without a scale")
     with Server(LLAMA) as s:
         same((s.ok("/lora-adapters"), s.ok("/lora-adapters", [])), ([], {"success": True}), "no adapters")
         check("no adapter is loaded" in s.send("/lora-adapters", [{"id": 0}])[2]["error"]["message"], "an adapter that is not there")

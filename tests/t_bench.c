@@ -603,6 +603,33 @@ static void t_bench_stages(void) {
     }
 }
 
+/* With adapters each step is measured without them, too: the times of stages do not count it, and later steps have the adapters. */
+static void t_bench_adapters(void) {
+    const char *const file[] = {"tests/data/lora/llama_all.gguf"};
+    const float       scale[] = {0.5f};
+    engine_opts       fo = engine_defaults;
+    bench_opts        o = bench_defaults;
+    const bench_test  t = {16, 4, 0, 2, 0, 0};
+    bench_sample      s;
+    err_t             e = {0};
+    o.pair = (bench_list){2, {16, 4}};
+    o.prompt = o.gen = (bench_list){0};
+    o.seqs = (bench_list){1, {2}};
+    fo.lora = (lora_opts){.file = file, .scale = scale, .n = 1};
+    bench_job          j = {.o = &o, .fo = &fo, .ko = &kv_defaults, .set = {-1, 0, 2048, 512, 2, K_F16, K_F16}};
+    const bench_extent x = bench__extent(&o);
+    if (CHECKF(gguf_open(&j.g, "tests/data/tiny/llama.gguf", &e) && bench__open(&j, &x, &e), "%s", e.text)) {
+        CHECK(bench__prepare(&j, &t, &e));
+        j.eng->f->run.times = &j.times;
+        CHECK(bench__once(&j, &t, &s, &e));
+        CHECKF(j.times.steps == 5, "%lld steps", j.times.steps);
+        CHECK(j.eng->f->run.times == &j.times);
+        CHECK(s.plain > 0 && s.all > 0);
+        for (int i = 0; i < 2; i++) CHECK(j.use[i] && j.use[i]->n == 1 && j.seq[i]->adapters == j.use[i]);
+    }
+    t_bench__close(&j);
+}
+
 /* Runs bench_run. Returns its output, which the caller frees; *ok is its result. */
 static char *t_bench__run(const bench_opts *o, const char *path, const kv_opts *ko, int n_ctx, bool *ok, err_t *e) {
     engine_opts fo = engine_defaults;
@@ -699,6 +726,7 @@ static const t_case t_bench_cases[] = {
     {"bench_work_prompt", "those of a prompt too, behind a window and with few logits", t_bench_work_prompt},
     {"bench_depths", "depths may come in any order, behind a window too", t_bench_depths},
     {"bench_stages", "time by stage adds up, and counting it changes nothing", t_bench_stages},
+    {"bench_adapters", "steps without adapters are in no time of a stage, and steps after them have adapters", t_bench_adapters},
     {"bench_run", "a run writes a row for each test of each setup, keeps to its bounds and ends at an interrupt", t_bench_run},
     {"bench_probes", "the loops that show what the machine gives do their work", t_bench_probes},
 };

@@ -234,7 +234,7 @@ static void tlo_prefix(void) {
         char         path[2][160];
         const char  *file[2] = {path[0], path[1]};
         const float  scale[2] = {1, 1};
-        lora_opts    o = {file, scale, 2, false};
+        lora_opts    o = {.file = file, .scale = scale, .n = 2};
         tlo_rig      r;
         const t_how  how = {"auto", 1, 512, block, K_F32, false};
         enum { N = 6 };
@@ -329,6 +329,20 @@ static void tlo_patterns(void) {
         {"\\w+_proj", "model.layers.0.self_attn.q_proj", true},
         {"layers\\.\\d{2}\\.mlp\\.down_proj", "model.layers.12.mlp.down_proj", true},
         {"layers\\.[0-9]\\.mlp", "model.layers.3.mlp.up_proj", false},
+        {"layers\\.\\d{,2}\\.mlp\\.down_proj", "model.layers.12.mlp.down_proj", true},
+        {"layers\\.\\d{,2}\\.mlp\\.down_proj", "model.layers.123.mlp.down_proj", false},
+        {"layers\\.\\d{,}\\.mlp\\.down_proj", "model.layers.123.mlp.down_proj", true},
+        {"x{,1}q_proj", "model.q_proj", true},
+        {"x\\{,1}q_proj", "model.q_proj", false},
+        {"x\\{,1}q_proj", "model.x{,1}q_proj", true},
+        {"x{,y}q_proj", "model.x{,y}q_proj", true},
+        {"[]{,2}]q_proj", "model.0q_proj", false},
+        {"[]{,2}]q_proj", "model.,q_proj", true},
+        {"[^]{,2}]q_proj", "model.0q_proj", true},
+        {"^model.layers.1.mlp.up_proj", "model.layers.11.mlp.up_proj", false},
+        {"^model.layers-1.mlp.up_proj", "model.layers.1.mlp.up_proj", false},
+        {"^", "model.layers.0.mlp", false},
+        {"^^model.layers.0.mlp", "model.layers.0.mlp", true},
         {"(q|k)_proj|x(?P<a>y)", "model.layers.0.self_attn.k_proj", true},
         {"", "model.layers.0.mlp", false},
     };
@@ -377,6 +391,7 @@ static void tlo_bad_patterns(void) {
     import_peft p;
     err_t       e;
     double      x = 0;
+    str         text = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const bool ok = tlo_config(&p, bad[i].config, &e);
         CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, bad[i].why), "%s: %s", bad[i].config, ok ? "taken" : e.text);
@@ -386,6 +401,23 @@ static void tlo_bad_patterns(void) {
     CHECK(!import__number_of(&p, &p.rank, bytes_of("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), &x));
     CHECKF(strstr(e.text, "rank_pattern: match limit exceeded on the module aaaa"), "%s", e.text);
     import__expressions_drop(&p);
+    str_put(&text, "{\"rank_pattern\":{\"");           /* each group takes memory in each step of a match */
+    for (int i = 0; i < 4000; i++) str_put(&text, "()");
+    str_put(&text, "\":3}}");
+    CHECKF(tlo_config(&p, text.p, &e), "%s", e.text);
+    CHECK(!import__number_of(&p, &p.rank, bytes_of("model.layers.0.mlp"), &x));
+    CHECKF(strstr(e.text, "rank_pattern: heap limit exceeded on the module model."), "%s", e.text);
+    import__expressions_drop(&p);
+    for (int names = 0; names < 2; names++) {           /* thousands of names are fine, of expressions 100 are */
+        str_clear(&text);
+        str_put(&text, "{\"rank_pattern\":{");
+        for (int i = 0; i < (names ? 3000 : 101); i++) str_fmt(&text, "%s\"^model.layers.%d.q%s\":3", i ? "," : "", i, names ? "" : "+");
+        str_put(&text, "}}");
+        const bool ok = tlo_config(&p, text.p, &e);
+        CHECKF(ok == (names == 1) && (ok || strstr(e.text, "rank_pattern has more than 100 regular expressions")), "%s", e.text);
+        import__expressions_drop(&p);
+    }
+    str_drop(&text);
 }
 
 /* --- numbers as they are kept --- */

@@ -257,7 +257,7 @@ static const struct {
     {"no type", "Q8_0", {"ffn_up"}, {0}, NULL, NULL, NULL, NULL, "expected PATTERN=TYPE, found 'ffn_up'"},
     {"no pattern", "Q8_0", {"=q8_0"}, {0}, NULL, NULL, NULL, NULL, "expected PATTERN=TYPE, found '=q8_0'"},
     {"bad pattern", "Q8_0", {"a(b=q8_0"}, {0}, NULL, NULL, NULL, NULL, "at byte 3 of 'a(b=q8_0'"},
-    {"endless pattern", "Q8_0", {"^([a-z._0]+[a-z._0]*)+[!#]=q8_0"}, {0}, NULL, NULL, NULL, NULL, "takes too many steps to match"},
+    {"endless pattern", "Q8_0", {"^([a-z._0]+[a-z._0]*)+[!#]=q8_0"}, {0}, NULL, NULL, NULL, NULL, "takes too many steps or too much memory to match"},
     {"output type", "Q8_0", {NULL}, {.output_type = "x"}, NULL, NULL, NULL, NULL, "--output-tensor-type: unknown type 'x'"},
     {"embedding type", "Q8_0", {NULL}, {.embd_type = "q8_K"}, NULL, NULL, NULL, NULL, "--token-embedding-type: unknown type 'q8_K'"},
 };

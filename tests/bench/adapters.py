@@ -88,8 +88,7 @@ def write(path, model, rank, kind, seed):
 def make(o, folder, count):
     paths = [os.path.join(folder, "adapter%d.gguf" % i) for i in range(count)]
     for i, path in enumerate(paths):
-        if not os.path.exists(path):
-            write(path, o.model, o.rank, o.type, i)
+        write(path, o.model, o.rank, o.type, i)
     return paths
 
 
