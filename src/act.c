@@ -2355,8 +2355,8 @@ static const uint8_t act_needs[N_ACTS] = {
     [ACT_REMOVE] = SANDBOX_FILES,                     /* its folders are removed, too */
 };
 
-/* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
- * names its files. Libraries and the driver of a GPU are opened before, the process that runs editors is begun, and a server
+/* Gives up what the action does not need, before a model is read: act_needs says what it may do, act_files names its files. To
+ * find a model of the cache, or all of them, the indexes of its checkpoints (JSON with sizes checked, [st]) are read before. Libraries and the driver of a GPU are opened before, the process that runs editors is begun, and a server
  * listens. */
 static bool act__confine(act_job *r, err_t *e) {
     const config *c = r->c;

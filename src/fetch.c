@@ -579,17 +579,17 @@ static bool fetch__continue(fetch__file *f, const char *path, err_t *e) {
     return n >= 0 || err_set(e, err_code_of(errno), "%s: cannot read: %s", path, strerror(errno));
 }
 
-/* Whether so many more bytes fit on the disk of a folder. what: needs them. */
-static bool fetch__fits(const char *folder, const char *what, uint64_t left, err_t *e) {
+/* Whether so many more bytes fit on the disk of a file or a folder. what: needs them. */
+static bool fetch__fits(const char *where, const char *what, uint64_t left, err_t *e) {
     struct statvfs fs;
     str            need = {0}, has = {0};
-    if (statvfs(folder, &fs) || !fs.f_frsize) return true;
+    if (statvfs(where, &fs) || !fs.f_frsize) return true;
     const double room = (double)fs.f_bavail * (double)fs.f_frsize;
     str_size(&need, (double)left);
     str_size(&has, room);
     if (room < (double)left)
         err_set(e, EXIT_RESOURCE, "%s: no space: needs %s, the disk of %s has %s (HF_HOME names another folder)", what, need.p,
-                folder, has.p);
+                where, has.p);
     str_drop_all(&need, &has);
     return !e->code;
 }
@@ -647,7 +647,7 @@ static bool fetch__blob(fetch__client *c, const hub_file *what, const char *part
     fetch__begin_sum(&f.sum, what);
     f.since = clock_now();
     fetch__address(c, what->path, &url);
-    bool ok = fetch__continue(&f, partly, e) && fetch__fits(c->root.p, what->path, what->bytes - f.have, e);
+    bool ok = fetch__continue(&f, partly, e) && fetch__fits(partly, what->path, what->bytes - f.have, e);
     const uint64_t left = f.from;
     if (ok && !hub_goes_beside(what->path)) {         /* small files of a checkpoint go without saying */
         str_size(&size, (double)(what->bytes - f.have));
@@ -713,7 +713,6 @@ static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, 
             log_warn("%s: the bytes that an earlier run left are not those of the hub: begins anew", f->path);
             fetch__blob(c, f, partly.p, blob.p, &again, e);
         }
-        if (!e->code && there && commit->n) str_set(&c->commit, str_bytes(commit));
         if (!e->code && !c->commit.n) {               /* nothing was asked for */
             fetch__address(c, f->path, &url);
             fetch__request(c, url.p, true, 0, f->path, e);
@@ -761,7 +760,10 @@ static uint64_t fetch__missing(const char *folder, const hub_list *l, const st_n
         uint64_t left = stat(blob.p, &its) == 0 ? 0 : f->bytes;
         str_put(&blob, ".incomplete");
         if (left && stat(blob.p, &its) == 0) left -= min_u64(left, (uint64_t)its.st_size);
-        if (__builtin_add_overflow(n, left, &n)) return UINT64_MAX;
+        if (__builtin_add_overflow(n, left, &n)) {
+            n = UINT64_MAX;
+            break;
+        }
     }
     str_drop(&blob);
     return n;
@@ -776,7 +778,7 @@ static void fetch__checkpoint(fetch__client *c, const char *folder, const hub_li
         if (&l->file[i] != config && hub_goes_beside(l->file[i].path)) fetch__one(c, folder, &l->file[i], commit, e);
     str_fmt(&snapshot, "%s/snapshots/%s", folder, commit->n ? commit->p : "");
     if (!e->code && hub_shards(l, c->name->repo.p, snapshot.p, &shards, e))
-        fetch__fits(c->root.p, c->name->repo.p, fetch__missing(folder, l, &shards), e);
+        fetch__fits(folder, c->name->repo.p, fetch__missing(folder, l, &shards), e);
     for (size_t i = 0; i < shards.n && !e->code; i++) fetch__one(c, folder, hub_of_path(l, shards.at[i]), commit, e);
     if (!e->code) fetch__one(c, folder, config, commit, e);
     st_names_drop(&shards);
