@@ -116,7 +116,7 @@ typedef struct {
     int             status;                           /* of its last hop; 0: none */
     bool            at_hub;                           /* this hop goes to the hub */
     str             commit;                           /* X-Repo-Commit; empty: none */
-    str             etag;                             /* X-Linked-Etag without quotes; empty: none */
+    str             etag;                             /* X-Linked-Etag, else an ETag that can be git's SHA-1; no quotes; empty: none */
     str             next;                             /* the next page of a list; empty: there is none */
     uint64_t        range_from, range_all;            /* of Content-Range; UINT64_MAX: not given */
     int64_t         retry_s;                          /* Retry-After; -1: not given */
@@ -202,8 +202,10 @@ static void fetch__read_head(fetch__client *c, bytes line) {
         const uint64_t s = fetch__number(&value);     /* a date has none */
         c->retry_s = s == UINT64_MAX ? -1 : (int64_t)min_u64(s, 1 << 20);
     } else if (http_same(name, "x-repo-commit") && c->at_hub && !c->commit.n && hub_is_commit(value)) str_cat(&c->commit, value);
-    else if (http_same(name, "x-linked-etag") && c->at_hub)
-        str_set(&c->etag, value.n > 1 && value.p[0] == '"' ? bytes_slice(value, 1, value.n - 1) : value);
+    else if (c->at_hub && (http_same(name, "x-linked-etag") || (http_same(name, "etag") && !c->etag.n))) {
+        const bytes bare = value.n > 1 && value.p[0] == '"' ? bytes_slice(value, 1, value.n - 1) : value;
+        if (name.n > 4 || hub_is_commit(bare)) str_set(&c->etag, bare);
+    }
 }
 
 static size_t fetch__on_head(char *p, size_t size, size_t n, void *ctx) {
@@ -693,8 +695,8 @@ static bool fetch__link(const char *folder, const char *commit, const hub_file *
     return !e->code;
 }
 
-/* Has the file in the cache: under its lock it is downloaded, unless its blob is there. *commit: the one that the hub names,
- * which must be that of the files before it; empty: it is the first. */
+/* Has the file in the cache: under its lock it is downloaded, unless its blob is there; then the hub is asked whether it is still
+ * that of the list. *commit: the one that the hub names, which must be that of the files before it; empty: it is the first. */
 static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, str *commit, err_t *e) {
     str         blob = {0}, partly = {0}, lock = {0}, url = {0};
     struct stat st;
