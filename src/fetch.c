@@ -116,7 +116,7 @@ typedef struct {
     int             status;                           /* of its last hop; 0: none */
     bool            at_hub;                           /* this hop goes to the hub */
     str             commit;                           /* X-Repo-Commit; empty: none */
-    str             etag;                             /* X-Linked-Etag, else an ETag that can be git's SHA-1; no quotes; empty: none */
+    str             etag;                             /* X-Linked-Etag, else an ETag of 40 digits, unquoted; empty: none */
     str             next;                             /* the next page of a list; empty: there is none */
     uint64_t        range_from, range_all;            /* of Content-Range; UINT64_MAX: not given */
     int64_t         retry_s;                          /* Retry-After; -1: not given */

@@ -55,8 +55,9 @@ static const topic topics_all[] = {
         "Downloads need libcurl (Debian: libcurl4), which is opened when it is needed. They run in a process of their own, which "
         "can reach the network and write to the cache alone."}},
     {"checkpoints", "Checkpoints: folders of transformers, with safetensors", {
-        "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json, tokenizer.model or "
-        "the file that its family has in their place (spiece.model, tokenizer.jsonl, rwkv_vocab_v20230424.txt), and where they exist tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
+        "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json, tokenizer.model or what "
+        "its family has in their place (spiece.model, tokenizer.jsonl, rwkv_vocab_v20230424.txt), and where they exist "
+        "tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
         "$ llmrun -m DIR -p \"Hello\"\trun it; matrices of f32, f16 and bf16 are used where they lie in the files",
         "$ llmrun -m DIR --quantize Q4_K_M -o model.gguf\twrite a GGUF file, with --imatrix and --calibrate as for a file",
         "$ llmrun -m DIR --quantize auto -o model.gguf\tthe same, each matrix with the precision that it has",
