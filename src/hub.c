@@ -628,7 +628,7 @@ static bool hub__is_there(const hub_list *l, const char *folder, const hub_file 
 }
 
 /* Appends the path of a model in the cache; of a checkpoint, of its folder. any: a name without a quant is the best that is
- * there, else the first of hub_usual, or a checkpoint where the cache has no GGUF file of the repository: with one, the hub's list
+ * there, else the first of hub_usual, or a checkpoint where the cache has no GGUF file of the repository: else the hub's list
  * decides. False: the cache has it not. */
 static bool hub_find(const hub_name *h, bool any, str *path) {
     err_t none = {0};
