@@ -863,7 +863,7 @@ def checkpoint_tokenizers():
                 same((r.rc, r.out, want.rc), (0, want.out, 0), name)
             has(home, files)
         same([m["name"] for m in json.loads(home.run(None, "--models", "--json").out)], [REPO + ":safetensors"], name)
-        same(home.run(None, "--rm-model", REPO + ":safetensors").rc, 0, name)
+        same(home.run(None, "--rm-model", REPO + ":safetensors", "--yes").rc, 0, name)
         check(not os.path.exists(home.repo), "%s: files are left: %r" % (name, home.blobs()))
 
 
