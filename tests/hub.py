@@ -176,9 +176,9 @@ class Hub:
             most = self.drops.pop(0) if self.drops else len(body)
         for at in range(0, min(most, len(body)), 4096):
             piece = body[at:min(at + 4096, most)]
-            h.wfile.write(piece)
             with self.lock:
-                self.sent += len(piece)
+                self.sent += len(piece)                  # before the client has it, which may end then
+            h.wfile.write(piece)
             if self.slow:
                 h.wfile.flush()
                 time.sleep(self.slow)
