@@ -2356,9 +2356,9 @@ static const uint8_t act_needs[N_ACTS] = {
     [ACT_REMOVE] = SANDBOX_FILES,                     /* its folders are removed, too */
 };
 
-/* Gives up what the action does not need, before the first byte of a file is read: act_needs says what it may do, act_files
- * names its files. Libraries and the driver of a GPU are opened before, the process that runs editors is begun, and a server
- * listens. */
+/* Gives up what the action does not need, before a model is read: act_needs says what it may do, act_files names its files.
+ * Libraries and the driver of a GPU are opened before, the process that runs editors is begun, and a server listens. Models of
+ * the cache are found before, too, for which the indexes of its checkpoints are read. */
 static bool act__confine(act_job *r, err_t *e) {
     const config *c = r->c;
     const bool talks = c->action == ACT_TALK || act__may_talk(c);

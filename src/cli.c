@@ -326,7 +326,8 @@ static const cli_opt cli_opts[] = {
     {"-hf -hfr --hf-repo",              "NAME[:QUANT]", OPT_STR, AT(hub.repo), 0, 0, GROUP_HUB, ON_ALL,
      .help = "model of a hub, OWNER/NAME, which is downloaded once and runs from the cache afterwards; QUANT is a type, the "
              "path of a file or safetensors, by default the first of Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 and F16 that exists, and "
-             "safetensors where no file is GGUF; -m hf:OWNER/NAME:QUANT is the same"},
+             "safetensors where no file, of the list or of what the cache has of it, is GGUF; -m hf:OWNER/NAME:QUANT is the "
+             "same"},
     {"-hff --hf-file",                  "NAME",       OPT_STR,  AT(hub.file),        0, 0, GROUP_HUB, ON_ALL,
      .help = "path of the file in the repository of -hf", .beside = BESIDE_REPO},
     {"-hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME[:QUANT]", OPT_STR, AT(hub.draft), 0, 0, GROUP_HUB, ON_ANSWER,

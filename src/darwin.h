@@ -88,6 +88,9 @@ static inline int darwin_pipe(int fd[2]) {
 }
 #define pipe2(fd, flags) darwin_pipe(fd)
 
+/* The system decides itself when it begins to write. */
+#define sync_file_range(fd, at, n, how) ((void)(fd), (void)(at), (void)(n))
+
 /* What an eventfd is used for, that a write by one thread wakes the poll() of another, a pipe with one end does as well. It may
  * be readable more often than it has news. */
 static inline int darwin_event(void) {

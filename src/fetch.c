@@ -116,7 +116,7 @@ typedef struct {
     int             status;                           /* of its last hop; 0: none */
     bool            at_hub;                           /* this hop goes to the hub */
     str             commit;                           /* X-Repo-Commit; empty: none */
-    str             etag;                             /* X-Linked-Etag without quotes; empty: none */
+    str             etag;                             /* X-Linked-Etag, else an ETag of 40 digits, unquoted; empty: none */
     str             next;                             /* the next page of a list; empty: there is none */
     uint64_t        range_from, range_all;            /* of Content-Range; UINT64_MAX: not given */
     int64_t         retry_s;                          /* Retry-After; -1: not given */
@@ -202,8 +202,10 @@ static void fetch__read_head(fetch__client *c, bytes line) {
         const uint64_t s = fetch__number(&value);     /* a date has none */
         c->retry_s = s == UINT64_MAX ? -1 : (int64_t)min_u64(s, 1 << 20);
     } else if (http_same(name, "x-repo-commit") && c->at_hub && !c->commit.n && hub_is_commit(value)) str_cat(&c->commit, value);
-    else if (http_same(name, "x-linked-etag") && c->at_hub)
-        str_set(&c->etag, value.n > 1 && value.p[0] == '"' ? bytes_slice(value, 1, value.n - 1) : value);
+    else if (c->at_hub && (http_same(name, "x-linked-etag") || (http_same(name, "etag") && !c->etag.n))) {
+        const bytes bare = value.n > 1 && value.p[0] == '"' ? bytes_slice(value, 1, value.n - 1) : value;
+        if (name.n > 4 || hub_is_commit(bare)) str_set(&c->etag, bare);
+    }
 }
 
 static size_t fetch__on_head(char *p, size_t size, size_t n, void *ctx) {
@@ -579,17 +581,17 @@ static bool fetch__continue(fetch__file *f, const char *path, err_t *e) {
     return n >= 0 || err_set(e, err_code_of(errno), "%s: cannot read: %s", path, strerror(errno));
 }
 
-/* Whether so many more bytes fit on the disk of a folder. what: needs them. */
-static bool fetch__fits(const char *folder, const char *what, uint64_t left, err_t *e) {
+/* Whether so many more bytes fit on the disk of a file or a folder. what: needs them. */
+static bool fetch__fits(const char *where, const char *what, uint64_t left, err_t *e) {
     struct statvfs fs;
     str            need = {0}, has = {0};
-    if (statvfs(folder, &fs) || !fs.f_frsize) return true;
+    if (statvfs(where, &fs) || !fs.f_frsize) return true;
     const double room = (double)fs.f_bavail * (double)fs.f_frsize;
     str_size(&need, (double)left);
     str_size(&has, room);
     if (room < (double)left)
         err_set(e, EXIT_RESOURCE, "%s: no space: needs %s, the disk of %s has %s (HF_HOME names another folder)", what, need.p,
-                folder, has.p);
+                where, has.p);
     str_drop_all(&need, &has);
     return !e->code;
 }
@@ -647,7 +649,7 @@ static bool fetch__blob(fetch__client *c, const hub_file *what, const char *part
     fetch__begin_sum(&f.sum, what);
     f.since = clock_now();
     fetch__address(c, what->path, &url);
-    bool ok = fetch__continue(&f, partly, e) && fetch__fits(c->root.p, what->path, what->bytes - f.have, e);
+    bool ok = fetch__continue(&f, partly, e) && fetch__fits(partly, what->path, what->bytes - f.have, e);
     const uint64_t left = f.from;
     if (ok && !hub_goes_beside(what->path)) {         /* small files of a checkpoint go without saying */
         str_size(&size, (double)(what->bytes - f.have));
@@ -693,8 +695,8 @@ static bool fetch__link(const char *folder, const char *commit, const hub_file *
     return !e->code;
 }
 
-/* Has the file in the cache: under its lock it is downloaded, unless its blob is there. *commit: the one that the hub names,
- * which must be that of the files before it; empty: it is the first. */
+/* Has the file in the cache: under its lock it is downloaded, unless its blob is there; then the hub is asked whether it is still
+ * that of the list. *commit: the one that the hub names, which must be that of the files before it; empty: it is the first. */
 static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, str *commit, err_t *e) {
     str         blob = {0}, partly = {0}, lock = {0}, url = {0};
     struct stat st;
@@ -713,7 +715,6 @@ static bool fetch__one(fetch__client *c, const char *folder, const hub_file *f, 
             log_warn("%s: the bytes that an earlier run left are not those of the hub: begins anew", f->path);
             fetch__blob(c, f, partly.p, blob.p, &again, e);
         }
-        if (!e->code && there && commit->n) str_set(&c->commit, str_bytes(commit));
         if (!e->code && !c->commit.n) {               /* nothing was asked for */
             fetch__address(c, f->path, &url);
             fetch__request(c, url.p, true, 0, f->path, e);
@@ -761,7 +762,10 @@ static uint64_t fetch__missing(const char *folder, const hub_list *l, const st_n
         uint64_t left = stat(blob.p, &its) == 0 ? 0 : f->bytes;
         str_put(&blob, ".incomplete");
         if (left && stat(blob.p, &its) == 0) left -= min_u64(left, (uint64_t)its.st_size);
-        if (__builtin_add_overflow(n, left, &n)) return UINT64_MAX;
+        if (__builtin_add_overflow(n, left, &n)) {
+            n = UINT64_MAX;
+            break;
+        }
     }
     str_drop(&blob);
     return n;
@@ -776,7 +780,7 @@ static void fetch__checkpoint(fetch__client *c, const char *folder, const hub_li
         if (&l->file[i] != config && hub_goes_beside(l->file[i].path)) fetch__one(c, folder, &l->file[i], commit, e);
     str_fmt(&snapshot, "%s/snapshots/%s", folder, commit->n ? commit->p : "");
     if (!e->code && hub_shards(l, c->name->repo.p, snapshot.p, &shards, e))
-        fetch__fits(c->root.p, c->name->repo.p, fetch__missing(folder, l, &shards), e);
+        fetch__fits(folder, c->name->repo.p, fetch__missing(folder, l, &shards), e);
     for (size_t i = 0; i < shards.n && !e->code; i++) fetch__one(c, folder, hub_of_path(l, shards.at[i]), commit, e);
     if (!e->code) fetch__one(c, folder, config, commit, e);
     st_names_drop(&shards);

@@ -311,14 +311,20 @@ static bool hub__whole(const hub_list *l, const hub_file *first, uint64_t *n_byt
 /* Whether the file stands for a checkpoint: its config.json. */
 static bool hub_is_checkpoint(const hub_file *f) { return strcmp(str_base_name(f->path), "config.json") == 0; }
 
-/* Whether it is one of the files beside the weights of a checkpoint that [import] reads; path: in the checkpoint's folder. */
+/* The files that tokens come from ([vocab]); a checkpoint has at least one of them. */
+static const char *const hub__tokens[] = {"tokenizer.json", "tokenizer.model", "spiece.model", "tokenizer.jsonl",
+                                          "rwkv_vocab_v20230424.txt"};
+enum { HUB__TOKENS = sizeof hub__tokens / sizeof *hub__tokens };
+
+/* Whether it is one of the files beside the weights of a checkpoint that [import] and [vocab] read; path: in its folder. */
 static bool hub_goes_beside(const char *path) {
     const char *slash = strchr(path, '/');
+    for (int i = 0; i < HUB__TOKENS; i++)
+        if (strcmp(path, hub__tokens[i]) == 0) return true;
     if (slash) return bytes_ends((bytes){(const uint8_t *)path, (size_t)(slash - path)}, bytes_of("_Pooling")) &&
                       strcmp(slash, "/config.json") == 0;
-    return bytes_among(bytes_of(path), "config.json generation_config.json tokenizer.json tokenizer.model tokenizer_config.json "
-                       "added_tokens.json special_tokens_map.json chat_template.jinja modules.json README.md "
-                       "model.safetensors.index.json");
+    return bytes_among(bytes_of(path), "config.json generation_config.json tokenizer_config.json added_tokens.json "
+                       "chat_template.jinja modules.json README.md model.safetensors.index.json");
 }
 
 /* Whether it is such a file or has weights. */
@@ -329,8 +335,9 @@ static bool hub__of_checkpoint(const char *path) {
 /* The config.json of the checkpoint that a sealed list has, by the names of its files; NULL: it has none. */
 static const hub_file *hub__checkpoint(const hub_list *l) {
     const hub_file *config = hub_of_path(l, "config.json");
-    if (!hub_of_path(l, "tokenizer.json") && !hub_of_path(l, "tokenizer.model")) return NULL;
-    for (size_t i = 0; config && i < l->n; i++)
+    bool            tokens = false;
+    for (int i = 0; i < HUB__TOKENS; i++) tokens = tokens || hub_of_path(l, hub__tokens[i]);
+    for (size_t i = 0; config && tokens && i < l->n; i++)
         if (!strchr(l->file[i].path, '/') && bytes_ends(bytes_of(l->file[i].path), bytes_of(".safetensors"))) return config;
     return NULL;
 }
@@ -355,18 +362,18 @@ static bool hub_shards(const hub_list *l, const char *repo, const char *folder, 
     return !e->code;
 }
 
-/* Whether a folder on this disk has all of a checkpoint; *n_bytes: of its files. Other tools may have left a part of one. */
+/* Whether a folder on this disk has all of a checkpoint; *n_bytes: of its weights and its tokenizer. Other tools may have left a
+ * part of one. */
 static bool hub__is_whole(const char *dir, uint64_t *n_bytes) {
-    static const char *const tokens[] = {"tokenizer.json", "tokenizer.model"};
     st_names    names = {0};
     err_t       none = {0};
     str         text = {0}, path = {0};
     struct stat its;
     bool        ok = false, weights = st_shards(dir, &text, &names, &none);
     *n_bytes = 0;
-    for (int i = 0; i < 2 && !ok; i++) {
+    for (int i = 0; i < HUB__TOKENS && !ok; i++) {
         str_clear(&path);
-        str_fmt(&path, "%s/%s", dir, tokens[i]);
+        str_fmt(&path, "%s/%s", dir, hub__tokens[i]);
         ok = stat(path.p, &its) == 0 && S_ISREG(its.st_mode);
         if (ok) *n_bytes += (uint64_t)its.st_size;
     }
@@ -438,7 +445,8 @@ static void hub__say_models(const hub_list *l, str *out) {
 }
 
 static const hub_file *hub__none(const hub_list *l, const hub_name *h, err_t *e) {
-    str all = {0};
+    str         all = {0};
+    const char *also = hub__checkpoint(l) ? " or safetensors" : "";
     hub__say_models(l, &all);
     if (!all.n && hub__checkpoint(l))
         err_set(e, EXIT_INPUT, "%s: no GGUF file, expected %s alone, which runs its safetensors (--quantize makes a GGUF file of "
@@ -447,10 +455,10 @@ static const hub_file *hub__none(const hub_list *l, const hub_name *h, err_t *e)
         err_set(e, EXIT_INPUT, "%s: neither a GGUF file nor config.json, a tokenizer and safetensors among its %zu files, "
                 "expected a repository with one of them, such as OWNER/NAME-GGUF", h->repo.p, l->n);
     else if (h->pick.n)
-        err_set(e, EXIT_INPUT, "%s: no model %.120s, expected one of %s", h->repo.p, h->pick.p, all.p);
+        err_set(e, EXIT_INPUT, "%s: no model %.120s, expected one of %s%s", h->repo.p, h->pick.p, all.p, also);
     else
         err_set(e, EXIT_INPUT, "%s: none of its models is Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 or F16, expected :NAME after it, one "
-                "of %s", h->repo.p, all.p);
+                "of %s%s", h->repo.p, all.p, also);
     str_drop(&all);
     return NULL;
 }
@@ -620,23 +628,25 @@ static bool hub__is_there(const hub_list *l, const char *folder, const hub_file 
 }
 
 /* Appends the path of a model in the cache; of a checkpoint, of its folder. any: a name without a quant is the best that is
- * there, else the first of hub_usual or a checkpoint alone. False: the cache has it not. */
+ * there, else the first of hub_usual, or a checkpoint where the cache has no GGUF file of the repository: else the hub's list
+ * decides. False: the cache has it not. */
 static bool hub_find(const hub_name *h, bool any, str *path) {
     err_t none = {0};
     str   root = {0}, folder = {0};
-    bool  found = false;
+    bool  found = false, gguf = false;
     if (hub_cache(false, &root, &none)) hub_repo_folder(root.p, h->repo.p, &folder);
     hub__snapshots s = folder.n ? hub__snapshots_of(folder.p) : (hub__snapshots){0};
     for (int k = 0; k < (h->pick.n ? 1 : HUB_USUAL + 1) && !found; k++) {
         const char *pick = k < HUB_USUAL ? hub_usual[k] : hub_safetensors;
         hub_name    one = {h->repo, h->pick};
-        if (!any && k > 0 && k < HUB_USUAL) continue;
+        if (!any && k > 0 && (k < HUB_USUAL || gguf)) continue;
         if (!h->pick.n) one.pick = (str){.p = (char *)(uintptr_t)pick, .n = strlen(pick)};
         for (size_t i = 0; i < s.n && !found; i++) {
             hub_list        l = hub__files(s.at[i].path);
             err_t           no = {0};
             const hub_file *f = hub_choose(&l, &one, &no);
             uint64_t        n_bytes;
+            gguf = gguf || hub__any_model(&l);
             found = f && hub__is_there(&l, s.at[i].path, f, &n_bytes);
             if (found) hub__put_model(path, s.at[i].path, f);
             hub_list_drop(&l);
@@ -653,7 +663,7 @@ typedef struct {
     char    *name;                                    /* what -m takes: OWNER/NAME:QUANT, or the path in the folder of models */
     char    *path;                                    /* of its first file; of a checkpoint, of its folder */
     char    *repo;                                    /* its folder in the cache; NULL: it is in the folder of models */
-    uint64_t bytes;                                   /* of all its files */
+    uint64_t bytes;                                   /* of all its files; of a checkpoint, of its weights and tokenizer */
 } hub_model;
 
 typedef struct {

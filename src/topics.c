@@ -40,9 +40,9 @@ static const topic topics_all[] = {
         "$ llmrun --models\tmodels that are here: name, size, type, architecture",
         "$ llmrun -m OWNER/NAME:Q8_0 -p \"Hello\"\tone of them, without the network",
         "$ llmrun --rm-model OWNER/NAME:Q8_0\tremove it from the disk",
-        "A name with a type or a file that is in the cache connects to nothing. OWNER/NAME alone is Q4_K_M of the cache, else a "
-        "checkpoint; where the cache lacks both, the hub's list is asked what the repository has. To take a newer version, "
-        "remove the old one.",
+        "A name with a type or a file that is in the cache connects to nothing. OWNER/NAME alone is Q4_K_M of the cache, or its "
+        "checkpoint where the cache has no GGUF file of the repository; else the hub's list is asked what the repository has. To "
+        "take a newer version, remove the old one.",
         "The cache is that of Hugging Face's own tools, in their layout: each finds what the other has downloaded. A file gets "
         "its name when its SHA-256 (git's SHA-1 of small ones) is that of the hub's list. A download that ends early goes on "
         "where it was. All parts of a split model are downloaded; projectors of images (mmproj) are no models.",
@@ -55,8 +55,9 @@ static const topic topics_all[] = {
         "Downloads need libcurl (Debian: libcurl4), which is opened when it is needed. They run in a process of their own, which "
         "can reach the network and write to the cache alone."}},
     {"checkpoints", "Checkpoints: folders of transformers, with safetensors", {
-        "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json or tokenizer.model, and "
-        "where they exist tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
+        "-m takes a folder, too: config.json, *.safetensors with or without an index, tokenizer.json, tokenizer.model or what "
+        "its family has in their place (spiece.model, tokenizer.jsonl, rwkv_vocab_v20230424.txt), and where they exist "
+        "tokenizer_config.json, chat_template.jinja, generation_config.json, the pooling of modules.json.",
         "$ llmrun -m DIR -p \"Hello\"\trun it; matrices of f32, f16 and bf16 are used where they lie in the files",
         "$ llmrun -m DIR --quantize Q4_K_M -o model.gguf\twrite a GGUF file, with --imatrix and --calibrate as for a file",
         "$ llmrun -m DIR --quantize auto -o model.gguf\tthe same, each matrix with the precision that it has",

@@ -245,7 +245,7 @@ static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
     }
     w->n_bytes += n;
     if (w->n_bytes - w->n_begun < EARLY) return true;
-    sync_file_range(w->fd, (off64_t)w->n_begun, (off64_t)(w->n_bytes - w->n_begun), SYNC_FILE_RANGE_WRITE);
+    sync_file_range(w->fd, (off_t)w->n_begun, (off_t)(w->n_bytes - w->n_begun), SYNC_FILE_RANGE_WRITE);
     w->n_begun = w->n_bytes;
     return true;
 }

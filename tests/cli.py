@@ -2441,6 +2441,16 @@ def quantize_full_disk():
     for kind in "COPY", "F16":
         refused(run("-q", "--quantize", kind, "-m", model(), "-o", out, preexec_fn=limit), 3, "out.gguf: cannot write: File too large", kind)
         same((holding(where), open(out, "rb").read()), (["out.gguf"], b"old"), "after " + kind)
+    path, made = large("full_large.gguf"), tmp("full_made.gguf")           # the one tensor, in many slices
+    for threads in "1", "2":
+        check(run("-q", "--quantize", "Q8_0", "-m", path, "-o", made, "-t", threads).rc == 0, "with space")
+        size = os.path.getsize(made)
+        for most in size // 2, size - 100, size - 1:
+            limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            r = run("-q", "--quantize", "Q8_0", "-m", path, "-o", out, "-t", threads, preexec_fn=limit)
+            refused(r, 3, "out.gguf: cannot write: File too large", "%d of %d bytes" % (most, size))
+            same((holding(where), open(out, "rb").read()), (["out.gguf"], b"old"), "after %d of %d bytes" % (most, size))
+    os.unlink(path), os.unlink(made)
 
 
 def large(name, rows=40000):

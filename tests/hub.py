@@ -176,9 +176,9 @@ class Hub:
             most = self.drops.pop(0) if self.drops else len(body)
         for at in range(0, min(most, len(body)), 4096):
             piece = body[at:min(at + 4096, most)]
-            h.wfile.write(piece)
             with self.lock:
-                self.sent += len(piece)
+                self.sent += len(piece)                  # before the client has it, which may end then
+            h.wfile.write(piece)
             if self.slow:
                 h.wfile.flush()
                 time.sleep(self.slow)
@@ -824,6 +824,15 @@ def checkpoint_files():
         same(list(home.named()), ["m-Q4_K_M.gguf"], "files")
         same(home.run(hub, "-q", "-hf", REPO + ":safetensors", *SAYS).out, want, "the checkpoint")
         good(home.run(hub, "-hf", REPO, *SAYS))
+    for first in ":Q8_0", ":safetensors":                  # the same model, whatever came first
+        home = Home()
+        with hub_of(files, **{"m-Q8_0.gguf": MODEL}) as hub:
+            for more in first, ":Q8_0", "", ":safetensors", "":
+                r = home.run(hub, "-q", "-hf", REPO + more, *SAYS)
+                same((r.rc, r.out), (0, want if more == ":safetensors" else text_of(MODEL)), "%s, first %s" % (more, first))
+            good(home.run(hub, "-hf", REPO, *SAYS))
+            good(home.run(hub, "-hf", REPO, "--offline", *SAYS))
+            good(home.run(None, "-hf", REPO, *SAYS))
     home = Home()
     with hub_of(files) as hub:
         r = home.run(hub, "-q", "-m", folder, "-hfd", REPO, *SAYS)
@@ -838,6 +847,43 @@ def checkpoint_files():
             fails(home.run(hub, "-hf", REPO, *SAYS), 2, word, home, *files.values())
             check(not any("safetensors" in p for _, p, _ in hub.asked()), "weights were asked for")
             is_no_model(home)
+
+
+@download
+def checkpoint_tokenizers():
+    """Whatever file the tokens of a family are in, it is downloaded: the run is that of the folder, --models lists the checkpoint, --rm-model removes it."""
+    for name in "t5", "rwkv7", "plamo2":
+        folder = tempfile.mkdtemp(dir=TMP)
+        checkpoint.write_vocabulary(folder, name)
+        files, home = files_of(folder), Home()
+        want = finish(begin([BIN, "-q", "-m", folder, *SAYS], env=PLAIN_ENV))
+        with hub_of(files, **ALIEN) as hub:
+            for args in ("-hf", REPO), ("-hf", REPO, "--offline"):
+                r = home.run(hub, "-q", *args, *SAYS)
+                same((r.rc, r.out, want.rc), (0, want.out, 0), name)
+            has(home, files)
+        same([m["name"] for m in json.loads(home.run(None, "--models", "--json").out)], [REPO + ":safetensors"], name)
+        same(home.run(None, "--rm-model", REPO + ":safetensors", "--yes").rc, 0, name)
+        check(not os.path.exists(home.repo), "%s: files are left: %r" % (name, home.blobs()))
+
+
+@download
+def checkpoint_changed():
+    """A repository that changes between its list and the requests: a file that is here from before gets no name in the new snapshot."""
+    folder, files = checkpoint_of()
+    for how in "relative", "none":
+        with hub_of(files) as hub:
+            home, hub.redirect, new = Home(), how, "e" * 40
+            same(home.run(hub, "-hf", REPO, *SAYS).rc, 0, "the first run")
+            shutil.rmtree(os.path.join(home.repo, "snapshots"))
+            listed = hub.list
+            def list_(*args):
+                listed(*args)
+                hub.commit, hub.files = new, dict(files, **{"tokenizer.json": files["tokenizer.json"] + b" "})
+            hub.list, sent = list_, hub.sent
+            refused(home.run(hub, "-hf", REPO, *SAYS), 3, "tokenizer.json has changed since its list was read", how)
+            check(not os.path.exists(home.link("tokenizer.json", new)) and not os.path.exists(home.link("config.json", new)), "names in the new snapshot")
+            same(hub.sent, sent, "bytes")
 
 
 @download

@@ -359,11 +359,18 @@ static bool tf_has_forms(int id) {
 /* What fewer blocks become does not depend on those after them. */
 static void tf_prefixes(int id, const float *x, const float *w, const uint8_t *all) {
     uint8_t   got[TF_N * 4];
-    const int block = k_types[id].block > 1 ? k_types[id].block : 8;
+    const int block = k_types[id].block > 1 ? k_types[id].block : 7;    /* plain floats: ends of vectors, too */
     for (int n = block; n < TF_N; n += n < 3 * block ? block : 5 * block) {
         k_fitters[id].fit(x, w, got, n);
         CHECKF(!memcmp(got, all, k_row_bytes((uint32_t)id, n)), "%s: %d weights give other bytes than %d", k_types[id].name, n, TF_N);
     }
+}
+
+/* Groups of zeros, and blocks of 256 with importances beside some that have none, tiny ones, or each of these in turn. */
+static void tf_mix(int i, float *x, float *w) {
+    static const float scale[] = {1, 0, 1e-31f};
+    if (i / 32 % 3 == 0) x[i] = 0;
+    w[i] *= scale[i / 256 % 4 < 3 ? i / 256 % 4 : i / 32 % 4 % 3];
 }
 
 static void t_fit_levels(void) {
@@ -379,7 +386,7 @@ static void t_fit_levels(void) {
         tf_seed = 0;
         for (int kind = 0; kind < KINDS; kind++) {
             tf_kind(kind, x, w);
-            for (int i = 0; i < TF_N && kind == KINDS - 1; i++) x[i] *= i / 32 % 3 ? 1 : 0, w[i] *= i / 32 % 2 ? 0 : 1e-31f;
+            for (int i = 0; i < TF_N && kind == KINDS - 1; i++) tf_mix(i, x, w);
             for (int id = 0; id < K_TYPE_MAX; id++)
                 for (int u = 0; u < 2 && tf_has_forms(id); u++) {
                     k_fitters[id].fit(x, u ? w : NULL, l ? got : want[id][kind][u], TF_N);

@@ -139,7 +139,14 @@ static void t_hub_checkpoints(void) {
          "a/b: 2 safetensors files, expected model.safetensors or an index"},
         {{"config.json", "tokenizer.json", "model.safetensors", "m-Q8_0.gguf"}, "", "m-Q8_0.gguf", NULL, NULL},
         {{"config.json", "tokenizer.json", "model.safetensors", "m-Q8_0.gguf"}, "safetensors", "config.json", "model.safetensors", NULL},
-        {{"config.json", "tokenizer.json", "model.safetensors", "m-Q3_K.gguf"}, "", NULL, NULL, NULL},
+        {{"config.json", "tokenizer.json", "model.safetensors", "m-Q3_K.gguf"}, "", NULL, NULL,
+         "a/b: none of its models is Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 or F16, expected :NAME after it, one of Q3_K or safetensors"},
+        {{"config.json", "tokenizer.json", "model.safetensors", "m-Q8_0.gguf"}, "Q2_K", NULL, NULL,
+         "a/b: no model Q2_K, expected one of Q8_0 or safetensors"},
+        {{"config.json", "spiece.model", "model.safetensors"}, "", "config.json", "model.safetensors", NULL},
+        {{"config.json", "tokenizer.jsonl", "model.safetensors"}, "", "config.json", "model.safetensors", NULL},
+        {{"config.json", "rwkv_vocab_v20230424.txt", "model.safetensors"}, "", "config.json", "model.safetensors", NULL},
+        {{"config.json", "a/spiece.model", "model.safetensors"}, "", NULL, NULL, NULL},
         {{"config.json", "tokenizer.json", "a/model.safetensors"}, "", NULL, NULL, NULL},
         {{"a/config.json", "tokenizer.json", "model.safetensors"}, "", NULL, NULL, NULL},
         {{"config.json", "model.safetensors"}, "", NULL, NULL, NULL},
@@ -163,13 +170,14 @@ static void t_hub_checkpoints(void) {
             CHECKF(hub_shards(&l, "a/b", "/none", &shards, &e) == (rows[i].shards != NULL), "row %zu: %s", i, e.text);
             for (size_t k = 0; k < shards.n; k++) str_fmt(&all, "%s%s", k ? " " : "", shards.at[k]);
             if (rows[i].shards) EQ_STR(all.p, rows[i].shards);
-            else EQ_STR(e.text, rows[i].error);
         }
+        if (rows[i].error) EQ_STR(e.text, rows[i].error);
         st_names_drop(&shards);
         hub_list_drop(&l);
         str_drop_all(&repo, &pick, &all);
     }
-    CHECK(hub_goes_beside("tokenizer.json") && hub_goes_beside("1_Pooling/config.json") && hub_goes_beside("README.md"));
+    CHECK(hub_goes_beside("tokenizer.json") && hub_goes_beside("1_Pooling/config.json") && hub_goes_beside("README.md") &&
+          hub_goes_beside("spiece.model") && hub_goes_beside("tokenizer.jsonl") && hub_goes_beside("rwkv_vocab_v20230424.txt"));
     CHECK(!hub_goes_beside("a/tokenizer.json") && !hub_goes_beside("a/1_Pooling/config.json") && !hub_goes_beside("model.safetensors") &&
           !hub_goes_beside("onnx/config.json") && !hub_goes_beside("1_Pooling/config.jsonx"));
 }

@@ -854,13 +854,13 @@ FL_FN void FL(iq4_scales)(const float *x, const float *w, int n, float *s, k__fg
     float         step[FL_N] __attribute__((aligned(64))), out[3][FL_N] __attribute__((aligned(64)));
     FL(iq4_table) table;
     FL(iq4_open)(&table);
-    for (int at = 0; at < n; at += FL_N, x += 32 * FL_N, w += 32 * FL_N) {
+    for (int at = 0; at < n; at += FL_N) {
         const int some = n - at < FL_N ? n - at : FL_N;
         bool      even = true;
         for (int l = 0; l < FL_N; l += 4)
             for (int j = 0; j < 32; j += 4) {
                 const float *four[4];
-                for (int i = 0; i < 4; i++) four[i] = x + 32 * (l + i < some ? l + i : some - 1) + j;
+                for (int i = 0; i < 4; i++) four[i] = x + 32 * (at + (l + i < some ? l + i : some - 1)) + j;
                 FL(turn)(four, xs + j * FL_N + l);
                 for (int i = 0; i < 4; i++) four[i] = w + (four[i] - x);
                 FL(turn)(four, ws + j * FL_N + l);
