@@ -50,7 +50,8 @@ static void t_engine_plans(void) {
 /* Rows with logits of models that decode by diffusion: one answer or one block of each sequence, at least those of one. */
 static void t_engine_masks(void) {
     static const struct { const char *model; int n_seqs, n_masks, max_out; bool vectors; } rows[] = {
-        {"dream", 1, -9, 48, true}, {"dream", 6, -9, 54, true}, {"llada", 1, 50, 50, true}, {"dream", 1, -9, 9, false}, {"dream", 3, -9, 27, false}, {"dream", 1, -1000, 64, false}, {"dream", 1, 0, 64, false},
+        {"dream", 1, -9, 48, true}, {"dream", 6, -9, 54, true}, {"llada", 1, 50, 50, true},
+        {"dream", 1, -9, 9, false}, {"dream", 3, -9, 27, false}, {"dream", 1, -1000, 64, false}, {"dream", 1, 0, 64, false},
         {"dream", 2, 5, 10, false}, {"llada", 1, -9, 32, false}, {"llada", 1, 7, 7, false}, {"llada", 2, 0, 128, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
