@@ -1469,6 +1469,7 @@ static engine_plan act__batch_plan(const act_job *r, int n_seqs, const engine_ne
     const spec_opts o = act__spec(r);
     if (c->action != ACT_EMBED_LINES) {
         engine_plan p = sched_plan(&c->fwd, n_seqs, spec_rows(&o, n_seqs), beside);
+        p.vectors = true;
         return act__with_head(r, p, &o);
     }
     return (engine_plan){
@@ -1527,6 +1528,7 @@ static engine_plan act__serve_plan(const act_job *r, bool answers, int n_seqs, c
     const spec_opts o = act__spec(r);
     engine_plan     p = sched_plan(&c->fwd, n_seqs, answers ? spec_rows(&o, n_seqs) : 0, beside);
     p.hidden = !answers;
+    p.vectors = answers;
     p.pack = ENGINE_PACK_NOW;
     return answers ? act__with_head(r, p, &o) : p;
 }

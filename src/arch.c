@@ -1687,11 +1687,12 @@ static bool arch__index(arch_hparams *hp, const gguf_file *g, int il, err_t *e) 
     if (blocks) l->indexed = il >= hp->n_dense;
     if (head) l->indexed = arch__has(g, il, "indexer.attn_k");
     l->chooses = l->indexed || (!blocks && !head);
+    if (l->chooses && l->window)
+        return arch__bad(hp, g, "attention.sliding_window", e, "%d in layer %d, expected none: the indexer chooses positions",
+                         l->window, il);
     if (!l->indexed)
         return il || !l->chooses ||
                arch__bad(hp, g, "attention.indexer.types", e, "layer 0 has the choice of a layer before it, expected its own");
-    if (l->window)
-        return arch__bad(hp, g, "attention.sliding_window", e, "%d, expected none: the indexer chooses positions", l->window);
     if (!hp->causal)
         return arch__bad(hp, g, "attention.causal", e, "false, expected true: the indexer chooses earlier positions");
     if (hp->hd_index % 2 || hp->hd_index < l->n_rot)
@@ -1705,14 +1706,15 @@ static bool arch__index(arch_hparams *hp, const gguf_file *g, int il, err_t *e) 
     return true;
 }
 
-/* The sizes of what indexers choose. */
+/* The sizes of what indexers choose: a list of blocks, or one for each key head. */
 static bool arch__choice(const arch_hparams *hp, const gguf_file *g, err_t *e) {
+    const int lists = hp->desc->quirks & Q_BLOCKS ? hp->n_index : 1;
     if (hp->index_local > hp->n_top)
         return arch__bad(hp, g, "attention.indexer.local_blocks", e, "%d, expected at most %d: the blocks that are chosen",
                          hp->index_local, hp->n_top);
-    return (int64_t)hp->n_top * hp->index_block <= ARCH_MAX_CHOSEN ||
-           arch__bad(hp, g, "attention.indexer.block_size", e, "%d blocks of %d positions, expected at most %d positions in all",
-                     hp->n_top, hp->index_block, ARCH_MAX_CHOSEN);
+    return (int64_t)lists * hp->n_top <= ARCH_MAX_CHOSEN / hp->index_block ||
+           arch__bad(hp, g, "attention.indexer.top_k", e, "%d lists of %d blocks of %d positions, expected at most %d in all",
+                     lists, hp->n_top, hp->index_block, ARCH_MAX_CHOSEN);
 }
 
 /* Whether a text is computed in one step, since its positions see those after them. */

@@ -742,7 +742,7 @@ typedef struct {
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
     dev_thread  *thread;                              /* [threads] */
     int          attn_most;                           /* rows of a task at most */
-    float       *parts;                               /* [n_parts] of attention whose tasks are segments; NULL: they never are */
+    float       *parts;                               /* [n_parts] partial results of attention and of indexers; NULL: no room */
     size_t       n_parts;                             /* floats */
     int          n_views;                             /* of keys, or of values, of attention; or as tables have */
     int          max_rows;                            /* of a step */
@@ -790,7 +790,7 @@ typedef struct {
     int    threads;                                   /* of the run */
     size_t scratch;                                   /* bytes, of a thread */
     int    attn_rows;                                 /* of a task of attention */
-    size_t parts;                                     /* floats of partial results of attention */
+    size_t parts;                                     /* floats of partial results of attention, of indexers */
     int    views;                                     /* positions of attention that takes them one by one */
     int    experts;                                   /* of a layer */
     size_t low;                                       /* floats of adapters, for each row of a step */

@@ -278,6 +278,7 @@ typedef struct {
     int                 n_masks;                      /* decoding by diffusion: masks of a sequence that get a token in a step; 0:
                                                        * all of its context; below 0: all of an answer of -n_masks tokens, or one
                                                        * block, as the model was trained */
+    bool                vectors;                      /* the same: texts of up to -b tokens may ask for vectors beside answers */
     bool                head;                         /* the draft head, if the model has one, guesses for each sequence */
     const gguf_file    *head_file;                    /* a file with its draft head alone; NULL: it is in the model's */
     bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
@@ -311,7 +312,8 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     if (plan->n_masks < 0) plan->n_masks = eng->m.hp.shifts ? -plan->n_masks : DIFFUSE_BLOCK;
     if (!plan->n_masks || plan->n_masks > eng->n_ctx) plan->n_masks = eng->n_ctx;
     if (model_diffuses(&eng->m))                      /* of one sequence; of more, as many as ENGINE_LOGIT_BYTES hold */
-        plan->n_out = (int)max_i64(plan->n_masks, min_i64((int64_t)plan->n_seqs * plan->n_masks, (int64_t)out));
+        plan->n_out = (int)max_i64(max_i64(plan->n_masks, plan->vectors ? min_int(fo->n_batch, eng->n_ctx) : 0),
+                                   min_i64((int64_t)plan->n_seqs * plan->n_masks, (int64_t)out));
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
 }

@@ -354,12 +354,9 @@ static void fwd__values(fwd_draft *d) {
 
 #define FWD_INDEX_EPS 1e-6f                           /* of the norm of its keys beside latent attention: no file has it */
 
-/* The product of its keys, and of the weights of its heads. */
-static void fwd__index_products(fwd_draft *d) {
-    const dev_mat *w = d->l->mat;
-    if (!d->lh->indexed) return;
-    dev_plan_product(d->to, &w[W_INDEX_K], d->rows, d->in, d->index_k);
-    if (w[W_INDEX_SHARE].data) dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
+/* The product of its keys. */
+static void fwd__index_product(fwd_draft *d) {
+    if (d->lh->indexed) dev_plan_product(d->to, &d->l->mat[W_INDEX_K], d->rows, d->in, d->index_k);
 }
 
 /* RoPE of the first values of each of its heads. */
@@ -412,7 +409,7 @@ static void fwd__kv_products(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
     if (w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
-    fwd__index_products(d);
+    fwd__index_product(d);
 }
 
 /* Keys and values go to the cache. */
@@ -578,7 +575,8 @@ static void fwd__latent(fwd_draft *d) {
     const dev_mat       *w = d->l->mat;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
-    fwd__index_products(d);
+    fwd__index_product(d);
+    if (lh->indexed) dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
     if (lh->q_rank) dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
     else dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
     d->part = FWD_CACHE;
@@ -1459,7 +1457,7 @@ static void fwd__keep_pairs(fwd_draft *d) {
     fwd__enter(d, &d->l->vec[W_ATTN_NORM]);
     fwd__matmul(d, FWD_QKV);
     if (d->lh->mixer != MIX_LATENT) fwd__kv_products(d);
-    else dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k), fwd__index_products(d);
+    else dev_plan_product(d->to, &d->l->mat[W_KV_A], d->rows, d->in, d->k), fwd__index_product(d);
     d->part = FWD_CACHE;
     if (d->lh->mixer == MIX_LATENT) fwd__latent_store(d);
     else fwd__kv_store(d, fwd__kv(d));

@@ -2047,14 +2047,19 @@ static void ops__attend_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     c->bytes += kept * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
 }
 
-/* Rows of one sequence read the keys of the indexer once, if one of them chooses. */
+/* Rows of one sequence read the keys of the indexer once, up to the last row that chooses. */
 static void ops__choose_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const dev_kv *kv = op->cache.kv;
+    int           seen = 0;                           /* positions, of the sequence */
     for (int i = 0; i < b->n; i++) {
         const bool last = i + 1 == b->n || b->seq[i + 1] != b->seq[i];
-        if (!ops__is_choosy(b, op, i) || !(op->rows == DEV_ALL || b->want[i])) continue;
-        c->mul[k_kv_act(kv->type_k, K_F16)] += (double)(b->pos[i] + 1) * op->n_head * op->n;
-        if (last) c->bytes += (double)(b->pos[i] + 1) * (double)kv->k_stride;
+        if (ops__is_choosy(b, op, i) && (op->rows == DEV_ALL || b->want[i])) {
+            seen = b->pos[i] + 1;
+            c->mul[k_kv_act(kv->type_k, K_F16)] += (double)seen * op->n_head * op->n;
+        }
+        if (!last) continue;
+        c->bytes += (double)seen * (double)kv->k_stride;
+        seen = 0;
     }
 }
 

@@ -234,6 +234,7 @@ typedef struct {
     sched_seq  **out;                                 /* [n_out] those whose logits the step gives */
     int          n_out;
     bool         filling;                             /* fixed: waiting sequences may still join */
+    bool         told;                                /* that a step has fewer logits than an answer has masks */
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
     int          n_waiting;
@@ -327,7 +328,7 @@ static bool sched__embeds_whole(const sched *sc, const gen_request *r, err_t *e)
     if (sc->eng->m.hp.n_enc)
         return err_set(e, EXIT_INPUT, "a %s model that answers texts makes no vectors, expected a t5encoder model", arch);
     return r->prompt->n <= (size_t)sc->eng->max_out ||
-           err_set(e, EXIT_INPUT, "a text of %zu tokens, expected at most %d: a %s model reads it in one step", r->prompt->n,
+           err_set(e, EXIT_INPUT, "a text of %zu tokens, expected at most %d: a %s model reads it in one step (-b)", r->prompt->n,
                    sc->eng->max_out, arch);
 }
 
@@ -364,7 +365,7 @@ static bool sched_has_room(const sched *sc) { return sc->n_run + sc->n_waiting <
 static bool sched_idle(const sched *sc) { return !sc->n_run && !sc->first; }
 
 /* Before a text comes in whose vector is wanted. */
-static void sched__start_text(const sched *sc, sched_seq *q) {
+static void sched__start_text(sched *sc, sched_seq *q) {
     for (size_t i = 0; i < q->r.prompt->n; i++) tok_ids_add(&q->ids, q->r.prompt->id[i]);
     q->n_prompt = (int)q->ids.n;
     q->shift = -1;
@@ -391,19 +392,29 @@ static void sched__answer_begins(const sched *sc, sched_seq *q) {
     tok_ids_add(&q->ids, start < 0 ? tok_bos(v) : start);
 }
 
+/* Says once in a run that a step has no logits for all masks of an answer, or of a block of it. */
+static void sched__tell_masks(sched *sc, const diffuse *d) {
+    const int n = d->o.block ? min_int(d->o.block, d->n) : d->n;
+    if (sc->told || n <= sc->eng->max_out) return;
+    sc->told = true;
+    log_info("%s of %d masks, logits for %d in a step: %s %d reserves them all", d->o.block ? "a block" : "an answer", n,
+             sc->eng->max_out, d->o.block ? "--diffusion-block-length" : "-n", n);
+}
+
 /* The answer as masks. */
-static void sched__mask(const sched *sc, sched_seq *q) {
+static void sched__mask(sched *sc, sched_seq *q) {
     const gen_opts *o = &q->r.gen;
     const int64_t   most = o->n_predict < 0 ? DIFFUSE_LENGTH : max_i64(o->n_predict, 1), room = sc->eng->n_ctx - q->n_prompt;
     q->masks = diffuse_new(&o->diffuse, (int)min_i64(most, room), tok_mask(sc->eng->v), sc->eng->m.hp.shifts,
                            q->r.seed + (uint64_t)q->r.index);
+    sched__tell_masks(sc, q->masks);
     q->cap = q->masks->n + 1;
     q->a.tok = mem_new((size_t)q->cap, sizeof *q->a.tok);
     q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
 }
 
 /* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
-static void sched__start(const sched *sc, sched_seq *q) {
+static void sched__start(sched *sc, sched_seq *q) {
     const tok_ids *prompt = q->r.prompt;
     const gen_opts *o = &q->r.gen;
     const int      n = (int)prompt->n, keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
@@ -798,14 +809,14 @@ static int sched__next_mask(const sched_seq *q, int from) {
     return from;
 }
 
-/* Adds the prompt and the answer with its masks, if the step has space for all of it and for the logits. Where a step never has
- * as many, later ones give the rest. */
+/* Adds the prompt and the answer with its masks, if the step has space for all of it and for some logits. Later steps give the
+ * logits that this one has no space for. */
 static void sched__see_all(sched *sc, sched_seq *q) {
     fwd       *f = sc->eng->f;
-    const int  n = q->n_prompt + q->masks->n, shift = sc->eng->m.hp.shifts;
+    const int  n = q->n_prompt + q->masks->n, shift = sc->eng->m.hp.shifts, left = sc->eng->max_out - f->batch.n_out;
     int        asks = 0, to = q->picked;              /* masks before `to` have a pick afterwards */
-    while (asks < sc->eng->max_out && (to = sched__next_mask(q, to)) < q->masks->n) asks++, to++;
-    if (sched__n_rows(sc) + n > sc->eng->n_batch || f->batch.n_out + asks > sc->eng->max_out || !kv_reserve(q->kv, n)) return;
+    while (asks < left && (to = sched__next_mask(q, to)) < q->masks->n) asks++, to++;
+    if (sched__n_rows(sc) + n > sc->eng->n_batch || left <= 0 || !kv_reserve(q->kv, n)) return;
     sched__enter_step(q);
     q->at = f->batch.n_out;
     q->n_rows = asks;

@@ -303,6 +303,18 @@ def invariance_kinds():
 
 
 @case
+def invariance_spans():
+    """what an indexer chooses from spans of positions that threads score apart is what one thread chooses"""
+    rng = random.Random(22)
+    lines = [{"prompt": [rng.randrange(10, 260) for _ in range(200)], "max_tokens": 24, "ignore_eos": True, "temperature": 0, "logprobs": 1}]
+    for name in ("deepseek32", "glm-dsa", "minimax-m3"):
+        model = os.path.join(TINY, name + ".gguf")
+        want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
+        for config in ("-t 4", "-t 3 -b 7", "-t 4 -b 64 --kv-block-size 16"):
+            equal(batch(lines, *SEED, "-np", "1", *config.split(), model=model), want, "%s, %s" % (name, config))
+
+
+@case
 def invariance_cache():
     """every cache type gives the same answers alone, with many others, in chunks and with preemption"""
     for k, v in (("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0"), ("f32", "bf16")):

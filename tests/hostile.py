@@ -1027,7 +1027,8 @@ def wholes():
                          ("deepseek32", "attention.indexer.local_blocks", (1,)), ("deepseek32", "attention.indexer.types", (0,)),
                          ("deepseek32", "attention.sliding_window", (8,)), ("deepseek32", "attention.q_lora_rank", (0,)),
                          ("minimax-m3", "attention.indexer.head_count", (1, 3)), ("minimax-m3", "attention.indexer.key_length", (6, 11)),
-                         ("minimax-m3", "attention.indexer.block_size", (0, 1 << 19, top)), ("minimax-m3", "attention.indexer.local_blocks", (5, top))):
+                         ("minimax-m3", "attention.indexer.block_size", (0, 1 << 19, top)), ("minimax-m3", "attention.indexer.local_blocks", (5, top)),
+                         ("minimax-m3", "attention.indexer.top_k", (104858, 1 << 20))):
         for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
     for m in ("../pairs/t5", "../encoders/t5encoder"):
         for k, v in (("head_count", [1, 2]), ("head_count", [2, 1]), ("key_length", [8, 4]), ("value_length", [10, 12])):
@@ -1036,6 +1037,7 @@ def wholes():
         yield "81 %s: attention.causal %s" % (m, v), BAD, family(m, "attention.causal", BOOL, v).bytes()
     for v in ([0, 1, 1], [1, 0], [1, 0, 1, 1], [1, 2, 1]):
         yield "81 glm-dsa: attention.indexer.types %s" % v, BAD, family("glm-dsa", "attention.indexer.types", ARR, (U32, v)).bytes()
+    yield "81 glm-dsa: a window of a layer without an indexer", BAD, family("glm-dsa", "attention.sliding_window", ARR, (U32, [0, 8, 0])).bytes()
     yield "81 glm-dsa: an indexer that nothing reads", GOOD, family("glm-dsa", "attention.indexer.types", ARR, (U32, [1, 0, 0])).bytes()
     yield "81 glm-dsa: an indexer that is not there", BAD, family("glm-dsa", "attention.indexer.types", ARR, (U32, [1, 1, 1])).bytes()
     yield "81 deepseek32: attention.causal", BAD, family("deepseek32", "attention.causal", BOOL, False).bytes()

@@ -49,17 +49,20 @@ static void t_engine_plans(void) {
 
 /* Rows with logits of models that decode by diffusion: one answer or one block of each sequence, at least those of one. */
 static void t_engine_masks(void) {
-    static const struct { const char *model; int n_seqs, n_masks, max_out; } rows[] = {
-        {"dream", 1, -9, 9}, {"dream", 3, -9, 27}, {"dream", 1, -1000, 64}, {"dream", 1, 0, 64}, {"dream", 2, 5, 10},
-        {"llada", 1, -9, 32}, {"llada", 1, 7, 7}, {"llada", 2, 0, 128},
+    static const struct { const char *model; int n_seqs, n_masks, max_out; bool vectors; } rows[] = {
+        {"dream", 1, -9, 48, true}, {"dream", 6, -9, 54, true}, {"llada", 1, 50, 50, true},
+        {"dream", 1, -9, 9, false}, {"dream", 3, -9, 27, false}, {"dream", 1, -1000, 64, false}, {"dream", 1, 0, 64, false},
+        {"dream", 2, 5, 10, false}, {"llada", 1, -9, 32, false}, {"llada", 1, 7, 7, false}, {"llada", 2, 0, 128, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const engine_plan plan = {.n_seqs = rows[i].n_seqs, .n_rows = 256, .pairs = true, .n_masks = rows[i].n_masks};
+        const engine_plan plan = {.n_seqs = rows[i].n_seqs, .n_rows = 256, .pairs = true, .n_masks = rows[i].n_masks,
+                                  .vectors = rows[i].vectors};
         gguf_file         g;
         err_t             e = {0};
         engine_opts       fo = engine_defaults;
         char              path[64];
         fo.n_ctx = 64;
+        fo.n_batch = 48;
         snprintf(path, sizeof path, "tests/data/diffuse/%s.gguf", rows[i].model);
         if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return;
         engine *eng = engine_open(&g, NULL, &fo, &kv_defaults, plan, clock_now(), &e);

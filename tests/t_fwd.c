@@ -292,6 +292,7 @@ static void t_fwd_cache_model(const char *name) {
 static void t_fwd_cache_types(void) {
     t_fwd_cache_model("qwen3");
     t_fwd_cache_model("llama_odd");
+    t_fwd_cache_model("minimax-m3");                 /* keys of an indexer too: in latent models rounding of them moves choices more */
 }
 
 /* One channel of K and one of V, of every head, as far above the others as trained models have them: a factor on them here, one

@@ -322,6 +322,7 @@ static void top_build_chosen(top_rig *r) {
     r->first = r->plan.n_buf;
     const dev_buf chosen = dev_plan_buf(&r->plan, "chosen", false), y = r->out[0] = dev_plan_buf(&r->plan, "y", false);
     dev_op        op = r->op;
+    if (!by_head) op.rows = DEV_ALL;                  /* all rows choose, some read it */
     op.kind = OPS_CHOOSE, op.n_head = heads, op.in[0] = ask, op.in[1] = by_head ? 0 : weight, op.out[0] = chosen;
     dev_plan_op(&r->plan, op);
     op = r->op;
