@@ -411,8 +411,9 @@ FAMILIES = {
                    TOP + at(0, ATTN + HEADS + MLP + NORMS) + at(1, ATTN + HEADS + NORMS + SPARSE + [("mlp.e_score_correction_bias", (E,))] + SHARED) +
                    layers(ATTN + HEADS + MLP + NORMS, "mtp.layers.%d.", 1) +
                    [("mtp.fc.weight", (D, 2 * D)), ("mtp.norm.weight", (D,)), ("mtp.pre_fc_norm_embedding.weight", (D,)), ("mtp.pre_fc_norm_hidden.weight", (D,))]),
-    "exaone4": (base("Exaone4_5_ForConditionalGeneration", "exaone4_5", head_dim=HD, sliding_window=8, layer_types=["sliding_attention", "full_attention"],
-                     num_nextn_predict_layers=2, mtp_share_layers=True),
+    "exaone4": (dict(architectures=["Exaone4_5_ForConditionalGeneration"], model_type="exaone4_5", vision_config=dict(depth=1), text_config=dict(
+                    base("", "exaone4_5_text", head_dim=HD, sliding_window=8, layer_types=["sliding_attention", "full_attention"], num_nextn_predict_layers=2,
+                         mtp_share_layers=True))),
                 TOP + layers(ATTN + HEADS + MLP + NORMS[1:] + [("post_feedforward_layernorm.weight", (D,))]) +
                 layers(ATTN + HEADS + MLP + NORMS[1:] + [("post_feedforward_layernorm.weight", (D,))], "mtp.layers.%d.", 1) +
                 [("mtp.fc.weight", (D, 2 * D)), ("mtp.norm.weight", (D,)), ("mtp.pre_fc_norm_embedding.weight", (D,)), ("mtp.pre_fc_norm_hidden.weight", (D,))]),
@@ -469,7 +470,8 @@ FAMILIES = {
     "deci_7b": (base("DeciLMForCausalLM", "deci", num_key_value_heads=None, num_key_value_heads_per_layer=[2, 1]),
                 TOP + [r for i, kv in enumerate((2, 1)) for r in at(i, [(n, s if "q_proj" in n or "o_proj" in n else (kv * HD, D)) for n, s in ATTN] + MLP + NORMS)]),
     "sarvam": (base("SarvamMoEForCausalLM", "sarvam_moe", head_dim=HD, num_experts=E, num_experts_per_tok=2, moe_intermediate_size=FE, num_shared_experts=1,
-                    first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, score_function="sigmoid"),
+                    first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, n_group=2, topk_group=1,
+                    score_function="sigmoid", num_nextn_predict_layers=0),
                [("model.word_embeddings.weight", (V, D))] + TOP[1:] + [
                    r for i in range(2) for r in at(i, [("attention.query_key_value.weight", ((H + 2 * KV) * HD, D)), ("attention.dense.weight", (D, H * HD)),
                                                        ("attention.query_layernorm.weight", (HD,)), ("attention.key_layernorm.weight", (HD,))] + NORMS +
@@ -584,7 +586,7 @@ def tokenizer(name):
         rows += [[w, -1.0 - i / 4, "NORMAL"] for i, w in enumerate(("the", "in", " the", "an"))]
         return {"tokenizer.jsonl": "".join(json.dumps(r) + "\n" for r in rows).encode(),
                 **({"chat_template.jinja": b"{{ messages[0].content }}!"} if name == "plamo3" else {}),
-                "tokenizer_config.json": {"chat_template": "{{ messages[0].content }}?", "bos_token": "<|plamo:bos|>", "eos_token": "<|plamo:eos|>", "pad_token": "<|plamo:pad|>", "unk_token": "<|plamo:unk|>"}}
+                "tokenizer_config.json": {**({"chat_template": "{{ messages[0].content }}?"} if name == "plamo3" else {}), "bos_token": "<|plamo:bos|>", "eos_token": "<|plamo:eos|>", "pad_token": "<|plamo:pad|>", "unk_token": "<|plamo:unk|>"}}
     return {"tokenizer.json": bpe(), "tokenizer_config.json": BPE_CONFIG,
             "generation_config.json": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "eos_token_id": [268]}}
 

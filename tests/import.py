@@ -128,6 +128,15 @@ def equals_the_converter():
 
 
 @case
+def centred_biases():
+    """Sarvam's biases of experts are stored less their mean; llama.cpp's converter takes it in the type of the tensor"""
+    raw = c.tensors_of("sarvam", "F32")["model.layers.1.mlp.gate.expert_bias"][2]
+    values = struct.unpack("<%df" % c.E, raw)
+    mean, = struct.unpack("<f", c.f32([sum(values) / c.E]))
+    same(dump(convert(folder("sarvam", "F32"), "F32"), "blk.1.exp_probs_b.bias"), c.f32([x - mean for x in values]), "biases")
+
+
+@case
 def norms_of_heads():
     """StableLM's norms of each head become rows of one tensor, which the converter cannot do"""
     values = {(part, i): [1 + (i + k) / 64 for k in range(c.HD)] for part, n in (("q", c.H), ("k", c.KV)) for i in range(n)}
@@ -505,7 +514,7 @@ def draft_heads():
         path, arch = folder(name, tensors=tensors), c.FAMILIES[name][0]
         check(keys_of(folder(name))[name + ".nextn_predict_layers"] > 0, name)
         keys = keys_of(path)
-        same(keys[name + ".block_count"], arch["num_hidden_layers"], name)
+        same(keys[name + ".block_count"], arch.get("text_config", arch)["num_hidden_layers"], name)
         check(not keys.get(name + ".nextn_predict_layers"), name)
         same(logits(path), logits(convert(path, "auto")), name)
 

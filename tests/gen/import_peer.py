@@ -36,7 +36,7 @@ import gguf_digest                                              # noqa: E402
 NOT_THERE = ("baichuan", "exaone")
 # the config as it is in the file: transformers leaves out what the converter asks for
 OWN_CONFIG = ("gptneox", "command-r", "kimi-linear", "mimo2", "step35", "exaone-moe", "minimax-m3", "laguna", "t5", "t5_gated", "t5encoder", "deepseek32", "glm-dsa",
-              "hunyuan_vl", "mistral4", "exaone4")
+              "hunyuan_vl", "mistral4", "exaone4", "sarvam")
 GOLDEN = os.path.join(HERE, "..", "data", "golden", "import.json")
 TEXTS = ["Hello world", "the cat and the thing, in 1234 mornings!", "  two  spaces\n\nand lines", "naïve café — ありがとう 😀", "I'll DON'T"]
 
