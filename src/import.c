@@ -2443,7 +2443,7 @@ static bool import__low_one(import_peft *p, int which, const st_tensor *t, bytes
     if (t->n_dims != 2 || t->type > ST_BF16)
         ok = st_bad(&p->files, t, p->e, "has %d dimensions of %s, expected 2 of F32, F16 or BF16", t->n_dims,
                     st_type_name(t->type));
-    else if (!o.row || o.layer >= import__layers(j, o.row) || o.row->change == IC_SKIP)
+    else if (!o.row || o.layer >= import__layers(j, o.row) - j->c.n_ahead || o.row->change == IC_SKIP)
         ok = st_bad(&p->files, t, p->e, "has no place in a %s model of %d layers", j->c.row->arch, j->c.n_layer);
     else if (o.row->change > IC_HALVES && (o.row->change < IC_QKV_THIRDS || o.row->change > IC_KEY_VALUE))
         ok = st_bad(&p->files, t, p->e, "is for a matrix whose columns or values are converted, which no adapter can follow");

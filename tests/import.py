@@ -389,6 +389,7 @@ def hostile_configs():
         shutil.rmtree(path)
     long = dict(c.config_of("llama"), num_hidden_layers=4096, layer_types=["full_attention"] * 6000)
     broken(folder("llama", config=long), "bytes for 4096 layers", "many layers in a long config")
+    broken(folder("t5", config=dict(c.config_of("t5"), num_decoder_layers=1)), "expected one below 1", "fewer layers of a decoder")
     for n in (8, 3):
         broken(folder("falcon", config=dict(c.config_of("falcon"), num_kv_heads=n)), "groups", "4 heads in %d groups" % n)
 
