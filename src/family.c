@@ -9,7 +9,7 @@
  *   3. Rows of import_names in [import] for names of tensors that no other has.
  *   4. `make import PEER=DIR WORDS=NAME` compares it with the converter.
  * Public: family_open, family_drop, family_get, family_number, family_int, family_true, family_is, family_item,
- * family_write_keys, family_rope, family_layer_kv.
+ * family_write_keys, family_rope.
  * Opens: family_row, family_config. */
 
 enum {                               /* what is done with tensors                                          */
@@ -306,8 +306,11 @@ static bool family__parse(family_config *c, err_t *e) {
     if (c->n_layer < 1 || c->n_head < 1 || c->n_embd < 1 || c->n_layer > 4096 || c->n_expert > 65536)
         return err_set(e, EXIT_INPUT, "%s/config.json: %d layers, %d heads, width %d, expected positive numbers", dir, c->n_layer,
                        c->n_head, c->n_embd);
+    /* lists of layers are read from their beginning for each layer */
+    if ((uint64_t)c->n_layer * c->json.n > 1u << 28)
+        return err_set(e, EXIT_INPUT, "%s/config.json: %zu bytes for %d layers, expected less", dir, c->json.n, c->n_layer);
     c->head_dim = family_int(c, "head_dim", c->n_embd / c->n_head);
-    if (family_is(c, "glm4moe hy_v3 exaone-moe bailingmoe2 step35 deepseek32 glm-dsa"))
+    if (family_is(c, "glm4moe hy_v3 exaone-moe bailingmoe2 step35 deepseek32 glm-dsa exaone4"))
         c->n_ahead = family_int(c, "num_nextn_predict_layers", 0);
     if (family_is(c, "mimo2")) c->n_ahead = 3;        /* all have three, and no config says so */
     if (family_is(c, "qwen3next qwen35 qwen35moe")) c->n_ahead = family_int(c, "mtp_num_hidden_layers", 0);
@@ -339,10 +342,10 @@ typedef struct {
     "plamo2 " T5 " " RWKV
 #define T5   "t5 t5encoder"
 #define RWKV "rwkv7 arwkv7 rwkv6 rwkv6qwen2"
-/* Latent attention with the keys of DeepSeek. */
-#define LATENT "deepseek2 deepseek32 glm-dsa mistral4"
 /* Those of them whose norms and heads have other names, too. */
 #define FAM_BARE "falcon gptneox phi2 stablelm mpt dbrx minicpm3 mamba mamba2 jamba"
+/* Latent attention with the keys of DeepSeek. */
+#define LATENT "deepseek2 deepseek32 glm-dsa mistral4"
 
 #define HYBRID "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
 #define ROPE_IN(name) "rope_parameters.full_attention." name " rope_parameters." name " rope_scaling." name
@@ -555,7 +558,7 @@ static double family__orig_phi3(const family_config *c) { return family_int(c, "
 static double family__ahead(const family_config *c) {
     if (c->n_ahead || family_is(c, "exaone-moe mimo2")) return c->n_ahead;
     /* heads that the config names and the folder has not: as if no head were wanted */
-    if (family_is(c, "step35") || (family_is(c, "deepseek32 glm-dsa") && family_int(c, "num_nextn_predict_layers", 0)))
+    if (family_is(c, "step35 exaone4") || (family_is(c, "deepseek32 glm-dsa") && family_int(c, "num_nextn_predict_layers", 0)))
         return (double)NAN;
     return family_get(c, "num_nextn_predict_layers").n ? 0 : (double)NAN;
 }
@@ -610,9 +613,8 @@ static double family__text_number(bytes v) {
     return family__small(strtod(text, NULL));
 }
 
-/* Heads of keys of a layer. */
-static int family_layer_kv(const family_config *c, int layer) {
-    if (!family_is(c, "deci") || layer < 0) return c->n_kv;
+/* Heads of keys of a layer of DeciLM. */
+static int family__layer_kv(const family_config *c, int layer) {
     if (!family_get(c, "block_configs").n) {
         const double own = family_item(c, "num_key_value_heads_per_layer", layer);
         return isnan(own) ? c->n_kv : (int)family__small(own);
@@ -650,10 +652,12 @@ static double family__wide_heads(const family_config *c) { return family_is(c, "
 static double family__ff_plamo2(const family_config *c) { return (void)c, 13312; }
 static double family__ff_llada(const family_config *c) { return (void)c, 12288; }
 static double family__thirty(const family_config *c) { return (void)c, 30; }
-static double family__n_layer(const family_config *c) { return c->n_layer; }
 static double family__buckets(const family_config *c) { return (void)c, 32; }
-static double family__mix_rank(const family_config *c) { return c->n_embd >= 4096 ? 64 : 32; }
-static double family__decay_rank(const family_config *c) { return c->n_embd >= 4096 ? 128 : 64; }
+/* Ranks of RWKV-6: twice as many in its 7B, and in all conversions of Qwen2 from that width on. */
+static double family__mix_rank(const family_config *c) {
+    return (family_is(c, "rwkv6") ? c->n_embd == 4096 : c->n_embd >= 4096) ? 64 : 32;
+}
+static double family__decay_rank(const family_config *c) { return 2 * family__mix_rank(c); }
 
 /* Ranks of RWKV-7 where the config leaves them out: a multiple of 32. */
 static double family__rank_rwkv(const family_config *c, double power, double by) {
@@ -707,6 +711,10 @@ static double family__window_small(const family_config *c) {
 static double family__window_some(const family_config *c) {
     const int n = family_int(c, "sliding_window", 0);
     return n ? n : (double)NAN;
+}
+static double family__pattern_plamo(const family_config *c) {
+    if (!family_get(c, "window_size sliding_window").n || !family_get(c, "sliding_window_pattern").n) return (double)NAN;
+    return family_int(c, "sliding_window_pattern", 0);
 }
 static double family__chunk(const family_config *c) { return family_int(c, "head_dim", 0) ? family_int(c, "head_dim", 0) : 128; }
 static double family__twentieth(const family_config *c) { return (void)c, 0.05; }
@@ -891,7 +899,7 @@ static const family_key family_keys[] = {
     {"attention.sliding_window",         FK_INT, NULL, family__window_some, "laguna"},
     {"attention.sliding_window",         FK_INT, NULL, family__window_small, "smallthinker"},
     {"attention.sliding_window",         FK_INT, "window_size sliding_window", NULL, "plamo3"},
-    {"attention.sliding_window_pattern", FK_INT, "sliding_window_pattern", NULL, "plamo3"},
+    {"attention.sliding_window_pattern", FK_INT, NULL, family__pattern_plamo, "plamo3"},
     {"attention.sliding_window",         FK_INT, NULL, family__window_llama4, "llama4"},
     {"attention.sliding_window",         FK_INT, "sliding_window", family__window_phi3, "phi3 phimoe"},
     {"attention.sliding_window",         FK_INT, "local_attention", NULL, "modern-bert"},
@@ -987,7 +995,7 @@ static const family_key family_keys[] = {
     {"moe_every_n_layers",               FK_INT, "moe_every_n_layer", family__one, "step35"},
     {"moe_every_n_layers",               FK_INT, "moe_every_n_layers", NULL, "nomic-bert-moe"},
     {"nextn_predict_layers",             FK_INT, NULL, family__ahead,
-     "glm4moe hy_v3 qwen3next qwen35 qwen35moe mimo2 step35 exaone-moe bailingmoe2 deepseek32 glm-dsa"},
+     "glm4moe hy_v3 qwen3next qwen35 qwen35moe mimo2 step35 exaone-moe exaone4 bailingmoe2 deepseek32 glm-dsa"},
     {"attention.indexer.head_count",     FK_INT, "index_n_heads", NULL, "deepseek32 glm-dsa"},
     {"attention.indexer.key_length",     FK_INT, "index_head_dim", NULL, "deepseek32 glm-dsa"},
     {"attention.indexer.top_k",          FK_INT, "index_topk", NULL, "deepseek32 glm-dsa"},
@@ -998,7 +1006,7 @@ static const family_key family_keys[] = {
     {"attention.indexer.local_blocks",   FK_INT, "sparse_attention_config.sparse_local_block", NULL, "minimax-m3"},
     {"num_loops",                        FK_INT, NULL, family__loops, "nanbeige"},
     {"skip_loop_final_norm",             FK_BOOL, "skip_loop_final_norm", family__zero, "nanbeige"},
-    {"decoder_block_count",              FK_INT, "num_decoder_layers", family__n_layer, "t5"},
+    {"decoder_block_count",              FK_INT, "num_decoder_layers", NULL, "t5"},
     {"decoder_start_token_id",           FK_INT, "decoder_start_token_id", NULL, "t5"},
     {"attention.relative_buckets_count", FK_INT, "relative_attention_num_buckets", family__buckets, T5},
     {"kda.head_dim",                     FK_INT, "linear_attn_config.head_dim", NULL, "kimi-linear"},
@@ -1241,7 +1249,7 @@ static void family__deci(const family__layers_job *j) {
     for (int i = 0; i < j->n; i++) {
         const bytes  linear = family__block(c, i, "attention", "replace_with_linear");
         const double wide = floor(2 * family__text_number(family__block(c, i, "ffn", "ffn_mult")) * c->n_embd / 3);
-        j->k[i] = family_layer_kv(c, i);
+        j->k[i] = family__layer_kv(c, i);
         j->q[i] = j->k[i] || bytes_is(linear, "true") ? c->n_head : 0;
         j->ff[i] = wide < 1 << 30 ? ((int32_t)wide + 255) / 256 * 256 : 0;
     }

@@ -501,7 +501,8 @@ static const char *const import_foreign[] = {
         "pre_mm_projector_norm",
     "image_newline", "view_seperator", "patch_embed", "patch_merger.", "patch_merge_mlp.", "connector.", "sam_model",
         "qwen2_model",
-    "=mlp", "=vit.", "=vpm.", "=siglip2.", "=resampler.", "=merger.", "=cls.predictions", "=cls.seq_relationship", "=mtp_block.",
+    "=mlp", "=vit.", "=vpm.", "=siglip2.", "=resampler.", "=merger.", "=speech_embeddings.", "=conformer.",
+    "=sound_encoder.", "=sound_projection.", "=cls.predictions", "=cls.seq_relationship", "=mtp_block.",
     "=mtp_emb_norm.", "=mtp_hidden_norm.", "=mtp_linear_proj.", "=decoder.", "mlp_AR."};
 
 /* Tensors that are F32 always, beside those that are no matrix, norms, and what does not end in .weight: as llama.cpp has it. */
@@ -1283,6 +1284,9 @@ static uint64_t import__count(const st_tensor *t) {
 /* Takes a tensor of floats as n matrices of so many rows and columns, with dimensions of its own. */
 static import_tensor *import__shaped(import__one *o, uint64_t n, uint64_t rows, uint64_t cols, int dims, bool transposed) {
     if (o->m.form != DQ_PLAIN) return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised, expected floats"), NULL;
+    if (n > DQ_MAT_MAX)
+        return st_bad(&o->j->made->files, o->t, o->j->e, "would be %llu matrices, expected at most %d", GGUF_U(n), DQ_MAT_MAX),
+            NULL;
     if (!rows || !cols || n * rows * cols != import__count(o->t))
         return st_bad(&o->j->made->files, o->t, o->j->e, "has %llu values, expected %llu x %llu x %llu",
                       GGUF_U(import__count(o->t)), GGUF_U(n), GGUF_U(rows), GGUF_U(cols)), NULL;
@@ -1361,7 +1365,7 @@ static bool import__signs(import__one *o) {
     return true;
 }
 
-/* Adds -exp(x), [n, 1] or a tensor with a dimension more. */
+/* Takes a tensor as -exp(x), as [n, 1], or with a dimension more. */
 static bool import__reshaped(import__one *o) {
     const uint64_t n = import__count(o->t), taps = o->t->n_dims ? o->t->dim[o->t->n_dims - 1] : 0;
     import_tensor *t = NULL;
@@ -1404,8 +1408,11 @@ static bool import__convert(import__one *o) {
     }
     case IC_TIMES: return import__multiplied(o);
     case IC_Q: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), heads);
-    case IC_K: return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), family_is(&o->j->c, "baichuan xverse")
-                                      ? heads : (uint64_t)family_layer_kv(&o->j->c, o->layer));
+    case IC_K: {                                      /* layers of deci differ in their heads of keys */
+        const uint64_t rows = o->m.rows > 1 ? o->m.rows : o->m.cols, hd = (uint64_t)o->j->c.head_dim;
+        const bool     all = family_is(&o->j->c, "baichuan xverse"), own = family_is(&o->j->c, "deci") && hd;
+        return import__permute(o, import__take(o, 0, 0, 1, o->m.rows, false), all ? heads : own ? rows / hd : kv);
+    }
     case IC_GLM_Q: return import__unpair(o, heads);
     case IC_GLM_K: return import__unpair(o, kv);
     case IC_HALVES: case IC_HALVES_T: case IC_EVEN_ODD: case IC_EVEN_ODD_T: case IC_KEY_VALUE: case IC_QKV_THIRDS:
@@ -1437,7 +1444,10 @@ static bool import__convert(import__one *o) {
         if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->times = (float)by;
         return t != NULL;
     }
-    case IC_NONE: return import__take(o, 0, 0, 1, o->m.rows, false) != NULL;
+    case IC_NONE:                                     /* codes of mimo2's rows are those of each device, one after the other */
+        if (o->m.form != DQ_PLAIN && family_is(&o->j->c, "mimo2") && !strcmp(o->row->to, "attn_qkv"))
+            return st_bad(&o->j->made->files, o->t, o->j->e, "is quantised in parts of several devices, expected floats");
+        return import__take(o, 0, 0, 1, o->m.rows, false) != NULL;
     }
     return false;
 }
@@ -1633,7 +1643,8 @@ static bool import__copies(const import__one *of, bytes stem) {
     }
     /* parts that all draft heads share */
     static const char shared[] = "eh_proj.weight enorm.weight hnorm.weight shared_head.norm.weight";
-    const bool all = family_is(&j->c, "exaone-moe exaone4") && bytes_among(stem, shared);
+    const bool one = family_is(&j->c, "exaone4") && of->layer == j->c.n_layer && family_true(&j->c, "mtp_share_layers"),
+               all = one || (family_is(&j->c, "exaone-moe exaone4") && bytes_among(stem, shared));
     for (int layer = j->c.n_layer + 1; all && layer < j->c.n_layer + j->c.n_ahead; layer++) {
         o = *of;
         o.layer = layer;
@@ -1651,6 +1662,12 @@ static void import__count_ahead(import_job *j) {
         else last = j->c.n_layer;
     }
     if (last < j->c.n_layer) j->c.n_ahead = 0;
+}
+
+/* Layers that a row may name: of T5's decoder, or all others. */
+static int import__layers(const import_job *j, const import_name *row) {
+    if (!row || !family_is(&j->c, T5) || strncmp(row->to, "dec.", 4) != 0) return j->c.n_layer + j->c.n_ahead;
+    return family_is(&j->c, "t5") ? family_int(&j->c, "num_decoder_layers", j->c.n_layer) : 0;
 }
 
 /* Takes one tensor of the folder. */
@@ -1675,8 +1692,9 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
         o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
         if (o.row && o.layer < 0 && strchr(o.row->to, '#')) o.layer = (int)o.expert, o.expert = -1;
         else if (o.row && !strncmp(o.row->to, "token_", 6)) o.layer = -1;
-        if (!family_is(&j->c, T5) && o.layer >= j->c.n_layer + j->c.n_ahead)
-            ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected 0 to %d", o.layer, j->c.n_layer + j->c.n_ahead - 1);
+        const int layers = import__layers(j, o.row);
+        if (o.layer >= layers)
+            ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected one below %d", o.layer, layers);
         else if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
         else if (o.row->change != IC_SKIP) {
             const size_t cut = weight ? 7 : 0;
@@ -2452,10 +2470,11 @@ static bool import__low_one(import_peft *p, int which, const st_tensor *t, bytes
     str_put(&name, ".weight");
     const bytes stem = import__stem(str_bytes(&name), &o.layer);
     o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
+    if (o.row && o.layer < 0 && strchr(o.row->to, '#')) o.layer = (int)o.expert, o.expert = -1;
     if (t->n_dims != 2 || t->type > ST_BF16)
         ok = st_bad(&p->files, t, p->e, "has %d dimensions of %s, expected 2 of F32, F16 or BF16", t->n_dims,
                     st_type_name(t->type));
-    else if (!o.row || o.layer >= j->c.n_layer || o.row->change == IC_SKIP)
+    else if (!o.row || o.layer >= import__layers(j, o.row) - j->c.n_ahead || o.row->change == IC_SKIP)
         ok = st_bad(&p->files, t, p->e, "has no place in a %s model of %d layers", j->c.row->arch, j->c.n_layer);
     else if (o.row->change > IC_HALVES && (o.row->change < IC_QKV_THIRDS || o.row->change > IC_KEY_VALUE))
         ok = st_bad(&p->files, t, p->e, "is for a matrix whose columns or values are converted, which no adapter can follow");

@@ -12,7 +12,7 @@ enum {
     VOCAB_MAX       = 1 << 22,       /* tokens                                                             */
     VOCAB_TEXT_MAX  = 4096,          /* bytes of a token                                                   */
     VOCAB_STEPS     = 8,             /* patterns of a pre-tokenizer                                        */
-    VOCAB_FILE_MAX  = 256 << 20      /* bytes of tokenizer.model, of a chat template                       */
+    VOCAB_FILE_MAX  = 256 << 20      /* bytes of tokenizer.model, of a list of tokens, of a chat template   */
 };
 
 /* token_type of a GGUF file */
@@ -175,7 +175,7 @@ static bool vocab__read_added(vocab__job *v, float score) {
 static bool vocab__sized(vocab__job *v) {
     const int n = family_int(v->c, "padded_vocab_size vocab_size", (int)v->n);
     if (v->n > (uint32_t)n)
-        return VOCAB_BAD(v, "tokenizer.json", "%u tokens, expected at most %d as vocab_size of config.json says", v->n, n);
+        return VOCAB_BAD(v, "config.json", "vocab_size %d, expected at least %u: the tokens of the folder", n, v->n);
     if (n > VOCAB_MAX) return VOCAB_BAD(v, "config.json", "vocab_size %d, expected at most %d", n, VOCAB_MAX);
     vocab__pad(v, (uint32_t)n);
     return true;
@@ -690,8 +690,9 @@ static void vocab__write_specials(vocab__job *v) {
 
 /* How the RWKV World models were taught to talk. */
 static const char vocab_rwkv_chat[] =
-    "{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content | trim }}\n\nAssistant:{% elif m.role == 'assistant' %} "
-    "{{ m.content | trim }}\n\n{% else %}System: {{ m.content | trim }}\n\n{% endif %}{% endfor %}";
+    "{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content | trim }}\n\n{% elif m.role == 'assistant' %}"
+    "Assistant: {{ m.content | trim }}\n\n{% else %}System: {{ m.content | trim }}\n\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}Assistant:{% endif %}";
 
 /* Several templates: each has a name. */
 static void vocab__templates(vocab__job *v, bytes list) {
@@ -725,11 +726,13 @@ static bool vocab__write_template(vocab__job *v) {
     struct stat its;
     bool        ok = true;
     str_fmt(&path, "%s/chat_template.jinja", v->c->dir);
-    if (family_is(v->c, "rwkv7 rwkv6") && !own.n && stat(path.p, &its) != 0)
+    const bool found = stat(path.p, &its) == 0,       /* of these two it counts before the config's, which may include it */
+               file = found && family_is(v->c, "laguna plamo3");
+    if (family_is(v->c, "rwkv7 rwkv6") && !own.n && !found)
         gguf_write_str(v->w, "tokenizer.chat_template", bytes_of(vocab_rwkv_chat));
-    else if (own.n && own.p[0] == '[') vocab__templates(v, own);
-    else if (own.n && str_unquote(&text, own, false)) gguf_write_str(v->w, "tokenizer.chat_template", str_bytes(&text));
-    else if (stat(path.p, &its) == 0) {
+    else if (!file && own.n && own.p[0] == '[') vocab__templates(v, own);
+    else if (!file && own.n && str_unquote(&text, own, false)) gguf_write_str(v->w, "tokenizer.chat_template", str_bytes(&text));
+    else if (found) {
         ok = str_read_file(&text, path.p, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller template", v->e);
         if (ok) gguf_write_str(v->w, "tokenizer.chat_template", str_bytes(&text));
     }
@@ -933,7 +936,7 @@ static bool vocab__literal(bytes t, str *out) {
 
 /* Appends bytes as Python writes them. */
 static void vocab__repr(bytes t, str *out) {
-    const bool twice = memchr(t.p, '\'', t.n) && !memchr(t.p, '"', t.n);   /* between quotes of the other kind */
+    const bool twice = t.n && memchr(t.p, '\'', t.n) && !memchr(t.p, '"', t.n);   /* between quotes of the other kind */
     for (size_t i = 0; i < t.n; i++) {
         const uint8_t c = t.p[i];
         if (c == '\\' || (c == '\'' && !twice)) str_fmt(out, "\\%c", c);
@@ -1011,7 +1014,7 @@ static bool vocab__plamo(vocab__job *v, bytes rest) {
     return true;
 }
 
-/* Reads a list of tokens by one of the two. */
+/* Reads a file of tokens with one of the functions above. */
 static bool vocab__listed(vocab__job *v, const char *path, bool (*read)(vocab__job *v, bytes file)) {
     str        file = {0};
     const bool ok = str_read_file(&file, path, O_NONBLOCK | O_NOCTTY, VOCAB_FILE_MAX, "a smaller file", v->e) &&
@@ -1040,7 +1043,10 @@ static bool vocab__choose(vocab__job *v) {
              (vocab__has(v, &path, "tokenizer.model") || (family_is(v->c, T5) && vocab__has(v, &path, "spiece.model"))))
         ok = vocab__spm_file(v, path.p);
     else if (!v->root.n)
-        ok = gguf_refuse(v->e, EXIT_INPUT, v->c->dir, "neither tokenizer.json nor tokenizer.model, expected one of them");
+        ok = gguf_refuse(v->e, EXIT_INPUT, v->c->dir, "no %s, expected the file of tokens", family_is(v->c, "rwkv7 rwkv6")
+                         ? "rwkv_vocab_v20230424.txt" : family_is(v->c, "plamo2 plamo3") ? "tokenizer.jsonl"
+                         : family_is(v->c, T5) ? "tokenizer.json, tokenizer.model or spiece.model"
+                         : "tokenizer.json or tokenizer.model");
     else if (vocab__is(type, "WordPiece")) ok = vocab__wordpiece(v);
     else if (vocab__is(type, "Unigram")) ok = vocab__unigram(v);
     else if (type.n && !vocab__is(type, "BPE"))

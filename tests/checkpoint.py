@@ -411,6 +411,12 @@ FAMILIES = {
                    TOP + at(0, ATTN + HEADS + MLP + NORMS) + at(1, ATTN + HEADS + NORMS + SPARSE + [("mlp.e_score_correction_bias", (E,))] + SHARED) +
                    layers(ATTN + HEADS + MLP + NORMS, "mtp.layers.%d.", 1) +
                    [("mtp.fc.weight", (D, 2 * D)), ("mtp.norm.weight", (D,)), ("mtp.pre_fc_norm_embedding.weight", (D,)), ("mtp.pre_fc_norm_hidden.weight", (D,))]),
+    "exaone4": (dict(architectures=["Exaone4_5_ForConditionalGeneration"], model_type="exaone4_5", vision_config=dict(depth=1), text_config=dict(
+                    base("", "exaone4_5_text", head_dim=HD, sliding_window=8, layer_types=["sliding_attention", "full_attention"], num_nextn_predict_layers=2,
+                         mtp_share_layers=True))),
+                TOP + layers(ATTN + HEADS + MLP + NORMS[1:] + [("post_feedforward_layernorm.weight", (D,))]) +
+                layers(ATTN + HEADS + MLP + NORMS[1:] + [("post_feedforward_layernorm.weight", (D,))], "mtp.layers.%d.", 1) +
+                [("mtp.fc.weight", (D, 2 * D)), ("mtp.norm.weight", (D,)), ("mtp.pre_fc_norm_embedding.weight", (D,)), ("mtp.pre_fc_norm_hidden.weight", (D,))]),
     "minimax-m3": (base("MiniMaxM3SparseForCausalLM", "minimax_m3", head_dim=HD, rotary_dim=8, intermediate_size=FE, dense_intermediate_size=F, num_local_experts=E,
                         num_experts_per_tok=2, n_shared_experts=1, routed_scaling_factor=2.0, scoring_func="sigmoid", moe_layer_freq=[0, 1],
                         sparse_attention_config=dict(sparse_num_index_heads=2, sparse_index_dim=HD, sparse_topk_blocks=32, sparse_block_size=4, sparse_local_block=1,
@@ -426,6 +432,14 @@ FAMILIES = {
                   output_multiplier_scale=0.5, attn_temperature_len=64, attn_logit_softcapping=30.0, router_logit_softcapping=30.0, final_logit_softcapping=50.0,
                   rope_type="original", scaling_factor=16.0, extrapolation_factor=1.0, attn_factor=1.0, beta_fast=8, beta_slow=1, original_max_position_embeddings=64),
              TOP[:1] + layers(ATTN + MLP + MIX + [(n + ".weight", (D,)) for n in ("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm")]) + TOP[1:]),
+    "grok_1": (base("GrokForCausalLM", "grok-1", head_dim=HD, num_local_experts=E, num_experts_per_tok=2, intermediate_size=FE, embedding_multiplier_scale=8.0,
+                    output_multiplier_scale=0.5),
+               [("transformer.in_out_embed.weight", (V, D)), ("transformer.rms_norm.weight", (D,))] +
+               layers([("rms_norm.weight", (D,))] + [("rms_norm_%d.weight" % i, (D,)) for i in (1, 2, 3)] + [("router.weight", (E, D))] +
+                      [("multi_head_attention.%s.weight" % n, (s * HD, D)) for n, s in (("query", H), ("key", KV), ("value", KV))] +
+                      [("multi_head_attention.linear.weight", (D, H * HD))] +
+                      [("moe.%d.%s.weight" % (i, n), (D, FE) if n == "linear_1" else (FE, D)) for i in range(E) for n in ("linear", "linear_v", "linear_1")],
+                      "transformer.decoder_layer.%d.")),
     "bitnet": (base("BitnetForCausalLM", "llama", num_key_value_heads=H),
                TOP[:2] + layers(FULL + MLP + NORMS + [("self_attn.inner_attn_ln.weight", (D,)), ("mlp.ffn_layernorm.weight", (F,))])),
     "laguna": (base("LagunaForCausalLM", "laguna", head_dim=HD, num_experts=E, num_experts_per_tok=2, moe_intermediate_size=FE, shared_expert_intermediate_size=FE,
@@ -453,6 +467,15 @@ FAMILIES = {
                     for r in at(i, [(n, s) if "k_proj" not in n and "v_proj" not in n else (n, (kv * HD, D)) for n, s in (ATTN if kv else [])] +
                                 ([("self_attn.linear_attn.weight", (D, D))] if i == 2 else []) + (NORMS if i != 1 else NORMS[1:]) +
                                 [("mlp.gate_proj.weight", (ff, D)), ("mlp.up_proj.weight", (ff, D)), ("mlp.down_proj.weight", (D, ff))])]),
+    "deci_7b": (base("DeciLMForCausalLM", "deci", num_key_value_heads=None, num_key_value_heads_per_layer=[2, 1]),
+                TOP + [r for i, kv in enumerate((2, 1)) for r in at(i, [(n, s if "q_proj" in n or "o_proj" in n else (kv * HD, D)) for n, s in ATTN] + MLP + NORMS)]),
+    "sarvam": (base("SarvamMoEForCausalLM", "sarvam_moe", head_dim=HD, num_experts=E, num_experts_per_tok=2, moe_intermediate_size=FE, num_shared_experts=1,
+                    first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, n_group=2, topk_group=1,
+                    score_function="sigmoid", num_nextn_predict_layers=0),
+               [("model.word_embeddings.weight", (V, D))] + TOP[1:] + [
+                   r for i in range(2) for r in at(i, [("attention.query_key_value.weight", ((H + 2 * KV) * HD, D)), ("attention.dense.weight", (D, H * HD)),
+                                                       ("attention.query_layernorm.weight", (HD,)), ("attention.key_layernorm.weight", (HD,))] + NORMS +
+                                                   (MLP if not i else SPARSE + [("mlp.gate.expert_bias", (E,))] + SHARED))]),
     "bailingmoe2": (base("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=HD, num_experts=E, num_experts_per_tok=2, moe_intermediate_size=FE, num_shared_experts=1,
                          first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, n_group=2, topk_group=1, score_function="sigmoid",
                          partial_rotary_factor=0.5, num_nextn_predict_layers=1),
@@ -497,6 +520,13 @@ FAMILIES = {
                   [("model.embeddings.weight", (V, D)), ("model.ln_out.weight", (D,)), ("model.ln_out.bias", (D,)), ("model.pre_ln.weight", (D,)),
                    ("model.pre_ln.bias", (D,)), ("head.weight", (V, D))] +
                   [(n, (4 * D, D) if n.endswith("forward.key.weight") else (D, 4 * D) if n.endswith("forward.value.weight") else s) for i in range(L) for n, s in rwkv7_own(i)]),
+    "rwkv7_joined": (dict(architectures=["Rwkv7ForCausalLM"], model_type="rwkv7", hidden_size=D, num_hidden_layers=L, head_size=HD, layer_norm_epsilon=1e-5,
+                          intermediate_size=None, lora_rank_decay=16, lora_rank_iclr=16, lora_rank_value_residual_mix=8, lora_rank_gate=24, vocab_size=V),
+                     [("model.embeddings.weight", (V, D)), ("model.ln_out.weight", (D,)), ("model.ln_out.bias", (D,)), ("model.pre_ln.weight", (D,)),
+                      ("model.pre_ln.bias", (D,)), ("head.weight", (V, D))] +
+                     [(n.replace("x_r", "x_x"), (6, 1, 1, D) if n.endswith("x_r") else (4 * D, D) if n.endswith("forward.key.weight") else
+                       (D, 4 * D) if n.endswith("forward.value.weight") else s)
+                      for i in range(L) for n, s in rwkv7_own(i) if not n.endswith(tuple("attention.x_" + c for c in "wkvag"))]),
     "arwkv7": (dict(base("RwkvHybridForCausalLM", "rwkv_hybrid", head_size=HD, wkv_version=7, wkv_has_gate=True)),
                TOP + [(n, tuple({16: 64, 8: 32, 24: 128}.get(d, d) if "_mixer." in n and n[-2:] in "w1w2a1a2v1v2g1g2" else d for d in s))
                       for i in range(L) for n, s in rwkv7_own(i, False, "model.layers.%d.") + at(i, MLP + NORMS)]),
@@ -545,7 +575,7 @@ def tokenizer(name):
         return {"tokenizer.json": word_piece(), "tokenizer_config.json": BERT_CONFIG,
                 "modules.json": [{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}],
                 "1_Pooling/config.json": {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}}
-    if name in ("rwkv7", "rwkv7_own", "rwkv6"):
+    if name in ("rwkv7", "rwkv7_own", "rwkv7_joined", "rwkv6"):
         words = [bytes([b]) for b in range(256)] + [b"the", b"in", b" the", b"an", b"\n\n", b"it's", b'"\'', "\u00e9".encode(), b"\xff\xfe", b"\\n"]
         lines = ["%d %r %d" % (i + 1, w if any(c > 127 for c in w) and len(w) != 2 or w[0] > 240 else w.decode("utf-8", "strict") if w[0] < 128 or len(w) == 2 else w, len(w))
                  for i, w in enumerate(words)]
@@ -555,7 +585,8 @@ def tokenizer(name):
                 ["<|plamo:op|>", 0.0, "NORMAL"]] + [["<0x%02X>" % b, 0.0, "BYTE"] for b in range(256)]
         rows += [[w, -1.0 - i / 4, "NORMAL"] for i, w in enumerate(("the", "in", " the", "an"))]
         return {"tokenizer.jsonl": "".join(json.dumps(r) + "\n" for r in rows).encode(),
-                "tokenizer_config.json": {"bos_token": "<|plamo:bos|>", "eos_token": "<|plamo:eos|>", "pad_token": "<|plamo:pad|>", "unk_token": "<|plamo:unk|>"}}
+                **({"chat_template.jinja": b"{{ messages[0].content }}!"} if name == "plamo3" else {}),
+                "tokenizer_config.json": {**({"chat_template": "{{ messages[0].content }}?"} if name == "plamo3" else {}), "bos_token": "<|plamo:bos|>", "eos_token": "<|plamo:eos|>", "pad_token": "<|plamo:pad|>", "unk_token": "<|plamo:unk|>"}}
     return {"tokenizer.json": bpe(), "tokenizer_config.json": BPE_CONFIG,
             "generation_config.json": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "eos_token_id": [268]}}
 

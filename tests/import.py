@@ -82,8 +82,8 @@ def digest(path):
 # --- folders as they are ---------------------------------------------------------------------------------------------
 RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
         "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2", "plm", "arctic", "deepseek32", "glm-dsa", "kimi-linear", "mimo2", "step35",
-        "exaone-moe", "minimax-m3", "openelm", "grok", "bitnet", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "bailingmoe2", "talkie",
-        "hunyuan_vl", "mistral4", "plamo2", "plamo3", "rwkv7", "rwkv7_own", "arwkv7", "rwkv6", "rwkv6qwen2"]
+        "exaone-moe", "exaone4", "minimax-m3", "openelm", "grok", "grok_1", "bitnet", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "deci_7b", "bailingmoe2", "sarvam", "talkie",
+        "hunyuan_vl", "mistral4", "plamo2", "plamo3", "rwkv7", "rwkv7_own", "rwkv7_joined", "arwkv7", "rwkv6", "rwkv6qwen2"]
 TEXTS = ["dream", "llada", "llada-moe", "t5", "t5_gated"]      # their logits are not those of tokens in turn
 
 
@@ -125,6 +125,15 @@ def equals_the_converter():
         golden = json.load(f)
     for name, want in golden.items():
         same(digest(convert(folder(name), "BF16")), want, name)
+
+
+@case
+def centred_biases():
+    """Sarvam's biases of experts are stored less their mean; llama.cpp's converter takes it in the type of the tensor"""
+    raw = c.tensors_of("sarvam", "F32")["model.layers.1.mlp.gate.expert_bias"][2]
+    values = struct.unpack("<%df" % c.E, raw)
+    mean, = struct.unpack("<f", c.f32([sum(values) / c.E]))
+    same(dump(convert(folder("sarvam", "F32"), "F32"), "blk.1.exp_probs_b.bias"), c.f32([x - mean for x in values]), "biases")
 
 
 @case
@@ -378,6 +387,9 @@ def hostile_configs():
         path = folder("llama", config=dict(c.config_of("llama"), **{member: value}))
         broken(path, word, what)
         shutil.rmtree(path)
+    long = dict(c.config_of("llama"), num_hidden_layers=4096, layer_types=["full_attention"] * 6000)
+    broken(folder("llama", config=long), "bytes for 4096 layers", "many layers in a long config")
+    broken(folder("t5", config=dict(c.config_of("t5"), num_decoder_layers=1)), "expected one below 1", "fewer layers of a decoder")
     for n in (8, 3):
         broken(folder("falcon", config=dict(c.config_of("falcon"), num_kv_heads=n)), "groups", "4 heads in %d groups" % n)
 
@@ -498,12 +510,12 @@ def hostile_members():
 @case
 def draft_heads():
     """Draft heads that the config names and the folder has not, as frameworks save it, are not taken; those that it has are"""
-    for name in ("exaone-moe", "mimo2", "deepseek32", "step35", "bailingmoe2"):
+    for name in ("exaone-moe", "exaone4", "mimo2", "deepseek32", "step35", "bailingmoe2"):
         tensors = {n: t for n, t in c.tensors_of(name).items() if not (n.startswith(("mtp.", "model.mtp.", "model.layers.2.")))}
         path, arch = folder(name, tensors=tensors), c.FAMILIES[name][0]
         check(keys_of(folder(name))[name + ".nextn_predict_layers"] > 0, name)
         keys = keys_of(path)
-        same(keys[name + ".block_count"], arch["num_hidden_layers"], name)
+        same(keys[name + ".block_count"], arch.get("text_config", arch)["num_hidden_layers"], name)
         check(not keys.get(name + ".nextn_predict_layers"), name)
         same(logits(path), logits(convert(path, "auto")), name)
 

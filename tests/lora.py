@@ -229,6 +229,18 @@ def folders():
 
 
 @case
+def folders_of_pairs():
+    """an adapter of T5, whose encoder and decoder each have layers, gives the answer of merged weights"""
+    adapter, merged = peft("peft-t5", "t5", ["SelfAttention.q", "SelfAttention.v", "EncDecAttention.k"])
+    c.write(tmp("base-t5"), "t5", "F32")
+    c.write(tmp("merged-t5"), "t5", "F32", tensors=merged)
+    want, plain = text(model=tmp("merged-t5")), text(model=tmp("base-t5"))
+    check(want != plain, "the adapter changes too little")
+    same(text(*lora(adapter), model=tmp("base-t5")), want, "the folder")
+    same(text(*lora(adapter), model=as_file(tmp("base-t5"), "base-t5.gguf")), want, "the file")
+
+
+@case
 def folders_refused():
     """DoRA and all else that changes more than products, ranks and names that do not fit: exit 2 and one line that names it"""
     c.write(tmp("base"), "llama", "F32")
