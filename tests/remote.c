@@ -88,7 +88,9 @@ static void device_make_plan(uint64_t id) {
     for (int il = 0; il < p->kv->n_layer; il++) {
         dev_kv    *l = &p->kv->layer[il];
         dev_state *st = &p->kv->state[il];
+        dev_kv    *index = &p->kv->index[il];
         if (l->n_head) l->mem = device_blocks_of(in.group[l->group]);
+        if (index->mem) index->mem = device_blocks_of(in.group[index->group]);
         if (st->mem) st->mem = device_blocks_of(in.group[st->group]);
         for (int k = 0; k < ARCH_CONVS; k++) {
             dev_state *conv = &p->kv->conv[il * ARCH_CONVS + k];

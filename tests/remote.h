@@ -149,6 +149,7 @@ static void remote_say_cache(const dev_plan *p, remote_plan *to) {
         if (p->op[i].kind != OPS_STORE) continue;
         const dev_kv *kv = p->op[i].cache.kv;
         remote_say_group(to, kv->group, kv->mem);
+        if (!kv->hd_v) continue;                      /* keys of an indexer are of the type of the layer's */
         to->type_k = kv->type_k;
         to->type_v = kv->type_v;
         to->block = kv->block;

@@ -24,7 +24,7 @@ static void bench__product(void *ctx, int ith) {
     size_t      row = k_row_bytes(b->type, BENCH_K);
     dev_mat    w = {.data = b->w, .type = b->type, .n_in = BENCH_K, .n_out = b->n_rows, .row_bytes = row};
     dev_product m = {.w = &w, .n_out = b->n_rows, .a = &b->a, .n = b->n_cols, .y = b->y, .ldy = (size_t)b->n_rows};
-    ops__matmul(&dv, &m, 1);
+    ops__matmul(&dv, &m, 1, NULL);
 }
 
 static void bench__sweep(void *ctx, int ith) {
