@@ -171,7 +171,7 @@ static void tlo_rows(void) {
         char          path[3][160];
         const char   *file[3];
         const float   scale[3] = {1, 1, 1};
-        tlo_case      c = {.o = {file, scale, 3}};
+        tlo_case      c = {.o = {file, scale, 3, false, false}};
         tlo_rig       r;
         t_tiny        t;
         int           n;
