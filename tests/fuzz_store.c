@@ -77,7 +77,8 @@ static void fz_prompt(store *s, int64_t i) {
     int       depth = 0, n;
     bool      wait;
     kv_cache *kv = s->kv;
-    for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent) depth++;
+    for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent, depth++)
+        if (kv_is_mark(kv, kv_node_tokens(kv, k))) return;     /* no prompt has a mark of adapters among its tokens */
     if (depth >= FZ_DEEP) return;
     n = depth * FZ_BLOCK;
     for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent)
