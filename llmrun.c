@@ -95,7 +95,7 @@
  *               <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]      tool: perplexity and KL divergence on a text
  *               <- k base pool gguf writer tok kv fwd engine gen
- *   [quant]     tool: offline quantisation of a model file                         <- k base pool gguf writer
+ *   [quant]     tool: offline quantisation of a model file                         <- k base host pool gguf writer
  *   [inspect]   tool: report of what a model file holds                            <- k base gguf tok arch model lora kv
  *   [plot]      tool: rates as a picture (SVG)                                     <- base
  *   [quality]   tool: what quantised types of a model cost                         <- base gguf tok kv engine eval quant plot

@@ -28,7 +28,7 @@ enum { DARWIN_COMPARE_AND_WAIT = 1, DARWIN_WAKE_ALL = 0x100 };
 
 #define MADV_HUGEPAGE   MADV_NORMAL
 #define MADV_NOHUGEPAGE MADV_NORMAL
-#define RUSAGE_THREAD   (-2)                          /* getrusage() refuses it: nobody counts the switches of a thread */
+#define RUSAGE_THREAD   (-2)                          /* getrusage() fails with it: macOS does not count context switches by thread */
 #define st_mtim         st_mtimespec
 #define O_PATH          O_RDONLY
 #define EBADFD          EBADF

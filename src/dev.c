@@ -742,7 +742,7 @@ typedef struct {
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
     dev_thread  *thread;                              /* [threads] */
     int          attn_most;                           /* rows of a task at most */
-    float       *parts;                               /* [n_parts] partial results of attention and of indexers; NULL: no room */
+    float       *parts;                               /* [n_parts] of attention and indexers; NULL: their tasks are not split */
     size_t       n_parts;                             /* floats */
     int          n_views;                             /* of keys, or of values, of attention; or as tables have */
     int          max_rows;                            /* of a step */
@@ -1162,7 +1162,7 @@ static void dev__main(void *ctx, int ith) {
     dev_wait(&dv);
 }
 
-/* Room for the views of the longest table, and of positions that are taken one by one. */
+/* Memory for pointers to the blocks of the longest table, or to the positions that attention reads one by one. */
 static void dev__room(dev_run *run) {
     const dev_batch *b = run->batch;
     int              n = run->plan->n_views;

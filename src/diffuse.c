@@ -11,8 +11,8 @@
  * diffuse_done.
  * Opens: diffuse, diffuse_opts. */
 
-/* Which masks become tokens first, by llama.cpp's numbers: any, each drawn by itself; those whose probabilities have the smallest
- * entropy; those whose best token leads the second by most; a random order; those whose token is the most probable. */
+/* Which masks become tokens first, numbered as in llama.cpp: 0 each mask at random; 1 the smallest entropy of the probabilities;
+ * 2 the largest difference between the best two probabilities; 3 a random order; 4 the largest probability of the token. */
 typedef enum {
     DIFFUSE_ORIGIN, DIFFUSE_ENTROPY, DIFFUSE_MARGIN, DIFFUSE_RANDOM, DIFFUSE_CONFIDENCE, DIFFUSE_ALGORITHMS
 } diffuse_algorithm;

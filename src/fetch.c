@@ -586,10 +586,10 @@ static bool fetch__fits(const char *where, const char *what, uint64_t left, err_
     struct statvfs fs;
     str            need = {0}, has = {0};
     if (statvfs(where, &fs) || !fs.f_frsize) return true;
-    const double room = (double)fs.f_bavail * (double)fs.f_frsize;
+    const double available = (double)fs.f_bavail * (double)fs.f_frsize;
     str_size(&need, (double)left);
-    str_size(&has, room);
-    if (room < (double)left)
+    str_size(&has, available);
+    if (available < (double)left)
         err_set(e, EXIT_RESOURCE, "%s: no space: needs %s, the disk of %s has %s (HF_HOME names another folder)", what, need.p,
                 where, has.p);
     str_drop_all(&need, &has);

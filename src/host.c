@@ -7,7 +7,7 @@
  * the kernel's interface. A kernel or a container that refuses them leaves memory where it is: a page then lies on the node of
  * the thread that wrote it first.
  * Public: host_cpus, host_memory, host_cpu_wait, host_read_bytes, host_nodes_here, host_place,
- * host_choose, host_prefer, host_restore, host_touch, host_interleave.
+ * host_choose, host_prefer, host_restore, host_touch, host_interleave, host_thread.
  * Opens: host_node, host_nodes. */
 
 /* Reads one or two numbers from a small file; "max" reads as -1. Returns how many. */
@@ -367,4 +367,17 @@ static bool host_interleave(const host_nodes *on) {
     for (int k = 0; k < on->n; k++)
         if (on->node[k].memory >= 0) host__mask_add(&m, on->node[k].memory);
     return syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, m.bit, (unsigned long)HOST_NODE_NUMBERS) == 0;
+}
+
+/* Starts a thread. Signals go to the others, but for a fault of its own, which is handled where it happens. Returns 0, or the
+ * number of an error. */
+static int host_thread(pthread_t *to, void *(*fn)(void *arg), void *arg) {
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int why = pthread_create(to, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return why;
 }

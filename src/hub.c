@@ -311,16 +311,11 @@ static bool hub__whole(const hub_list *l, const hub_file *first, uint64_t *n_byt
 /* Whether the file stands for a checkpoint: its config.json. */
 static bool hub_is_checkpoint(const hub_file *f) { return strcmp(str_base_name(f->path), "config.json") == 0; }
 
-/* The files that tokens come from ([vocab]); a checkpoint has at least one of them. */
-static const char *const hub__tokens[] = {"tokenizer.json", "tokenizer.model", "spiece.model", "tokenizer.jsonl",
-                                          "rwkv_vocab_v20230424.txt"};
-enum { HUB__TOKENS = sizeof hub__tokens / sizeof *hub__tokens };
-
 /* Whether it is one of the files beside the weights of a checkpoint that [import] and [vocab] read; path: in its folder. */
 static bool hub_goes_beside(const char *path) {
     const char *slash = strchr(path, '/');
-    for (int i = 0; i < HUB__TOKENS; i++)
-        if (strcmp(path, hub__tokens[i]) == 0) return true;
+    for (int i = 0; i < ST_TOKENIZERS; i++)
+        if (strcmp(path, st_tokenizer[i]) == 0) return true;
     if (slash) return bytes_ends((bytes){(const uint8_t *)path, (size_t)(slash - path)}, bytes_of("_Pooling")) &&
                       strcmp(slash, "/config.json") == 0;
     return bytes_among(bytes_of(path), "config.json generation_config.json tokenizer_config.json added_tokens.json "
@@ -336,7 +331,7 @@ static bool hub__of_checkpoint(const char *path) {
 static const hub_file *hub__checkpoint(const hub_list *l) {
     const hub_file *config = hub_of_path(l, "config.json");
     bool            tokens = false;
-    for (int i = 0; i < HUB__TOKENS; i++) tokens = tokens || hub_of_path(l, hub__tokens[i]);
+    for (int i = 0; i < ST_TOKENIZERS; i++) tokens = tokens || hub_of_path(l, st_tokenizer[i]);
     for (size_t i = 0; config && tokens && i < l->n; i++)
         if (!strchr(l->file[i].path, '/') && bytes_ends(bytes_of(l->file[i].path), bytes_of(".safetensors"))) return config;
     return NULL;
@@ -362,29 +357,29 @@ static bool hub_shards(const hub_list *l, const char *repo, const char *folder, 
     return !e->code;
 }
 
+/* Adds the bytes of a file of a folder. False: it is not there. */
+static bool hub__add_bytes(const char *dir, const char *name, uint64_t *n_bytes) {
+    str         path = {0};
+    struct stat its;
+    str_fmt(&path, "%s/%s", dir, name);
+    const bool ok = stat(path.p, &its) == 0 && S_ISREG(its.st_mode);
+    if (ok) *n_bytes += (uint64_t)its.st_size;
+    str_drop(&path);
+    return ok;
+}
+
 /* Whether a folder on this disk has all of a checkpoint; *n_bytes: of its weights and its tokenizer. Other tools may have left a
  * part of one. */
 static bool hub__is_whole(const char *dir, uint64_t *n_bytes) {
-    st_names    names = {0};
-    err_t       none = {0};
-    str         text = {0}, path = {0};
-    struct stat its;
-    bool        ok = false, weights = st_shards(dir, &text, &names, &none);
+    st_names names = {0};
+    err_t    none = {0};
+    str      text = {0};
+    bool     ok = false, weights = st_shards(dir, &text, &names, &none);
     *n_bytes = 0;
-    for (int i = 0; i < HUB__TOKENS && !ok; i++) {
-        str_clear(&path);
-        str_fmt(&path, "%s/%s", dir, hub__tokens[i]);
-        ok = stat(path.p, &its) == 0 && S_ISREG(its.st_mode);
-        if (ok) *n_bytes += (uint64_t)its.st_size;
-    }
-    for (size_t i = 0; ok && weights && i < names.n; i++) {
-        str_clear(&path);
-        str_fmt(&path, "%s/%s", dir, names.at[i]);
-        ok = stat(path.p, &its) == 0 && S_ISREG(its.st_mode);
-        if (ok) *n_bytes += (uint64_t)its.st_size;
-    }
+    for (int i = 0; i < ST_TOKENIZERS && !ok; i++) ok = hub__add_bytes(dir, st_tokenizer[i], n_bytes);
+    for (size_t i = 0; ok && weights && i < names.n; i++) ok = hub__add_bytes(dir, names.at[i], n_bytes);
     st_names_drop(&names);
-    str_drop_all(&text, &path);
+    str_drop(&text);
     return ok && weights;
 }
 
@@ -905,15 +900,20 @@ static bool hub__is_busy(const char *repo) {
     return busy;
 }
 
-/* Removes the files of a checkpoint from a snapshot. */
-static void hub__remove_checkpoint(const char *repo, const char *snapshot, err_t *e) {
-    hub_list l = hub__files(snapshot);
+static void hub__remove_file(const char *path, err_t *e) {
+    if (unlink(path)) err_set(e, err_code_of(errno), "%s: cannot remove: %s", path, strerror(errno));
+}
+
+/* Removes the files of a checkpoint from a folder; repo: from a snapshot of it. */
+static void hub__remove_checkpoint(const char *repo, const char *folder, err_t *e) {
+    hub_list l = hub__files(folder);
     str      path = {0};
     for (size_t i = 0; i < l.n && !e->code; i++) {
         if (!hub__of_checkpoint(l.file[i].path)) continue;
         str_clear(&path);
-        str_fmt(&path, "%s/%s", snapshot, l.file[i].path);
-        hub__remove_link(repo, path.p, e);
+        str_fmt(&path, "%s/%s", folder, l.file[i].path);
+        if (repo) hub__remove_link(repo, path.p, e);
+        else hub__remove_file(path.p, e), hub__prune(path.p, folder);
     }
     hub_list_drop(&l);
     str_drop(&path);
@@ -945,33 +945,20 @@ static bool hub__remove_cached(const hub_model *m, err_t *e) {
     return !e->code;
 }
 
-/* Removes the files of a checkpoint from its folder, and the folder if it is empty then. */
-static bool hub__remove_folder(const char *folder, err_t *e) {
-    hub_list l = hub__files(folder);
-    str      path = {0};
-    for (size_t i = 0; i < l.n && !e->code; i++) {
-        if (!hub__of_checkpoint(l.file[i].path)) continue;
-        str_clear(&path);
-        str_fmt(&path, "%s/%s", folder, l.file[i].path);
-        if (unlink(path.p)) err_set(e, err_code_of(errno), "%s: cannot remove: %s", path.p, strerror(errno));
-        hub__prune(path.p, folder);
-    }
-    if (!e->code) rmdir(folder);                      /* other files of it stay */
-    hub_list_drop(&l);
-    str_drop(&path);
-    return !e->code;
-}
-
 /* Removes a model that hub_models() has found. False: e is set. */
 static bool hub_remove(const hub_model *m, err_t *e) {
     const hub_file first = {.path = m->path};
     str            part = {0};
     struct stat    its;
     if (m->repo) return hub__remove_cached(m, e);
-    if (!stat(m->path, &its) && S_ISDIR(its.st_mode)) return hub__remove_folder(m->path, e);
+    if (!stat(m->path, &its) && S_ISDIR(its.st_mode)) {
+        hub__remove_checkpoint(NULL, m->path, e);
+        if (!e->code) rmdir(m->path);                 /* other files of it stay */
+        return !e->code;
+    }
     for (int k = hub_parts(&first) - 1; k >= 0 && !e->code; k--) {
         if (!k || !gguf_other_part(m->path, (uint64_t)k, &part)) str_set(&part, bytes_of(m->path));
-        if (unlink(part.p)) err_set(e, err_code_of(errno), "%s: cannot remove: %s", part.p, strerror(errno));
+        hub__remove_file(part.p, e);
     }
     str_drop(&part);
     return !e->code;

@@ -553,20 +553,14 @@ static pool *pool_new(int n) {
     p->places = p->n_node > 1 && pool__numa != HOST_NUMA_INTERLEAVE;
     p->bound = p->n_node > 1 && !on.made_up && sched_getaffinity(0, sizeof p->before, &p->before) == 0;
     k_thread_start();
-    sigset_t all, old;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);                          /* a fault is handled where it happens */
-    sigdelset(&all, SIGSEGV);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (made < n) {
-        int rc = pthread_create(&p->thread[made], NULL, pool__worker, &p->seat[made]);
+        const int rc = host_thread(&p->thread[made], pool__worker, &p->seat[made]);
         if (rc) {
             log_warn("%d thread%s instead of %d: %s", made, made > 1 ? "s" : "", n, strerror(rc));
             break;
         }
         made++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (made < n) pool__cut(p, made);
     return p;
 }

@@ -741,14 +741,8 @@ static void *quant__sink_loop(void *arg) {
 
 /* Starts it. Where the system allows no thread, slices are written as they come. */
 static void quant__sink_open(quant__sink *s, gguf_writer *w) {
-    sigset_t all, old;
     *s = (quant__sink){.w = w, .lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
-    sigfillset(&all);                                 /* signals go to the calling thread */
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->runs = pthread_create(&s->thread, NULL, quant__sink_loop, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    s->runs = host_thread(&s->thread, quant__sink_loop, s) == 0;
 }
 
 /* Waits until all is written. False: e is set. */

@@ -7,8 +7,8 @@
  * once in all files, and the index lists exactly the tensors that are there, each in its file. Names of files in the index
  * have no folders; a link to another folder is followed, since caches of downloads consist of links.
  * Errors name file, tensor, what was found and what was expected.
- * Public: st_type_name, st_type_bytes, st_read_json, st_names_drop, st_shards_of_index, st_shards_of, st_shards, st_open,
- * st_close, st_find, st_bad.
+ * Public: st_tokenizer, st_type_name, st_type_bytes, st_read_json, st_names_drop, st_shards_of_index, st_shards_of, st_shards,
+ * st_open, st_close, st_find, st_bad.
  * Opens: st_tensor, st_folder, st_names. */
 
 typedef enum {
@@ -23,6 +23,12 @@ enum {
     ST_NAME_MAX  = 512,              /* bytes of a tensor's name                                           */
     ST_JSON_MAX  = 256 << 20         /* bytes of another JSON file of the folder                           */
 };
+
+/* Files of a folder that hold a tokenizer, each for some families ([vocab]). A checkpoint has at least one of them. */
+enum { ST_TOK_JSON, ST_TOK_SPM, ST_TOK_SPIECE, ST_TOK_PLAMO, ST_TOK_RWKV, ST_TOKENIZERS };
+static const char *const st_tokenizer[ST_TOKENIZERS] = {
+    [ST_TOK_JSON] = "tokenizer.json",   [ST_TOK_SPM] = "tokenizer.model", [ST_TOK_SPIECE] = "spiece.model",
+    [ST_TOK_PLAMO] = "tokenizer.jsonl", [ST_TOK_RWKV] = "rwkv_vocab_v20230424.txt"};
 
 typedef struct {
     bytes          name;             /* which the index reads: the first field                             */

@@ -234,7 +234,7 @@ typedef struct {
     sched_seq  **out;                                 /* [n_out] those whose logits the step gives */
     int          n_out;
     bool         filling;                             /* fixed: waiting sequences may still join */
-    bool         told;                                /* that a step has fewer logits than an answer has masks */
+    bool         masks_reported;                      /* sched__report_masks() has written its line */
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
     int          n_waiting;
@@ -392,11 +392,11 @@ static void sched__answer_begins(const sched *sc, sched_seq *q) {
     tok_ids_add(&q->ids, start < 0 ? tok_bos(v) : start);
 }
 
-/* Says once in a run that a step has no logits for all masks of an answer, or of a block of it. */
-static void sched__tell_masks(sched *sc, const diffuse *d) {
+/* Writes a line, once in a run, where a step has fewer logits than an answer, or a block of it, has masks. */
+static void sched__report_masks(sched *sc, const diffuse *d) {
     const int n = d->o.block ? min_int(d->o.block, d->n) : d->n;
-    if (sc->told || n <= sc->eng->max_out) return;
-    sc->told = true;
+    if (sc->masks_reported || n <= sc->eng->max_out) return;
+    sc->masks_reported = true;
     log_info("%s of %d masks, logits for %d in a step: %s %d reserves them all", d->o.block ? "a block" : "an answer", n,
              sc->eng->max_out, d->o.block ? "--diffusion-block-length" : "-n", n);
 }
@@ -407,7 +407,7 @@ static void sched__mask(sched *sc, sched_seq *q) {
     const int64_t   most = o->n_predict < 0 ? DIFFUSE_LENGTH : max_i64(o->n_predict, 1), room = sc->eng->n_ctx - q->n_prompt;
     q->masks = diffuse_new(&o->diffuse, (int)min_i64(most, room), tok_mask(sc->eng->v), sc->eng->m.hp.shifts,
                            q->r.seed + (uint64_t)q->r.index);
-    sched__tell_masks(sc, q->masks);
+    sched__report_masks(sc, q->masks);
     q->cap = q->masks->n + 1;
     q->a.tok = mem_new((size_t)q->cap, sizeof *q->a.tok);
     q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);

@@ -961,8 +961,8 @@ static bool vocab__rwkv(vocab__job *v, bytes rest) {
         if (id == VOCAB_MAX || to <= from + 1 || vocab__id(bytes_slice(line, 0, from)) != id ||
             !vocab__literal(bytes_slice(line, from + 1, to - 1), &text) ||
             vocab__id(bytes_slice(line, to, line.n)) != (int64_t)text.n) {
-            ok = VOCAB_BAD(v, "rwkv_vocab_v20230424.txt", "line %lld is %.*s, expected an id, a text and its number of bytes",
-                           (long long)id, GGUF_SHOW(line));
+            ok = VOCAB_BAD(v, "%s", "line %lld is %.*s, expected an id, a text and its number of bytes",
+                           st_tokenizer[ST_TOK_RWKV], (long long)id, GGUF_SHOW(line));
             break;
         }
         vocab__repr(str_bytes(&text), &v->scratch);
@@ -989,7 +989,8 @@ static bool vocab__plamo(vocab__job *v, bytes rest) {
         ok = bytes_is_json(line) && bytes_cut_item(&list, &item) && str_unquote(&v->scratch, item, false) &&
             bytes_cut_item(&list, &item) && item.n < sizeof number;
         if (!ok) {
-            VOCAB_BAD(v, "tokenizer.jsonl", "line %u is %.*s, expected a text, a score and a type", id + 1, GGUF_SHOW(line));
+            VOCAB_BAD(v, "%s", "line %u is %.*s, expected a text, a score and a type", st_tokenizer[ST_TOK_PLAMO], id + 1,
+                      GGUF_SHOW(line));
             break;
         }
         memcpy(number, item.p, item.n);
@@ -1035,16 +1036,17 @@ static bool vocab__choose(vocab__job *v) {
     const bytes type = vocab__member(v->model, "type");
     str         path = {0};
     bool        ok;
-    if (family_is(v->c, "rwkv7 rwkv6") && vocab__has(v, &path, "rwkv_vocab_v20230424.txt"))
+    if (family_is(v->c, "rwkv7 rwkv6") && vocab__has(v, &path, st_tokenizer[ST_TOK_RWKV]))
         ok = vocab__listed(v, path.p, vocab__rwkv);
-    else if (family_is(v->c, "plamo2 plamo3") && vocab__has(v, &path, "tokenizer.jsonl"))
+    else if (family_is(v->c, "plamo2 plamo3") && vocab__has(v, &path, st_tokenizer[ST_TOK_PLAMO]))
         ok = vocab__listed(v, path.p, vocab__plamo);
     else if ((v->c->row->flags & FAM_SPM || !v->root.n) &&
-             (vocab__has(v, &path, "tokenizer.model") || (family_is(v->c, T5) && vocab__has(v, &path, "spiece.model"))))
+             (vocab__has(v, &path, st_tokenizer[ST_TOK_SPM]) ||
+              (family_is(v->c, T5) && vocab__has(v, &path, st_tokenizer[ST_TOK_SPIECE]))))
         ok = vocab__spm_file(v, path.p);
     else if (!v->root.n)
         ok = gguf_refuse(v->e, EXIT_INPUT, v->c->dir, "no %s, expected the file of tokens", family_is(v->c, "rwkv7 rwkv6")
-                         ? "rwkv_vocab_v20230424.txt" : family_is(v->c, "plamo2 plamo3") ? "tokenizer.jsonl"
+                         ? st_tokenizer[ST_TOK_RWKV] : family_is(v->c, "plamo2 plamo3") ? st_tokenizer[ST_TOK_PLAMO]
                          : family_is(v->c, T5) ? "tokenizer.json, tokenizer.model or spiece.model"
                          : "tokenizer.json or tokenizer.model");
     else if (vocab__is(type, "WordPiece")) ok = vocab__wordpiece(v);
@@ -1086,7 +1088,7 @@ static void vocab__drop(vocab__job *v) {
 /* Writes the keys of the folder's tokenizer; *n: its tokens. On failure e is set. */
 static bool vocab_write(const family_config *c, gguf_writer *w, uint32_t *n, err_t *e) {
     vocab__job v = {.c = c, .w = w, .e = e};
-    bool       ok = st_read_json(c->dir, "tokenizer.json", &v.json, e) >= 0 &&
+    bool       ok = st_read_json(c->dir, st_tokenizer[ST_TOK_JSON], &v.json, e) >= 0 &&
         st_read_json(c->dir, "tokenizer_config.json", &v.config, e) >= 0;
     ok = ok && vocab__all(&v);
     *n = v.n;

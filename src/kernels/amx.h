@@ -389,7 +389,7 @@ static k__open_fn *k__amx_codes(const k__form *f) {
 }
 
 /* Block b of columns t .. t + n - 1, len of it; the rest is zeros. minima: their products with scales need sums of 32. Tiles have
- * up to two columns more: of what was there before, and nobody reads their sums. */
+ * up to two columns more. These hold old values, and their sums are not used. */
 K__512 void k__amx_take(const k_acts *acts, int t, int n, int b, int len, bool minima, k__amx_cols *x) {
     const k_acts a = *acts;                           /* which no store changes */
     __mmask64    there[K_SUPER / 64];
