@@ -33,7 +33,7 @@ static const serve_opts serve_defaults = {.max_body = 16 << 20, .queue = 256, .s
                                           .files_max = 1 << 30};
 
 enum {
-    SERVE_NEWS = 64 << 10,                            /* bytes of an answer that wait for the connection thread */
+    SERVE_NEWS = 64 << 10,                            /* bytes of an answer, with its logprobs, that wait for the connection thread */
     SERVE_ALIVE = 5,                                  /* seconds without news after which a stream shows that it lives */
     SERVE_KEYS = 64,                                  /* keys at most */
     SERVE_BODIES = 4,                                 /* bodies of the largest size that may wait for the helper, together */
@@ -1288,6 +1288,12 @@ static void serve__tick(void *ctx) {
 
 /* --- the main thread: steps --- */
 
+/* Whether as much of an answer waits for the connection thread as may. The caller has the lock. */
+static bool serve__box_full(const serve_box *b) {
+    const size_t top = (size_t)b->seen.top;
+    return b->text.n + (size_t)b->n_tok * (sizeof *b->tok + top * (sizeof *b->top_id + sizeof *b->top_lp)) >= SERVE_NEWS;
+}
+
 /* Notes what a step has added to an answer. */
 static void serve__news(void *ctx, const gen_answer *a) {
     server      *s = ctx;
@@ -1310,7 +1316,7 @@ static void serve__news(void *ctx, const gen_answer *a) {
     while (lps && n_to < a->n_tok && a->tok[n_to].end <= to) n_to++;
     if (to == b->given && n_to == b->n_given) return;
     pthread_mutex_lock(&q->lock);
-    const bool takes = b->text.n < SERVE_NEWS;
+    const bool takes = !serve__box_full(b);
     if (takes) {
         const size_t n = (size_t)(n_to - b->n_given), had = (size_t)b->n_tok, from = (size_t)b->n_given, top = (size_t)a->top;
         str_add(&b->text, a->text.p + b->given, to - b->given);
@@ -1378,7 +1384,7 @@ static void serve__join(server *s, serve_req *q) {
 static bool serve__is_full(serve_req *q) {
     bool full = net_reply_full(q->r);
     pthread_mutex_lock(&q->lock);
-    for (int k = 0; k < q->a.q.n; k++) full = full || q->box[k].text.n >= SERVE_NEWS;
+    for (int k = 0; k < q->a.q.n; k++) full = full || serve__box_full(&q->box[k]);
     pthread_mutex_unlock(&q->lock);
     return full;
 }
