@@ -914,6 +914,11 @@ static int k__neon_tiles(bool mm, int units, const k__neon_acts *x, k__neon_at *
     return n;
 }
 
+static __attribute__((noinline, cold)) void k__wide_tiles_neon(const k__neon_plan *p, bool mm, int by, const k__neon_panel *w,
+                                                               int h, const k__neon_at *tile, int n, int groups, float *y) {
+    for (int i = 0; i < n; i++) k__wide_tile_neon(mm, tile[i].n, by, p->sums, w, h, &tile[i], groups, y);
+}
+
 /* Up to K__NEON_ROWS rows, w, times columns t0 .. t0 + cols - 1, at most K__NEON_COLS. */
 static void k__neon_many(const k__neon_plan *p, bool mm, const k__form *f, size_t strip, const uint8_t *w, int nr, int n,
                          const k_acts *a, int t0, int cols, float *y, size_t ldy, k__neon_mem *m) {
@@ -932,11 +937,8 @@ static void k__neon_many(const k__neon_plan *p, bool mm, const k__form *f, size_
             m->panel.wide = false;
             (mm ? p->open_mm : p->open)(f, w + (size_t)(r / K_PACK_ROWS) * strip, len, &m->panel);
             for (int h = 0; h < 2 && r + 8 * h < nr; h++)
-                for (int i = 0; i < n_tiles; i++) {
-                    float *to = m->y[r / 8 + h];
-                    if (m->panel.wide) k__wide_tile_neon(mm, tile[i].n, by, p->sums, &m->panel, h, &tile[i], groups, to);
-                    else tiles[tile[i].n - 1](&m->panel, h, &tile[i], groups, to);
-                }
+                if (m->panel.wide) k__wide_tiles_neon(p, mm, by, &m->panel, h, tile, n_tiles, groups, m->y[r / 8 + h]);
+                else for (int i = 0; i < n_tiles; i++) tiles[tile[i].n - 1](&m->panel, h, &tile[i], groups, m->y[r / 8 + h]);
         }
         w += (size_t)k__units(f, len) * k__unit_bytes(f);
     }
