@@ -878,7 +878,7 @@ static bool net_is_local(const net *n) { return n->local; }
 /* Requests that are being answered. */
 static int net_busy(const net *n) { return atomic_load(&n->busy); }
 
-/* Starts the connection thread, which takes no signals. */
+/* Starts the connection thread, which takes no signals but faults of its own. */
 static bool net_start(net *n, err_t *e) {
     const int why = host_thread(&n->thread, net__thread, n);
     n->started = !why;
