@@ -694,11 +694,16 @@ static bool out__same_mode(int fd, const struct stat *like) {
  * whose owner and mode it has before anyone else can open it; NULL: those of any new file. flags: of open(). -1: see
  * errno. */
 static int out_create(const char *path, int flags, const struct stat *like) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);         /* a signal finds no file, or one that is on the list */
     const int fd = open(path, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, like ? 0600 : 0666);
-    if (fd < 0) return -1;
-    out_add_pending(path);
-    if (!like || out__same_mode(fd, like)) return fd;
-    const int why = errno;
+    int       why = errno;
+    if (fd >= 0) out_add_pending(path);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = why;
+    if (fd < 0 || !like || out__same_mode(fd, like)) return fd;
+    why = errno;
     close(fd);
     out_settle(path, false);
     errno = why;
