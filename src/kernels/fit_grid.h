@@ -491,8 +491,8 @@ static float k__fg_spread(const k__fg_ints *ints, int groups, const float *s, co
 
 enum { K__GRID_ENDS = 24, K__GRID_ROUNDS = 3 };
 
-/* Values of d to begin with, at most 48: the largest scale gets every integer from the last one to well inside, of both signs where
- * integers have them. Returns their number; 0: all scales are 0. */
+/* Values of d to begin with, at most 48: the largest scale gets every integer from the last one to well inside, with both signs
+ * where integers have them. Returns their number; 0: all scales are 0. */
 static int k__fg_starts(const k__fg_ints *ints, int groups, const float *s, float *d) {
     const float end = (float)(ints->first + ints->step * (ints->count - 1));
     float       peak = 0;
