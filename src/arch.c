@@ -653,7 +653,8 @@ typedef struct arch_hparams {
     int    n_class;                                   /* values of a classifier */
     int    n_pooled;                                  /* width between the two matrices after pooling; 0: there are none */
     dev_act act;                                      /* of the feed-forward */
-    int    moe_every;                                 /* of so many layers one has experts; 0: every layer may have them */
+    int    moe_every;                                 /* of so many layers one has experts; 0: every layer may have them, of
+                                                       * Llama 4 none has */
     bool   parallel;                                  /* attention and feed-forward read the stream side by side */
     bool   shifts;                                    /* Q_DIFFUSE: logits of a position are those of the token after it */
     bool   causal;                                    /* positions see those before them alone; else a text is computed whole */
@@ -1078,7 +1079,7 @@ static const arch_key arch_keys[] = {
     {"use_parallel_residual",               ONLY(0, 1), .quirks = Q_HEAD_GAINS},     /* tensors of StableLM say it, not the key */
     {"use_parallel_residual",               ONLY(1, 1), .quirks = Q_ONE_NORM | Q_TWO_NORMS},
     {"use_parallel_residual",               ONLY(0, 0)},
-    {"interleave_moe_layer_step",           MODEL(moe_every),      H_INT,    H_NEED, 1, ARCH_MAX_LAYERS,  .quirks = Q_CHUNKED},
+    {"interleave_moe_layer_step",           MODEL(moe_every),      H_INT,    H_NEED, 0, ARCH_MAX_LAYERS,  .quirks = Q_CHUNKED},
     {"interleave_moe_layer_step",           ONLY(0, 1)},
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
@@ -1606,7 +1607,8 @@ static void arch__pattern(const arch_hparams *hp, const gguf_file *g, int il) {
     if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
     if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
     if (desc->full_rot && !l->window) l->n_rot /= desc->full_rot;
-    if (hp->moe_every && il % hp->moe_every != (chunked ? hp->moe_every - 1 : 1)) l->n_expert = l->n_expert_used = 0;
+    const bool dense = hp->moe_every ? il % hp->moe_every != (chunked ? hp->moe_every - 1 : 1) : chunked;
+    if (dense) l->n_expert = l->n_expert_used = 0;
     const bool plain = desc->plain_every && il % desc->plain_every == desc->plain_every - 1;
     const bool turns = desc->local_turn && (open || il < hp->n_dense || il >= hp->n_layer);
     const bool still = (desc->local_turn || desc->quirks & Q_STILL) && !l->windowed && !turns;

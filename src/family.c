@@ -24,7 +24,8 @@ enum {                               /* what is done with tensors               
     FAM_OFFSET = 256,                /* positions begin behind the padding token                           */
     FAM_NO_BIAS = 512,               /* biases are zeros, and left out                                     */
     FAM_NO_HEADS = 1024,             /* no attention, or numbers of heads that layers have apart           */
-    FAM_CENTRED = 2048               /* biases of experts are stored with a mean, which goes               */
+    FAM_CENTRED = 2048,              /* biases of experts are stored with a mean, which goes               */
+    FAM_EXPERTS = 4096               /* a row only for models where a layer of the pattern has experts     */
 };
 
 typedef struct {
@@ -142,8 +143,8 @@ static const family_row family_table[] = {
     {"Mamba2ForCausalLM", "mamba2", FAM_NO_HEADS | FAM_TIED, NULL},
     {"GraniteMoeHybridForCausalLM BambaForCausalLM", "granitehybrid", FAM_PAIRS, NULL},
     {"FalconH1ForCausalLM", "falcon-h1", 0, NULL},
-    {"NemotronHForCausalLM", "nemotron_h_moe", FAM_PAIRS, "num_experts_per_tok"},
-    {"NemotronHForCausalLM", "nemotron_h", 0, NULL},
+    {"NemotronHForCausalLM", "nemotron_h_moe", FAM_PAIRS | FAM_EXPERTS, "num_experts_per_tok"},
+    {"NemotronHForCausalLM", "nemotron_h", FAM_PAIRS, NULL},
     {"JambaForCausalLM", "jamba", FAM_SPM | FAM_NO_SPACE, NULL},
     {"PlamoForCausalLM", "plamo", FAM_SPM, NULL},
     {"Plamo2ForCausalLM PLaMo2ForCausalLM", "plamo2", 0, NULL},
@@ -246,10 +247,17 @@ static bool family__says(const family_config *c, const char *names, const char *
 
 /* --- the family --- */
 
+/* Whether a layer of a pattern of letters or kinds has experts. transformers gives all models of the class a number of them. */
+static bool family__some_experts(const family_config *c) {
+    const bytes letters = family_get(c, "hybrid_override_pattern"), kinds = family_get(c, "layers_block_type layer_types");
+    return letters.n ? memchr(letters.p, 'E', letters.n) != NULL : bytes_find(kinds, 0, bytes_of("\"moe\"")) != SIZE_MAX;
+}
+
 static const family_row *family__find(const family_config *c, bytes name) {
     for (size_t i = 0; i < sizeof family_table / sizeof *family_table; i++) {
         const family_row *r = &family_table[i];
-        if (bytes_among(name, r->classes) && (!r->key || family_int(c, r->key, 0))) return r;
+        const bool        has = (!r->key || family_int(c, r->key, 0)) && (!(r->flags & FAM_EXPERTS) || family__some_experts(c));
+        if (bytes_among(name, r->classes) && has) return r;
     }
     return NULL;
 }
@@ -802,6 +810,7 @@ static const family_key family_keys[] = {
     {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps5, "step35"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps5, "mamba mamba2 falcon-h1"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "layer_norm_epsilon rms_norm_eps", family__eps6, "jamba"},
+    {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps layer_norm_epsilon", NULL, "nemotron_h nemotron_h_moe"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", NULL, "lfm2"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "norm_eps", family__eps6, "neo-bert"},
     {"attention.layer_norm_rms_epsilon", FK_FLT, "rms_norm_eps", family__eps6,

@@ -571,7 +571,13 @@ static void k__fit_rough_ref(k__search *k, k__slopes *lines, float *weight) {
 /* What codes q give of values x with importances w: b = sum w*x*q, c = sum w*q*q; see [fit_grid]. */
 typedef struct { float b, c; } k__fg_sums;
 
+/* Integers that a group may have: first + step*l for l = 0..count-1. */
+typedef struct { int first, step, count; } k__fg_ints;
+
 static void k__fg_iq4_scales_ref(const float *x, const float *w, int n, float *s, k__fg_sums *t);
+static void k__fg_iq4_sums_ref(const float *x, const float *w, const float s[2][8], int n, k__fg_sums t[2][8]);
+static void k__fg_iq4_codes_ref(const float *x, const float s[8], int8_t *q);
+static float k__fg_common_ref(const k__fg_ints *ints, int groups, const float *s, const k__fg_sums *t);
 
 /* The scale of least error for the scales of all groups and, with p->min, for their minima, as integers; ext: their extremes. */
 static void k__fit_common_ref(const k__super *p, const float v[2][16], const float *weight, const float ext[2][2], float out[2]) {
@@ -589,6 +595,9 @@ typedef struct {
     void (*rough)(k__search *k, k__slopes *lines, float *weight);
     void (*place)(const k__search *k, int n, int batches, int minima, k__settled *const *s);
     void (*common)(const k__super *p, const float v[2][16], const float *weight, const float ext[2][2], float out[2]);
+    void (*iq4_sums)(const float *x, const float *w, const float s[2][8], int n, k__fg_sums t[2][8]);
+    void (*iq4_codes)(const float *x, const float s[8], int8_t *q);
+    float (*grid_common)(const k__fg_ints *ints, int groups, const float *s, const k__fg_sums *t);
 } k__fit_form;
 
 #if K__X86
@@ -598,7 +607,10 @@ typedef struct {
     target void k__fl_rough_groups_##l(k__search *k, k__slopes *lines, float *weight);                                          \
     target void k__fl_place_groups_##l(const k__search *k, int n, int batches, int minima, k__settled *const *s);               \
     target void k__fl_common_##l(const k__super *p, const float v[2][16], const float *weight, const float ext[2][2],           \
-                                 float out[2]);
+                                 float out[2]);                                                                                 \
+    target void k__fl_iq4_groups_##l(const float *x, const float *w, const float s[2][8], int n, k__fg_sums t[2][8]);           \
+    target void k__fl_iq4_codes_##l(const float *x, const float s[8], int8_t *q);                                               \
+    target float k__fl_grid_common_##l(const k__fg_ints *ints, int groups, const float *s, const k__fg_sums *t);
 K__FIT_FORM(K__AVX2, avx2)
 K__FIT_FORM(K__512, avx512)
 #endif
@@ -606,11 +618,12 @@ K__FIT_FORM(K__512, avx512)
 static const k__fit_form k__fit_forms[] = {
 #if K__X86
     {K_CPU_AVX512, k__fl_plain_avx512, k__fl_iq4_scales_avx512, k__fl_rough_groups_avx512, k__fl_place_groups_avx512,
-     k__fl_common_avx512},
+     k__fl_common_avx512, k__fl_iq4_groups_avx512, k__fl_iq4_codes_avx512, k__fl_grid_common_avx512},
     {K_CPU_AVX2, k__fl_plain_avx2, k__fl_iq4_scales_avx2, k__fl_rough_groups_avx2, k__fl_place_groups_avx2,
-     k__fl_common_avx2},
+     k__fl_common_avx2, k__fl_iq4_groups_avx2, k__fl_iq4_codes_avx2, k__fl_grid_common_avx2},
 #endif
-    {0, k__fit_plain_ref, k__fg_iq4_scales_ref, k__fit_rough_ref, k__fit_place_ref, k__fit_common_ref},
+    {0, k__fit_plain_ref, k__fg_iq4_scales_ref, k__fit_rough_ref, k__fit_place_ref, k__fit_common_ref, k__fg_iq4_sums_ref,
+     k__fg_iq4_codes_ref, k__fg_common_ref},
 };
 
 static const k__fit_form *k__fit_form_of_level(void) {

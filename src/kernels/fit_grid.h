@@ -179,14 +179,12 @@ static void k__fg_iq4_scales_ref(const float *x, const float *w, int n, float *s
     }
 }
 
-static inline int k__iq4_code(int8_t q) {
-    int code = 0;
-    for (int k = 1; k < 16; k++) code += q >= k__iq4_values[k];
-    return code;
-}
-
+/* Codes of values: the number of table values up to each, which compilers turn into vectors. */
 static void k__iq4_pack(const int8_t q[32], uint8_t qs[16]) {
-    for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(k__iq4_code(q[j]) | k__iq4_code(q[j + 16]) << 4);
+    int8_t code[32] = {0};
+    for (int k = 1; k < 16; k++)
+        for (int j = 0; j < 32; j++) code[j] = (int8_t)(code[j] + (q[j] >= k__iq4_values[k]));
+    for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(code[j] | code[j + 16] << 4);
 }
 
 /* Fits up to K__IQ4_BLOCKS blocks, those of zeros left out of the search. */
@@ -451,13 +449,10 @@ static void k_fit_nvfp4(const float *x, const float *w, void *dst, int64_t n) {
 
 /* --- super-blocks: one f16 scale d, and per group a small integer m: s = d*m --- */
 
-/* Integers that a group may have: first + step*l for l = 0..count-1. */
-typedef struct { int first, step, count; } k__fg_ints;
-
-/* The one nearest to v. */
+/* The integer nearest to v; the first one where v is no number. */
 static inline int k__fg_int(const k__fg_ints *set, float v) {
     float l = (v - (float)set->first) / (float)set->step + 0.5f;
-    return set->first + set->step * (l < 1 ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
+    return set->first + set->step * (!(l >= 1) ? 0 : l >= (float)set->count ? set->count - 1 : (int)l);
 }
 
 typedef struct k__fg_super {
@@ -466,14 +461,14 @@ typedef struct k__fg_super {
     int      m[16];
 } k__fg_super;
 
-/* A block and how it is fitted. code(): the nearest codes of group g at scale s. */
+/* A block and how it is fitted. code(): the nearest codes of the groups whose bit is set in want[i], at scales s[i], i < n. */
 typedef struct k__fg_job k__fg_job;
 struct k__fg_job {
     k__fg_in in;
     int      groups, size;                               /* size: weights of a group */
     float    unit;                                       /* a weight is d * unit * m * code */
     k__fg_ints ints;
-    k__fg_sums (*code)(const k__fg_job *job, int g, float s);
+    void (*code)(const k__fg_job *job, const float s[2][16], const int want[2], int n, k__fg_sums t[2][16]);
     const struct k__lattice *lattice;                    /* lattice formats only */
     uint8_t  signs[K_SUPER / 8];                         /* the same: bit j is set where weight j of eight is negative */
     int8_t   turned[K_SUPER / 8];                        /* the weight of eight whose sign is wrong, or -1 */
@@ -482,10 +477,10 @@ struct k__fg_job {
 
 
 /* With fixed codes the error of group g is c*(s - d*m)^2 larger than at its own best s. */
-static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums *t, float d, float *next) {
+static float k__fg_spread(const k__fg_ints *ints, int groups, const float *s, const k__fg_sums *t, float d, float *next) {
     float cost = 0, up = 0, down = 0, inv = 1 / d;
-    for (int g = 0; g < job->groups; g++) {
-        float m = (float)k__fg_int(&job->ints, s[g] * inv), off = s[g] - d * m;
+    for (int g = 0; g < groups; g++) {
+        float m = (float)k__fg_int(ints, s[g] * inv), off = s[g] - d * m;
         cost += t[g].c * off * off;
         up += t[g].c * s[g] * m;
         down += t[g].c * m * m;
@@ -494,21 +489,33 @@ static float k__fg_spread(const k__fg_job *job, const float *s, const k__fg_sums
     return cost;
 }
 
-/* The d with the least error of all groups: the largest scale is tried at every integer from the last one to well inside. */
-static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums *t) {
-    float peak = 0, best = FLT_MAX, d = 0;
-    for (int g = 0; g < job->groups; g++)
+enum { K__GRID_ENDS = 24, K__GRID_ROUNDS = 3 };
+
+/* Values of d to begin with, at most 48: the largest scale gets every integer from the last one to well inside, with both signs
+ * where integers have them. Returns their number; 0: all scales are 0. */
+static int k__fg_starts(const k__fg_ints *ints, int groups, const float *s, float *d) {
+    const float end = (float)(ints->first + ints->step * (ints->count - 1));
+    float       peak = 0;
+    int         n = 0;
+    for (int g = 0; g < groups; g++)
         if (fabsf(s[g]) > fabsf(peak)) peak = s[g];
-    if (peak == 0) return 0;
-    float end = (float)(job->ints.first + job->ints.step * (job->ints.count - 1));
-    for (int i = 0; i < 24; i++)
-        for (int side = job->ints.first < 0 ? -1 : 1; side <= 1; side += 2) {
-            float next = peak / (end * (1.12f - 0.03f * (float)i)) * (float)side;
-            for (int k = 0; k < 3; k++) {
-                float at = next, cost = k__fg_spread(job, s, t, at, &next);
-                if (cost < best) best = cost, d = at;
-            }
+    for (int i = 0; i < K__GRID_ENDS && peak != 0; i++)
+        for (int side = ints->first < 0 ? -1 : 1; side <= 1; side += 2)
+            d[n++] = peak / (end * (1.12f - 0.03f * (float)i)) * (float)side;
+    return n;
+}
+
+/* The d with the least error of all groups; 0: all scales are 0. */
+static float k__fg_common_ref(const k__fg_ints *ints, int groups, const float *s, const k__fg_sums *t) {
+    float     start[2 * K__GRID_ENDS], best = FLT_MAX, d = 0;
+    const int n = k__fg_starts(ints, groups, s, start);
+    for (int i = 0; i < n; i++) {
+        float next = start[i];
+        for (int k = 0; k < K__GRID_ROUNDS; k++) {
+            float at = next, cost = k__fg_spread(ints, groups, s, t, at, &next);
+            if (cost < best) best = cost, d = at;
         }
+    }
     return d;
 }
 
@@ -517,22 +524,30 @@ static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums
  * with its best codes. *up and *down get the sums whose quotient is the least-squares d. */
 static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up,
                          float *down) {
+    float      scale[2][16];
+    int        m[2][16], want[2] = {0, 0};
+    k__fg_sums t[2][16];
+    for (int g = 0; g < job->groups; g++) {
+        const float v = s[g] / at->d;
+        m[0][g] = anew ? k__fg_int(&job->ints, v) : at->m[g];
+        m[1][g] = anew ? k__fg_int(&job->ints, 2 * v - (float)m[0][g]) : m[0][g];
+        for (int i = 0; i < 2; i++) scale[i][g] = at->d * (float)m[i][g];
+        want[0] |= 1 << g;
+        want[1] |= (m[1][g] != m[0][g]) << g;
+    }
+    job->code(job, (const float (*)[16])scale, want, 1 + (want[1] != 0), t);
     at->error = *up = *down = 0;
     for (int g = 0; g < job->groups; g++) {
-        float      best = FLT_MAX, v = s[g] / at->d;
-        int        near = anew ? k__fg_int(&job->ints, v) : at->m[g];
-        int        other = anew ? k__fg_int(&job->ints, 2 * v - (float)near) : near;
-        k__fg_sums t = {0, 0};
-        at->m[g] = near;                                 /* where all errors overflow */
-        for (int m = near;; m = other) {
-            k__fg_sums u = job->code(job, g, at->d * (float)m);
-            float      e = k__fg_error(u, at->d * (float)m);
-            if (e < best) best = e, t = u, at->m[g] = m;
-            if (m == other) break;
+        float      best = FLT_MAX;
+        k__fg_sums u = {0, 0};
+        at->m[g] = m[0][g];                              /* where all errors overflow */
+        for (int i = 0; i < 1 + (want[1] >> g & 1); i++) {
+            const float e = k__fg_error(t[i][g], scale[i][g]);
+            if (e < best) best = e, u = t[i][g], at->m[g] = m[i][g];
         }
         at->error += best;
-        *up += t.b * (float)at->m[g];
-        *down += t.c * (float)(at->m[g] * at->m[g]);
+        *up += u.b * (float)at->m[g];
+        *down += u.c * (float)(at->m[g] * at->m[g]);
     }
 }
 
@@ -545,7 +560,7 @@ static void k__fg_store(const k__fg_job *job, float d, k__fg_super *at) {
 /* The best d and integers, from the best scale of every group. h is 0 where zeros are as good. */
 static k__fg_super k__fg_fit(k__fg_job *job, const float *s, const k__fg_sums *t) {
     k__fg_super best = {0, 0, 0, {0}}, at;
-    float       d = k__fg_common(job, s, t), up, down;
+    float       d = k__fit_form_of_level()->grid_common(&job->ints, job->groups, s, t), up, down;
     for (int round = 0; d != 0 && round < 3; round++) {
         uint16_t was = round ? at.h : 0;
         k__fg_store(job, d, &at);
@@ -561,8 +576,24 @@ static k__fg_super k__fg_fit(k__fg_job *job, const float *s, const k__fg_sums *t
 
 /* --- IQ4_XS --- */
 
-static k__fg_sums k__fg_code_iq4(const k__fg_job *job, int g, float s) {
-    return k__fg_try(job->in.x + 32 * g, job->in.w + 32 * g, 32, k__fg_inverse(s), k__fg_near_iq4);
+/* Sums of the codes of 8 groups of 32 at n scales each. */
+static void k__fg_iq4_sums_ref(const float *x, const float *w, const float s[2][8], int n, k__fg_sums t[2][8]) {
+    for (int i = 0; i < n; i++)
+        for (int g = 0; g < 8; g++) t[i][g] = k__fg_try(x + 32 * g, w + 32 * g, 32, k__fg_inverse(s[i][g]), k__fg_near_iq4);
+}
+
+/* The codes of 8 groups of 32. */
+static void k__fg_iq4_codes_ref(const float *x, const float s[8], int8_t *q) {
+    for (int g = 0; g < 8; g++) k__fg_codes(x + 32 * g, 32, k__fg_inverse(s[g]), k__fg_near_iq4, q + 32 * g);
+}
+
+static void k__fg_code_iq4(const k__fg_job *job, const float s[2][16], const int want[2], int n, k__fg_sums t[2][16]) {
+    float      at[2][8];
+    k__fg_sums sums[2][8];
+    (void)want;
+    for (int i = 0; i < n; i++) memcpy(at[i], s[i], sizeof at[i]);
+    k__fit_form_of_level()->iq4_sums(job->in.x, job->in.w, (const float (*)[8])at, n, sums);
+    for (int i = 0; i < n; i++) memcpy(t[i], sums[i], sizeof sums[i]);
 }
 
 static void k_recode_iq4_xs(const int8_t *q, void *dst, int64_t n) {
@@ -587,9 +618,9 @@ static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
             int l = at.m[g] + 32;
             b[i].scales_l[g / 2] |= (uint8_t)((l & 15) << 4 * (g % 2));
             b[i].scales_h |= (uint16_t)((l >> 4) << 2 * g);
-            float s_inv = k__fg_inverse(at.d * (float)at.m[g]);
-            k__fg_codes(job.in.x + 32 * g, 32, s_inv, k__fg_near_iq4, q + 32 * g);
+            s[g] = at.d * (float)at.m[g];
         }
+        k__fit_form_of_level()->iq4_codes(job.in.x, s, q);
         k_recode_iq4_xs(q, b + i, 256);
     }
 }
@@ -792,8 +823,10 @@ static k__fg_sums k__fg_codes_lattice(const k__fg_job *job, int g, float s, uint
     return (k__fg_sums){k__v4_sum(b), k__v4_sum(c)};
 }
 
-static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
-    return k__fg_codes_lattice(job, g, s, NULL);
+static void k__fg_code_lattice(const k__fg_job *job, const float s[2][16], const int want[2], int n, k__fg_sums t[2][16]) {
+    for (int i = 0; i < n; i++)
+        for (int g = 0; g < job->groups; g++)
+            if (want[i] >> g & 1) t[i][g] = k__fg_codes_lattice(job, g, s[i][g], NULL);
 }
 
 /* Splits weights into signs and magnitudes. Where the number of negative signs must be even,
@@ -847,7 +880,7 @@ static float k__fg_turn(k__fg_job *job, const k__fg_super *at) {
 typedef struct { float s, gain; k__fg_sums t; } k__fg_best;
 
 static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best) {
-    k__fg_sums t = job->code(job, g, s);
+    k__fg_sums t = k__fg_codes_lattice(job, g, s, NULL);
     float      gain = t.b > 0 ? k__fg_gain(t) : 0;
     if (!(gain > best->gain)) return false;
     *best = (k__fg_best){t.b / t.c, gain, t};

@@ -907,6 +907,106 @@ FL_FN void FL(iq4_scales)(const float *x, const float *w, int n, float *s, k__fg
     }
 }
 
+/* --- IQ4_XS: four lanes are a group, which has the sums of every fourth value --- */
+
+enum { FL(GROUPS) = FL_N / 4 };
+
+/* The same four values of as many groups as there is room for; n: from one group to the next. */
+FL_IN FL_F FL(fours)(const float *p, int n) {
+#if FL_N == 16
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu2_m128(p + n, p)), _mm256_loadu2_m128(p + 3 * n, p + 2 * n), 1);
+#else
+    return _mm256_loadu2_m128(p + n, p);
+#endif
+}
+
+/* 1 / the scales of these groups, each in four lanes. */
+FL_IN FL_F FL(four_inverses)(const float *s) {
+    float inv[FL_N] __attribute__((aligned(64)));
+    for (int l = 0; l < FL_N; l++) inv[l] = k__fg_inverse(s[l / 4]);
+    return fl_load(inv);
+}
+
+/* k__fg_iq4_sums_ref(). */
+FL_FN void FL(iq4_groups)(const float *x, const float *w, const float s[2][8], int n, k__fg_sums t[2][8]) {
+    FL(iq4_table) table;
+    FL(iq4_open)(&table);
+    for (int i = 0; i < n; i++)
+        for (int g = 0; g < 8; g += 2 * FL(GROUPS)) {
+            FL_F b[2] = {fl_all(0), fl_all(0)}, c[2] = {b[0], b[0]}, inv[2];
+            for (int k = 0; k < 2; k++) inv[k] = FL(four_inverses)(s[i] + g + k * FL(GROUPS));
+            K__NO_UNROLL for (int j = 0; j < 32; j += 4)
+                K__UNROLL for (int k = 0; k < 2; k++) {
+                    const int  at = 32 * (g + k * FL(GROUPS)) + j;
+                    const FL_F v = FL(fours)(x + at, 32), q = FL(iq4_near)(&table, v * inv[k]), wq = FL(fours)(w + at, 32) * q;
+                    b[k] += wq * v;
+                    c[k] += wq * q;
+                }
+            for (int k = 0; k < 2; k++) {
+                float bs[FL_N] __attribute__((aligned(64))), cs[FL_N] __attribute__((aligned(64)));
+                fl_store(bs, b[k]);
+                fl_store(cs, c[k]);
+                for (int l = 0; l < FL(GROUPS); l++)
+                    t[i][g + k * FL(GROUPS) + l] = (k__fg_sums){k__v4_sum(k__v4_at(bs + 4 * l)), k__v4_sum(k__v4_at(cs + 4 * l))};
+            }
+        }
+}
+
+/* k__fg_iq4_codes_ref(). */
+FL_FN void FL(iq4_codes)(const float *x, const float s[8], int8_t *q) {
+    FL(iq4_table) table;
+    FL(iq4_open)(&table);
+    for (int g = 0; g < 8; g++) {
+        const FL_F inv = fl_all(k__fg_inverse(s[g]));
+        for (int j = 0; j < 32; j += FL_N) {
+            const FL_F v = FL(iq4_near)(&table, fl_near(x + 32 * g + j) * inv);
+#if FL_N == 16
+            _mm_storeu_si128((__m128i *)(void *)(q + 32 * g + j), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(v)));
+#else
+            const __m256i i = _mm256_cvttps_epi32(v), h = _mm256_packs_epi16(_mm256_packs_epi32(i, i), i);
+            const int     low = _mm256_cvtsi256_si32(h), high = _mm256_extract_epi32(h, 4);
+            memcpy(q + 32 * g + j, &low, 4);
+            memcpy(q + 32 * g + j + 4, &high, 4);
+#endif
+        }
+    }
+}
+
+/* --- the scale of all groups of a super-block: a lane is a start --- */
+
+/* k__fg_common_ref(). The first of equal costs counts, in the order of starts. */
+FL_FN float FL(grid_common)(const k__fg_ints *ints, int groups, const float *s, const k__fg_sums *t) {
+    float      start[2 * K__GRID_ENDS + FL_N], best = FLT_MAX, d = 0;
+    const int  n = k__fg_starts(ints, groups, s, start);
+    const FL_F first = fl_all((float)ints->first), step = fl_all((float)ints->step), last = fl_all((float)(ints->count - 1));
+    for (int l = 0; l < FL_N; l++) start[n + l] = n ? start[n - 1] : 0;
+    for (int i = 0; i < n; i += FL_N) {
+        FL_F next = fl_near(start + i), least = fl_all(FLT_MAX), kept = fl_all(0);
+        for (int k = 0; k < K__GRID_ROUNDS; k++) {
+            const FL_F at = next, inv = fl_all(1) / at;
+            FL_F       cost = fl_all(0), up = cost, down = cost;
+            for (int g = 0; g < groups; g++) {
+                const FL_F sg = fl_all(s[g]), c = fl_all(t[g].c), l = (sg * inv - first) / step + fl_all(0.5f);
+                const FL_F some = fl_pick(fl_is(l, _CMP_GE_OQ, fl_all(1)), fl_min(fl_floor(l), last), fl_all(0));
+                const FL_F m = first + step * some, off = sg - at * m;
+                cost += c * off * off;
+                up += c * sg * m;
+                down += c * m * m;
+            }
+            const FL_M less = fl_is(cost, _CMP_LT_OQ, least);
+            least = fl_pick(less, cost, least);
+            kept = fl_pick(less, at, kept);
+            next = fl_pick(fl_is(down, _CMP_GT_OQ, fl_all(0)), up / down, at);
+        }
+        float cost[FL_N] __attribute__((aligned(64))), at[FL_N] __attribute__((aligned(64)));
+        fl_store(cost, least);
+        fl_store(at, kept);
+        for (int l = 0; l < FL_N; l++)
+            if (cost[l] < best) best = cost[l], d = at[l];
+    }
+    return d;
+}
+
 #undef FL
 #undef FL_IN
 #undef FL_FN

@@ -57,10 +57,26 @@ def save_published(family, s, folder):
     return class_name
 
 
+def publish(folder, more):
+    """Gives the config the members that those on the hub have, and takes those that they have not, which are `...`. Returns the former."""
+    config = dict(json.loads((folder / "config.json").read_text()), **more)
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not ...}))
+    return {k: v for k, v in more.items() if v is not ...}
+
+
+def converter_of(class_name):
+    """The converter's class, which reads config.json alone where transformers would add what it has not: experts of Nemotron-H."""
+    import conversion
+    import conversion.base
+    import transformers
+    conversion.base.AutoConfig = None if class_name == "NemotronHForCausalLM" else transformers.AutoConfig
+    return conversion.get_model_class(class_name)
+
+
 def convert(folder, class_name, more, out):
     import conversion
     import gguf
-    cls = conversion.get_model_class(class_name)
+    cls = converter_of(class_name)
     cls.no_mtp = True
     for c in (cls, conversion.get_model_class("LlamaForCausalLM")):             # the latter does the work of others
         c.set_vocab = lambda self: None
@@ -101,7 +117,8 @@ def compare(family, s):
         if hasattr(family, "checkpoint"):
             convert(folder, save_published(family, s, folder), {}, out)
         else:
-            convert(folder, save_checkpoint(family, s, folder), family.hub_config(s), out)
+            class_name = save_checkpoint(family, s, folder)
+            convert(folder, class_name, publish(folder, family.hub_config(s)), out)
         ours = File(os.path.join(getattr(family, "OUT", tiny_models.OUT), name + ".gguf"))
         wrong = list(differences(ours, File(str(out)), getattr(family, "UNTOLD", ())))
     print("%-20s %3d tensors %s" % (name, len(ours.tensors), "differs: " + ", ".join(wrong) if wrong else "ok"), flush=True)

@@ -93,8 +93,10 @@ MODELS = {
                                         intermediate_size=4, intermediate_size_mlp=12),
                             keys=dict(SCOUT_KEYS, interleave_moe_layer_step=2, expert_feed_forward_length=4, feed_forward_length=12)),
     "llama4_open": dict(EVEN, arch="llama4", layers=2, sparse=0,
-                        config=dict(num_local_experts=1, moe_layers=[], no_rope_layers=[1, 1], attention_chunk_size=None, intermediate_size_mlp=32),
-                        keys=dict(interleave_moe_layer_step=1, expert_feed_forward_length=16, sliding_window=0)),
+                        config=dict(num_local_experts=1, moe_layers=[], interleave_moe_layer_step=0, no_rope_layers=[1, 1], attention_chunk_size=None,
+                                    intermediate_size_mlp=32),
+                        keys=dict(interleave_moe_layer_step=0, expert_count=1, expert_used_count=1, expert_feed_forward_length=32, sliding_window=0,
+                                  vocab_size=N_VOCAB)),
     "arctic": dict(EVEN, arch="arctic", layers=2, tied=False, moe=dict(experts=4, used=2, ff=16), keys=dict(vocab_size=N_VOCAB)),
 }
 

@@ -304,14 +304,15 @@ ROUTER = (("mixer.gate", "feed_forward.router", "block_sparse_moe.router"), scor
 
 
 def hub_config(s):
-    """What configs on the hub say of layers; transformers has no class for plamo2."""
+    """What configs on the hub say of layers and norms, `...` for a member that they have not; transformers has no class for plamo2."""
     if s["arch"] == "plamo2":
         return None
     types = {"M": "mamba", "*": "attention"}
     if s["arch"] == "granitehybrid":
         return dict(layer_types=[types[k] for k in s["kinds"]], model_type="granitemoehybrid")
     if s["arch"].startswith("nemotron"):
-        return dict(num_hidden_layers=len(s["kinds"]), hybrid_override_pattern=s["kinds"], mamba_d_head=s["dh"], **(dict(n_shared_experts=1) if s["moe"] else {}))
+        moe = dict(n_shared_experts=1) if s["moe"] else dict.fromkeys(("num_experts_per_tok", "n_routed_experts", "n_shared_experts", "n_group", "topk_group"), ...)
+        return dict(moe, num_hidden_layers=len(s["kinds"]), hybrid_override_pattern=s["kinds"], mamba_d_head=s["dh"], rms_norm_eps=s["eps"])
     return {}
 
 
