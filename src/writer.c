@@ -173,7 +173,8 @@ static void gguf_write_array(gguf_writer *w, const char *key, uint32_t elem, con
     gguf_write__add_key(w, bytes_of(key), GGUF_ARR);
     gguf_write__add_u32(&w->kv, elem);
     gguf_write__add_u64(&w->kv, n);
-    str_add(&w->kv, v, (size_t)n * (elem == GGUF_BOOL || elem == GGUF_U8 || elem == GGUF_I8 ? 1 : 4));
+    const size_t bytes = elem == GGUF_U64 ? 8 : elem == GGUF_BOOL || elem == GGUF_U8 || elem == GGUF_I8 ? 1 : 4;
+    str_add(&w->kv, v, (size_t)n * bytes);
 }
 
 /* Adds a key with a string, whose bytes are not checked. */
