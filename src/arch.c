@@ -2002,11 +2002,20 @@ static int64_t arch__gram_rows(const arch_hparams *hp) {
     return n;
 }
 
+/* The sizes of what n-grams have: of the model, or of their layer. */
+static int64_t arch__gram_dim(const arch_hparams *hp, arch_size d, int il) {
+    const bool here = il == hp->gram_layer;
+    if (d == D_GRAM_ROWS) return arch__gram_rows(hp);
+    if (d == D_GRAM_ROW || d == D_GRAM_TAPS) return d == D_GRAM_ROW ? hp->gram_row : hp->gram_taps;
+    if (d == D_GRAM_HEADS) return here ? (int64_t)(hp->grams.n - 1) * hp->grams.each * hp->gram_row : 0;
+    return !here ? 0 : d == D_GRAM_WIDE ? (int64_t)hp->n_stream * hp->n_embd : hp->n_embd;
+}
+
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
     switch (d) {
-    case D_1: return 1;
+    case D_1: case D_FILE: return 1;
     case D_EMBD: return hp->n_embd;
     case D_EMBD_PAIR: return 2 * (int64_t)hp->n_embd;
     case D_STATE: return hp->n_state;
@@ -2080,15 +2089,8 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_STREAM_PAIRS: return (int64_t)hp->n_stream * hp->n_stream;
     case D_WIDE: return (int64_t)hp->n_stream * hp->n_embd;
     case D_STREAM_RANK: return hp->stream_rank;
-    case D_GRAM_ROWS: return arch__gram_rows(hp);
-    case D_GRAM_ROW: return hp->gram_row;
-    case D_GRAM_HEADS: return il == hp->gram_layer ? (int64_t)(hp->grams.n - 1) * hp->grams.each * hp->gram_row : 0;
-    case D_GRAM_WIDE: return il == hp->gram_layer ? (int64_t)hp->n_stream * hp->n_embd : 0;
-    case D_GRAM_EMBD: return il == hp->gram_layer ? hp->n_embd : 0;
-    case D_GRAM_TAPS: return hp->gram_taps;
-    case D_FILE: return 1;
+    default: return arch__gram_dim(hp, d, il);
     }
-    return 0;
 }
 
 /* Tensors of a model: weights W_, among them the gains of norms, and biases B_. The bias of a norm follows its gain. */

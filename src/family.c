@@ -357,7 +357,7 @@ typedef struct {
 /* Those of them whose norms and heads have other names, too. */
 #define FAM_BARE "falcon gptneox phi2 stablelm mpt dbrx minicpm3 mamba mamba2 jamba"
 /* Gated delta nets. */
-#define DELTA "qwen3next qwen35 qwen35moe qwen4exp"
+#define FAM_DELTA "qwen3next qwen35 qwen35moe qwen4exp"
 /* Latent attention with the keys of DeepSeek. */
 #define LATENT "deepseek2 deepseek32 glm-dsa mistral4"
 
@@ -871,7 +871,7 @@ static const family_key family_keys[] = {
     {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi2 phi3 phimoe nemotron"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_exaone, "exaone"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_half, "glm4 glm4moe"},
-    {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, DELTA},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, FAM_DELTA},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_chatglm, "chatglm"},
     {"rope.dimension_count",             FK_INT, "rotary_dim", NULL, "minimax-m2 minimax-m3"},
     {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2-ocr"},
@@ -951,7 +951,7 @@ static const family_key family_keys[] = {
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size", NULL, "llada-moe"},
     {"expert_feed_forward_length",       FK_INT, NULL, family__ff_hunyuan, "hunyuan-moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
-     "qwen2moe qwen3moe qwen3vlmoe " DELTA " glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
+     "qwen2moe qwen3moe qwen3vlmoe " FAM_DELTA " glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
      "ernie4_5-moe afmoe nemotron_h_moe kimi-linear mimo2 step35 exaone-moe bailingmoe2 laguna grovemoe grok"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2-ocr " LATENT},
     {"expert_chunk_feed_forward_length", FK_INT, NULL, family__chunk, "grovemoe"},
@@ -959,7 +959,7 @@ static const family_key family_keys[] = {
     {"expert_group_scale",               FK_FLT, NULL, family__twentieth, "grovemoe"},
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size moe_intermediate_size", NULL, "gemma4"},
     {"expert_shared_feed_forward_length", FK_INT, "shared_expert_intermediate_size", NULL,
-     "qwen2moe qwen3moe qwen3vlmoe " DELTA " dots1 laguna"},
+     "qwen2moe qwen3moe qwen3vlmoe " FAM_DELTA " dots1 laguna"},
     {"expert_shared_feed_forward_length", FK_INT, "share_expert_dim", NULL, "step35"},
     {"expert_shared_feed_forward_length", FK_INT, "moe_shared_expert_intermediate_size", family__ff_shared, "bailingmoe2"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared, "exaone-moe"},
@@ -1047,12 +1047,12 @@ static const family_key family_keys[] = {
     {"attention.gate_lora_rank",         FK_INT, NULL, family__rank_gate, "arwkv7"},
     {"token_shift_count",                FK_INT, NULL, family__one, "arwkv7 rwkv6qwen2"},
     {"n_deepstack_layers",               FK_INT, NULL, family__deepstack, "qwen3vl qwen3vlmoe"},
-    {"ssm.conv_kernel",                  FK_INT, "linear_conv_kernel_dim", NULL, DELTA},
-    {"ssm.state_size",                   FK_INT, "linear_key_head_dim", NULL, DELTA},
-    {"ssm.group_count",                  FK_INT, "linear_num_key_heads", NULL, DELTA},
-    {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, DELTA},
-    {"ssm.inner_size",                   FK_INT, NULL, family__inner, DELTA},
-    {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, DELTA},
+    {"ssm.conv_kernel",                  FK_INT, "linear_conv_kernel_dim", NULL, FAM_DELTA},
+    {"ssm.state_size",                   FK_INT, "linear_key_head_dim", NULL, FAM_DELTA},
+    {"ssm.group_count",                  FK_INT, "linear_num_key_heads", NULL, FAM_DELTA},
+    {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, FAM_DELTA},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner, FAM_DELTA},
+    {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, FAM_DELTA},
     {"ssm.conv_kernel",                  FK_INT, "linear_attn_config.short_conv_kernel_size", NULL, "kimi-linear"},
     {"ssm.conv_kernel",                  FK_INT, "mamba_d_conv", family__four, "plamo2"},
     {"ssm.state_size",                   FK_INT, "mamba_d_state", family__sixty_four, "plamo2"},
