@@ -1141,7 +1141,8 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
-     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe"},
+     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe "
+     "qwen4exp"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 

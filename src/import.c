@@ -1441,8 +1441,7 @@ static bool import__convert(import__one *o) {
     import_tensor *t = NULL;
     const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
     switch (o->row->change) {
-    case IC_SKIP: return true;
-    case IC_HASH: return import__hash(o);
+    case IC_SKIP: case IC_HASH: return true;
     case IC_DEEP: case IC_DECAYS: case IC_TOP: return import__reshaped(o);
     case IC_FLAT: case IC_FLIP: case IC_FIVE: case IC_LERPS: case IC_LERP_0: case IC_LERP_1: case IC_LERP_2: case IC_LERP_3:
     case IC_LERP_4: case IC_LERP_5: return import__wkv(o);
@@ -1747,6 +1746,7 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
         if (o.layer >= layers)
             ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected one below %d", o.layer, layers);
         else if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
+        else if (o.row->change == IC_HASH) ok = import__hash(&o);
         else if (o.row->change != IC_SKIP) {
             const size_t cut = weight ? 7 : 0;
             ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) &&

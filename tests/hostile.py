@@ -1049,6 +1049,7 @@ def wholes():
                             ("attention.recurrent_layers", BOOL, ([True, False, False, True], [True] * 4))):
         for v in values: yield "81 qwen4exp: %s %s" % (k, v), BAD, family("qwen4exp", k, ARR, (kind, v)).bytes()
     yield "81 qwen4exp: blocks of an indexer that no layer has", GOOD, family("qwen4exp", "attention.compress_ratios", ARR, (I32, [4, 4, 4, 4])).bytes()
+    yield "81 qwen4exp: a last layer that is a draft head, which is not used", GOOD, family("qwen4exp", "nextn_predict_layers", U32, 1).bytes()
     yield "81 qwen4exp: all positions", GOOD, family("qwen4exp", "attention.compress_ratios", ARR, (I32, [0] * 4)).bytes()
     for k in ("hyper_connection.count", "hyper_connection.low_rank", "attention.indexer.top_k", "ple.ngram_size", "ple.eos_token_id", "ple.layer_multipliers",
               "ple.head_offsets", "ple.head_vocab_sizes", "embedding_length_per_layer_input", "ple.conv_kernel", "ple.layers"):
