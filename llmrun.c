@@ -11,7 +11,7 @@
  *   [host]      limits of this machine: CPUs, memory and its nodes, cgroups        <- base
  *   [pool]      worker threads and barriers                                        <- k base host
  *   [http]      requests of HTTP/1.1, as bytes                                     <- base
- *   [net]       sockets, and the thread that serves connections                    <- base http
+ *   [net]       sockets, and the thread that serves connections                    <- base host http
  *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
  *   [sha]       SHA-256 and SHA-1 of bytes that come in pieces                     <- base
  *   [safetensors] (st) files of tensors in a checkpoint's folder                   <- base gguf
@@ -87,8 +87,8 @@
  *   [batch]     files of requests, one per line
  *               <- base val tok kv samp constrain embed engine gen chat lines table results req forms ask sched gain spec
  *   [serve]     the scheduler behind HTTP
- *               <- base http net tok model lora kv samp constrain engine gen chat req post wire files page metrics ask gain spec
- *               sched
+ *               <- base host http net tok model lora kv samp constrain engine gen chat req post wire files page metrics ask gain
+ *               spec sched
  *   [calib]     tool: importance matrix (imatrix) of a text
  *               <- k base pool gguf writer tok kv dev fwd engine
  *   [round]     tool: calibrated rounding of weights (GPTQ style)

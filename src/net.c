@@ -880,11 +880,7 @@ static int net_busy(const net *n) { return atomic_load(&n->busy); }
 
 /* Starts the connection thread, which takes no signals. */
 static bool net_start(net *n, err_t *e) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const int why = pthread_create(&n->thread, NULL, net__thread, n);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    const int why = host_thread(&n->thread, net__thread, n);
     n->started = !why;
     return n->started || err_set(e, EXIT_RESOURCE, "no thread for connections: %s", strerror(why));
 }

@@ -33,7 +33,7 @@ static const serve_opts serve_defaults = {.max_body = 16 << 20, .queue = 256, .s
                                           .files_max = 1 << 30};
 
 enum {
-    SERVE_NEWS = 64 << 10,                            /* bytes of an answer, with its logprobs, that wait for the connection thread */
+    SERVE_NEWS = 64 << 10,                            /* bytes of an answer, logprobs too, that wait for the connection thread */
     SERVE_ALIVE = 5,                                  /* seconds without news after which a stream shows that it lives */
     SERVE_KEYS = 64,                                  /* keys at most */
     SERVE_BODIES = 4,                                 /* bodies of the largest size that may wait for the helper, together */
@@ -1597,11 +1597,7 @@ static bool serve_run(server *s, engine *eng, spec *guesser, const serve_job *jo
     if (s->o.files && !(s->files = files_open(&fo, e))) return false;
     if (!(s->sc = sched_new(eng, guesser, &so, e))) return files_close(s->files), false;
     if (job->env.chat) chat_learn_all(job->env.chat);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const int why = pthread_create(&s->helper, NULL, serve__helper, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    const int why = host_thread(&s->helper, serve__helper, s);
     if (why) {
         sched_free(s->sc);
         files_close(s->files);

@@ -1,6 +1,6 @@
 """The server: every endpoint, streams, errors, clients that leave or are slow, and that a request has the text of the same line in a batch.
     python3 tests/serve.py ./llmrun [WORD ...]"""
-import atexit, base64, http.client, json, os, queue, random, re, signal, socket, struct, subprocess, sys, threading, time
+import atexit, base64, http.client, json, os, queue, random, re, shutil, signal, socket, struct, subprocess, sys, threading, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kit
@@ -698,6 +698,33 @@ def slow_readers():
 
 
 # --- the end ---
+
+@case
+def shrinks():
+    """a model file that shrinks while it is served: exit 3 and one line; no thread blocks the signals of its own faults, all but one block the others"""
+    path = tmp("shrink.gguf")
+    shutil.copy(PIP, path)
+    s = Server(path, "-t", "2")
+    s.ok("/v1/completions", {"prompt": "Once", "max_tokens": 2})
+    tasks = "/proc/%d/task" % s.p.pid
+    blocked = [int(re.search(r"^SigBlk:\s*(\S+)", open("%s/%s/status" % (tasks, t)).read(), re.M).group(1), 16) for t in os.listdir(tasks)]
+    check(len(blocked) >= 4, "its threads: %r" % blocked)      # of requests, of connections, of the pool, and the first
+    for one in signal.SIGBUS, signal.SIGSEGV:
+        check(not any(b >> one - 1 & 1 for b in blocked), "%s: %r" % (one, blocked))
+    same(sum(b >> signal.SIGTERM - 1 & 1 for b in blocked), len(blocked) - 1, "threads that SIGTERM does not interrupt")
+    os.truncate(path, 100)
+    try:
+        s.ok("/v1/completions", {"prompt": "Twice", "max_tokens": 2})
+        check(False, "an answer")
+    except (http.client.HTTPException, OSError):
+        pass
+    same(s.p.wait(timeout=60 * SLOW), 3, "exit")
+    s.reader.join(60 * SLOW)
+    said = s.lines[-1]
+    check(said.startswith("llmrun: ") and path in said and "became shorter" in said, said)
+    for f in (s.p.stdout, s.p.stderr):
+        f.close()
+
 
 @case
 def drain():

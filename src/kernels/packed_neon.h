@@ -367,8 +367,12 @@ typedef struct {
             int8_t  mn[2][2][4][16];                  /* minima: i8mm [of 8 groups][rows 2i, 2i + 1][8]; neon: k__neon_min() */
             float   d[2][4][4], dm[2][4][4];          /* in quads */
         };
-        float fs[2][2][16][4][4];                     /* scales of groups, and minima [1], in quads */
+        struct {
+            float fs[2][16][2][4][4];                 /* scales of groups, and -K__NEON_BIAS times them [1], in quads */
+            float fm[2][16][4][4];                    /* minima of groups, in quads */
+        };
     };
+    bool wide __attribute__((aligned(64)));           /* of the products in fs[..][1] one is not finite */
 } k__neon_panel;
 
 /* A block of 256 of up to K__NEON_COLS columns, in tiles of T columns. Floats are quads: at i8mm of columns c c+1 c c+1, at neon
@@ -387,6 +391,12 @@ typedef struct {
 } k__neon_mem;
 
 #define K__MUL_BYTES (sizeof(k__neon_mem) + 64)
+
+#define K__NEON_BIAS 0x1.8p23f                        /* + a dot: a float, exactly; times a scale of 11 bits: too */
+static const int32_t k__bias_neon[16] = {
+    0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000,
+    0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000,
+};
 
 /* Four rows of one line of scales as quads 2r and 2r + 1 (i8mm), or as quad r (neon) of a half. */
 K__NEON_IN void k__quads_neon(const bool mm, int32x4_t v, const int r, int32_t (*to)[4]) {
@@ -464,17 +474,22 @@ K__NEON_IN void k__open_int_neon(const bool mm, const int head, const bool by16,
         }
 }
 
-/* The heads of a block of SCALE with so many groups. */
+/* The heads of a block of SCALE with so many groups. Scales may be infinite, or nearly (E8): to->wide. */
 K__NEON_IN void k__open_scale_neon(const bool mm, const int bits, const int head, const int segs, const uint8_t *w, int groups,
                                    k__neon_panel *to) {
-    const int each = segs * (head == K__HEAD_E4 ? 4 : 2);
+    const int   each = segs * (head == K__HEAD_E4 ? 4 : 2);
+    float32x4_t wide = k__set_neon(0);                /* NaN once a product was not finite */
     for (int g = 0; g < groups; w += 64 * (2 * bits * segs + k__head_lines(head)))
         for (int i = 0; i < each && g < groups; i++, g++)
             K__UNROLL for (int q = 0; q < 4; q++) {
-                const uint8_t *h = w + 128 * bits * segs;
-                k__quadsf_neon(mm, k__fs_neon(head, segs, h, i, q, false), q % 2, to->fs[q / 2][0][g]);
-                if (head == K__HEAD_F16M) k__quadsf_neon(mm, k__fs_neon(head, segs, h, i, q, true), q % 2, to->fs[q / 2][1][g]);
+                const uint8_t    *h = w + 128 * bits * segs;
+                const float32x4_t s = k__fs_neon(head, segs, h, i, q, false), less = vmulq_f32(s, k__set_neon(-K__NEON_BIAS));
+                k__quadsf_neon(mm, s, q % 2, to->fs[q / 2][g][0]);
+                k__quadsf_neon(mm, less, q % 2, to->fs[q / 2][g][1]);
+                wide = k__fma_neon(less, k__set_neon(0), wide);
+                if (head == K__HEAD_F16M) k__quadsf_neon(mm, k__fs_neon(head, segs, h, i, q, true), q % 2, to->fm[q / 2][g]);
             }
+    to->wide = vaddvq_f32(wide) != 0;
 }
 
 /* Opens a block of `len` columns of a strip. */
@@ -644,39 +659,72 @@ K__NEON_IN void k__int_tile_neon(const bool mm, const int N, const int by, const
     }
 }
 
-/* A group of SCALE: f += scales times dots. first: f is what they give, since 0 + -0 and -0 are the same in y, which begins with
+/* A group of SCALE: f += scales times dots. Dots begin with the bits of K__NEON_BIAS, so that what they add up to is the float
+ * K__NEON_BIAS + dot, and the fused s * that - s * K__NEON_BIAS is s * dot, rounded once, as a conversion and a product are.
+ * Both are loaded, beside multiplications. first: f is what they give, since 0 + -0 and -0 are the same in y, which begins with
  * +0. */
 K__NEON_IN void k__scale_group_neon(const bool mm, const int N, const int by, const bool has_min, const bool first,
-                                    const int8_t **w, const int8_t **x, const float *fs, const float *fm, const float *sum,
-                                    float32x4_t (*f)[4]) {
-    const int V = mm ? 4 : 2;
-    int32x4_t D[K__NEON_N][4];
-    K__UNROLL for (int i = 0; i < N; i++)
-        K__UNROLL for (int v = 0; v < V; v++) D[i][v] = vdupq_n_s32(0);
+                                    const int8_t **w, const int8_t **x, const float **scales, const float *fm,
+                                    const float *sum, float32x4_t (*f)[4]) {
+    const int      V = mm ? 4 : 2;
+    const int32_t *bias = k__bias_neon;
+    const float   *fs = *scales;
+    int32x4_t      D[K__NEON_N][4];
+    float32x4_t    s[4];
+    K__UNROLL for (int i = 0; i < N; i++) {
+        __asm__("" : "+r"(bias));                     /* loaded anew, not copied */
+        K__UNROLL for (int v = 0; v < V; v++) D[i][v] = vld1q_s32(bias + 4 * v);
+    }
     k__group_neon(mm, N, by, w, x, D);
     K__NEON_DONE(fs, D[N - 1][V - 1], D[0][V - 1]);
-    K__UNROLL for (int v = 0; v < V; v++) {
-        const float32x4_t s = vld1q_f32(fs + 4 * v);
-        K__UNROLL for (int i = 0; i < N; i++) {
-            const float32x4_t u = vmulq_f32(s, vcvtq_f32_s32(D[i][v]));
-            f[i][v] = first ? u : vaddq_f32(f[i][v], u);
+    K__UNROLL for (int v = 0; v < V; v++) s[v] = vld1q_f32(fs + 4 * v);
+    K__UNROLL for (int i = 0; i < N; i++) {
+        float32x4_t u[4];
+        K__UNROLL for (int v = 0; v < V; v++) u[v] = vld1q_f32(fs + 16 + 4 * v);
+        if (V == 4) __asm__("" : "+w"(u[0]), "+w"(u[1]), "+w"(u[2]), "+w"(u[3]));            /* loaded in pairs */
+        K__UNROLL for (int v = 0; v < V; v++) {
+            u[v] = k__fma_neon(s[v], vreinterpretq_f32_s32(D[i][v]), u[v]);
+            f[i][v] = first ? u[v] : vaddq_f32(f[i][v], u[v]);
         }
-        if (!has_min) continue;
+        K__NEON_DONE(fs, f[i][0], f[i][V - 1]);
+    }
+    *scales = fs + 32;
+    K__UNROLL for (int v = 0; v < V && has_min; v++) {
         const float32x4_t m = vld1q_f32(fm + 4 * v);
         K__UNROLL for (int i = 0; i < N; i++) f[i][v] = vaddq_f32(f[i][v], vmulq_f32(m, vld1q_f32(sum + 4 * i)));
     }
+}
+
+/* What the other tiles of SCALE do, with scales of any size, one value after the other. */
+static void k__wide_tile_neon(bool mm, int N, int by, bool has_min, const k__neon_panel *w, int h, const k__neon_at *x,
+                              int groups, float *y) {
+    const int per = mm ? 2 : 1, each = mm ? 8 : 16;
+    for (int r = 0; r < 8; r++)
+        for (int c = 0; c < per * N; c++) {
+            const int i = c / per, v = mm ? r / 2 : r / 4, lane = mm ? r % 2 * 2 + c % 2 : r % 4;
+            float     f = 0;
+            for (int g = 0; g < groups; g++) {
+                int32_t dot = 0;
+                for (int k = by * g; k < by * (g + 1); k++)
+                    dot += w->q[h][mm ? k / 8 * 64 + 8 * r + k % 8 : k / 4 * 32 + 4 * r + k % 4] *
+                           x->q[k / each * 16 * N + each * c + k % each];
+                f += w->fs[h][g][0][v][lane] * (float)dot;
+                if (has_min) f += w->fm[h][g][v][lane] * x->sum[4 * (N * g + i) + lane];
+            }
+            y[x->y + (size_t)(4 * (N * v + i) + lane)] += f * x->d[4 * i + lane];
+        }
 }
 
 K__NEON_IN void k__scale_tile_neon(const bool mm, const int N, const int by, const bool has_min, const k__neon_panel *w,
                                    const int h, const k__neon_at *x, int groups, float *y) {
     const int     V = mm ? 4 : 2;
     const int8_t *wq = w->q[h], *xq = x->q;
-    const float  *fs = w->fs[h][0][0][0], *fm = w->fs[h][1][0][0], *sum = x->sum, *end = fs + 16 * groups, *d = x->d;
+    const float  *fs = w->fs[h][0][0][0], *fm = w->fm[h][0][0], *sum = x->sum, *end = fs + 32 * groups, *d = x->d;
     float        *to = y + x->y;
     float32x4_t   f[K__NEON_N][4], da[K__NEON_N];
-    k__scale_group_neon(mm, N, by, has_min, true, &wq, &xq, fs, fm, sum, f);
-    K__NO_UNROLL while (fs += 16, fm += 16, sum += 4 * N, fs < end)
-        k__scale_group_neon(mm, N, by, has_min, false, &wq, &xq, fs, fm, sum, f);
+    k__scale_group_neon(mm, N, by, has_min, true, &wq, &xq, &fs, fm, sum, f);
+    K__NO_UNROLL while (fm += 16, sum += 4 * N, fs < end)
+        k__scale_group_neon(mm, N, by, has_min, false, &wq, &xq, &fs, fm, sum, f);
     K__UNROLL for (int i = 0; i < N; i++) da[i] = vld1q_f32(d + 4 * i);
     K__UNROLL for (int v = 0; v < V; v++) {
         float32x4_t u[K__NEON_N];
@@ -866,10 +914,15 @@ static int k__neon_tiles(bool mm, int units, const k__neon_acts *x, k__neon_at *
     return n;
 }
 
+static __attribute__((noinline, cold)) void k__wide_tiles_neon(const k__neon_plan *p, bool mm, int by, const k__neon_panel *w,
+                                                               int h, const k__neon_at *tile, int n, int groups, float *y) {
+    for (int i = 0; i < n; i++) k__wide_tile_neon(mm, tile[i].n, by, p->sums, w, h, &tile[i], groups, y);
+}
+
 /* Up to K__NEON_ROWS rows, w, times columns t0 .. t0 + cols - 1, at most K__NEON_COLS. */
 static void k__neon_many(const k__neon_plan *p, bool mm, const k__form *f, size_t strip, const uint8_t *w, int nr, int n,
                          const k_acts *a, int t0, int cols, float *y, size_t ldy, k__neon_mem *m) {
-    const int           per = mm ? 2 : 1, units = (cols + per - 1) / per;
+    const int           per = mm ? 2 : 1, units = (cols + per - 1) / per, by = f->head == K__HEAD_E4 ? 16 : 32;
     k__tile_neon *const *tiles = mm ? p->tile_mm : p->tile;
     int                 row[K__NEON_COLS];
     k__neon_at          tile[K__NEON_COLS / 2 + 1];
@@ -877,13 +930,15 @@ static void k__neon_many(const k__neon_plan *p, bool mm, const k__form *f, size_
     for (int c = 0; c < units * per; c++) row[c] = c < cols ? k__row_of(a, t0 + c) : -1;
     for (int r = 0; r < nr; r += 8) memset(m->y[r / 8], 0, (size_t)(8 * units * per) * sizeof(float));
     for (int b = 0; b * K_SUPER < n; b++) {
-        const int len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER, groups = len / (f->head == K__HEAD_E4 ? 16 : 32);
+        const int len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER, groups = len / by;
         for (int i = 0, at = 0; i < n_tiles; at += tile[i++].n * per)
             k__neon_take(p, mm, a, b, row + at, tile[i].n, at, &m->acts);
         for (int r = 0; r < nr; r += K_PACK_ROWS) {
+            m->panel.wide = false;
             (mm ? p->open_mm : p->open)(f, w + (size_t)(r / K_PACK_ROWS) * strip, len, &m->panel);
             for (int h = 0; h < 2 && r + 8 * h < nr; h++)
-                for (int i = 0; i < n_tiles; i++) tiles[tile[i].n - 1](&m->panel, h, &tile[i], groups, m->y[r / 8 + h]);
+                if (m->panel.wide) k__wide_tiles_neon(p, mm, by, &m->panel, h, tile, n_tiles, groups, m->y[r / 8 + h]);
+                else for (int i = 0; i < n_tiles; i++) tiles[tile[i].n - 1](&m->panel, h, &tile[i], groups, m->y[r / 8 + h]);
         }
         w += (size_t)k__units(f, len) * k__unit_bytes(f);
     }
