@@ -142,6 +142,8 @@ enum {                                /* quirks: traits of one architecture or o
     Q_BUCKETS = 1 << 30,              /* scores have a bias for ranges of distances (T5); none has RoPE; names begin with enc. */
     Q_INDEX = 1ll << 33,              /* files have an indexer, which chooses positions where a text has more than a budget */
     Q_BLOCKS = 1ll << 34,             /* it chooses blocks of positions, for each key head (MiniMax M3) */
+    Q_STREAMS = 1ll << 40,            /* several streams with hyper-connections in place of norms; a table of n-grams */
+    Q_MEANS = 1ll << 41,              /* an indexer that chooses blocks of positions by the means of their keys (Qwen 4) */
     Q_DIFFUSE = 1ll << 32,            /* answers begin as masks, which a token each replaces in any order (diffusion) */
     Q_PAIRS = 1ll << 31,              /* decoder layers follow those of an encoder, whose output they read (cross attention) */
     /* several at once */
@@ -253,6 +255,8 @@ static const arch_desc arch_table[] = {
     {"qwen3next",       "Qwen3-Next 80B-A3B, Qwen3-Coder-Next",   ROPE_HALVES,
      .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_NEXTN |
                A_DELTA_GROUPED},
+    {"qwen4exp",        "Qwen 3.8 Flash Next (Qwen 4 experimental), its text", ROPE_HALVES,
+     .traits = A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_SECTIONS, .quirks = Q_STREAMS | Q_INDEX | Q_MEANS},
     {"lfm2",            "LFM2 350M to 2.6B",                      ROPE_HALVES,
      .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SHORT_CONV},
     {"lfm2moe",         "LFM2 8B-A1B, 24B-A2B",                   ROPE_HALVES,
@@ -571,6 +575,7 @@ typedef struct {
     bool  recurrent;                                  /* by the pattern of layers: a gated delta net */
     bool  indexed;                                    /* it has an indexer */
     bool  chooses;                                    /* it attends to what that chooses, or that of a layer before it */
+    int   ratio;                                      /* Q_MEANS: positions of a block; 0: it has no indexer */
     int   n_ff;                                       /* width of the dense feed-forward; 0: none */
     float sparse;                                     /* cuts gates off below mean - sparse * deviation; -INFINITY: none */
     int   n_expert;                                   /* experts; 0: none */
@@ -677,7 +682,12 @@ typedef struct arch_hparams {
     bool   roped;                                     /* RoPE is used where a state is in the architecture */
     int    rescale_every;                             /* after so many layers the stream is halved; 0: never */
     int    n_embd_exp;                                  /* width in which experts compute; 0: n_embd */
-    int    n_stream;                                  /* streams (AltUp); 0: one */
+    int    n_stream;                                  /* streams (AltUp, Q_STREAMS); 0: one */
+    int    stream_rank;                               /* Q_STREAMS: values between the two matrices of a gate */
+    int    gram_layer;                                /* the layer to which n-grams add something; -1: there is no such layer */
+    int    gram_row;                                  /* values of a row of their table */
+    int    gram_taps;                                 /* taps of the convolution after them, grams.n positions apart */
+    dev_grams grams;                                  /* how they find rows */
     int    active;                                    /* the one that blocks read */
     bool   halves;                                    /* RoPE is in pairs, rows of Q and K in halves: see [import] */
     uint32_t own_keys;                                /* rows of arch_peers that count, though llama.cpp does not read them */
@@ -884,7 +894,8 @@ enum {
 static const arch_key arch_keys[] = {
     /* name                                 field                  type      flags   from, to             the rest by name */
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
-    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_NEXTN},
+    {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,
+     .traits = A_NEXTN, .quirks = Q_STREAMS},
     {"decoder_block_count",                 MODEL(n_dec),          H_INT,    0,      1, ARCH_MAX_LAYERS / 2,
      .from = arch__n_dec, .quirks = Q_PAIRS},
     {"decoder_start_token_id",              MODEL(start),          H_INT,    0,      0, ARCH_MAX_VOCAB - 1,
@@ -895,6 +906,7 @@ static const arch_key arch_keys[] = {
     {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,    .quirks = Q_INDEX},
     {"attention.indexer.top_k",             MODEL(n_top),          H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_INDEX},
     {"attention.indexer.top_k",             ONLY(0, 0)},
+    {"attention.compress_ratios",           LAYER(ratio),          H_INT,    0,      0, ARCH_MAX_TAPS,    .quirks = Q_MEANS},
     {"attention.indexer.block_size",        MODEL(index_block),    H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_BLOCKS},
     {"attention.indexer.block_size",        ONLY(0, 1)},
     {"attention.indexer.local_blocks",      MODEL(index_local),    H_INT,    H_NEED, 0, ARCH_MAX_CHOSEN,  .quirks = Q_BLOCKS},
@@ -939,6 +951,14 @@ static const arch_key arch_keys[] = {
      .traits = A_BY_LAYER, .quirks = Q_LOCAL_ROT},
     {"attention.shared_kv_layers",          MODEL(n_shared),       H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_BY_LAYER},
     {"attention.shared_kv_layers",          ONLY(0, 0)},
+    {"hyper_connection.count",              MODEL(n_stream),       H_INT,    H_NEED, 2, ARCH_MAX_STREAMS, .quirks = Q_STREAMS},
+    {"hyper_connection.low_rank",           MODEL(stream_rank),    H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .quirks = Q_STREAMS},
+    {"ple.ngram_size",                      MODEL(grams.n),        H_INT,    0,      2, DEV_GRAM,         .quirks = Q_STREAMS},
+    {"ple.heads_per_ngram",                 MODEL(grams.each),     H_INT,    0,      1, DEV_GRAM_HEADS,   .quirks = Q_STREAMS},
+    {"ple.conv_kernel",                     MODEL(gram_taps),      H_INT,    0,      1, ARCH_MAX_TAPS,    .quirks = Q_STREAMS},
+    {"ple.eos_token_id",                    MODEL(grams.stop),     H_INT,    0,      0, ARCH_MAX_VOCAB - 1,
+     .preset = -1, .quirks = Q_STREAMS},
+    {"embedding_length_per_layer_input",    MODEL(gram_row),       H_INT,    0,      1, ARCH_MAX_WIDTH,   .quirks = Q_STREAMS},
     {"embedding_length_per_layer_input",    MODEL(n_embd_layer),   H_INT,    0,      0, ARCH_MAX_WIDTH,   .traits = A_BY_LAYER},
     {"altup.num_inputs",                    MODEL(n_stream),       H_INT,    0,      2, ARCH_MAX_STREAMS,
      .preset = 4, .traits = A_ALTUP},
@@ -1122,7 +1142,8 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
-     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe"},
+     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe "
+     "qwen4exp"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
@@ -1268,7 +1289,8 @@ static int arch__trunk(const arch_hparams *hp, const gguf_file *g) {
     char     key[ARCH_KEY];
     uint64_t n = 0;
     arch__key(hp, "nextn_predict_layers", key);
-    if (hp->desc->traits & A_NEXTN) gguf_get_u64(g, key, 0, (uint64_t)hp->n_layer - 1, &n, &(err_t){0});
+    if (hp->desc->traits & A_NEXTN || hp->desc->quirks & Q_STREAMS)
+        gguf_get_u64(g, key, 0, (uint64_t)hp->n_layer - 1, &n, &(err_t){0});
     return hp->n_layer - (int)n;
 }
 
@@ -1684,11 +1706,15 @@ static void arch__defaults(arch_hparams *hp) {
 /* The indexer of the layer: its own, or that of a layer before it, or none. A draft head has one where its tensors are there. */
 static bool arch__index(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     arch_layer_hp *l = &hp->layer[il];
-    const bool     blocks = hp->desc->quirks & Q_BLOCKS, head = il >= hp->n_layer;
-    if (!hp->n_top) return true;
+    const bool     blocks = hp->desc->quirks & Q_BLOCKS, means = hp->desc->quirks & Q_MEANS, head = il >= hp->n_layer;
+    if (!hp->n_top) {
+        l->indexed = false;
+        return true;
+    }
     if (blocks) l->indexed = il >= hp->n_dense;
+    if (means) l->indexed = l->ratio && l->mixer == MIX_ATTN;
     if (head) l->indexed = arch__has(g, il, "indexer.attn_k");
-    l->chooses = l->indexed || (!blocks && !head);
+    l->chooses = l->indexed || (!blocks && !means && !head);
     if (l->chooses && l->window)
         return arch__bad(hp, g, "attention.sliding_window", e, "%d in layer %d, expected none: the indexer chooses positions",
                          l->window, il);
@@ -1703,20 +1729,118 @@ static bool arch__index(arch_hparams *hp, const gguf_file *g, int il, err_t *e) 
     if (blocks && hp->n_index != l->n_head_kv)
         return arch__bad(hp, g, "attention.indexer.head_count", e, "%d, expected %d: one for each key head", hp->n_index,
                          l->n_head_kv);
+    if (means) l->conv[0] = (arch_rec){.taps = hp->index_block, .width = hp->hd_index};
     if (l->rank && !l->q_rank)
         return arch__bad(hp, g, "attention.q_lora_rank", e, "0, expected at least 1: the indexer reads queries of that rank");
     return true;
 }
 
+/* Blocks whose keys have a mean are of one size. A row sees so many whole ones, and the positions after the last of them. */
+static bool arch__means(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    int n = 0;
+    for (int il = 0; il < hp->n_layer; il++) {
+        if (n && hp->layer[il].ratio && hp->layer[il].ratio != n)
+            return arch__bad(hp, g, "attention.compress_ratios", e, "%d in layer %d, expected %d as in the one before it, or 0",
+                             hp->layer[il].ratio, il, n);
+        if (hp->layer[il].ratio) n = hp->layer[il].ratio;
+    }
+    if (n && hp->n_top % n)
+        return arch__bad(hp, g, "attention.indexer.top_k", e, "%d positions, expected a multiple of %d: whole blocks",
+                         hp->n_top, n);
+    hp->index_block = max_int(n, 1);
+    hp->n_top = n ? hp->n_top / n + 1 : 0;
+    return true;
+}
+
 /* The sizes of what indexers choose: a list of blocks, or one for each key head. */
-static bool arch__choice(const arch_hparams *hp, const gguf_file *g, err_t *e) {
+static bool arch__choice(arch_hparams *hp, const gguf_file *g, err_t *e) {
     const int lists = hp->desc->quirks & Q_BLOCKS ? hp->n_index : 1;
+    if (hp->desc->quirks & Q_MEANS && !arch__means(hp, g, e)) return false;
     if (hp->index_local > hp->n_top)
         return arch__bad(hp, g, "attention.indexer.local_blocks", e, "%d, expected at most %d: the blocks that are chosen",
                          hp->index_local, hp->n_top);
     return (int64_t)lists * hp->n_top <= ARCH_MAX_CHOSEN / hp->index_block ||
            arch__bad(hp, g, "attention.indexer.top_k", e, "%d lists of %d blocks of %d positions, expected at most %d in all",
                      lists, hp->n_top, hp->index_block, ARCH_MAX_CHOSEN);
+}
+
+/* A list of n numbers that the file has for n-grams. */
+static bool arch__gram_list(const arch_hparams *hp, const gguf_file *g, const char *name, int n, uint64_t most, uint64_t *to,
+                            err_t *e) {
+    char           key[ARCH_KEY];
+    const gguf_kv *kv = NULL;
+    arch__key(hp, name, key);
+    const int got = gguf_get_arr(g, key, &kv, e);
+    if (got < 0) return false;
+    if (!got) return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
+    if (kv->count < (uint64_t)n)
+        return arch__bad(hp, g, name, e, "%llu values, expected %d", GGUF_U(kv->count), n);
+    for (int i = 0; i < n; i++)
+        if (!gguf_arr_u64(kv, (uint64_t)i, &to[i]) || to[i] > most)
+            return arch__bad(hp, g, name, e, "value %d is out of range, expected an integer up to %llu", i, GGUF_U(most));
+    return true;
+}
+
+/* The layer of the n-grams, of which there is one at most, and its convolutions: of tokens, and of what it adds. */
+static bool arch__gram_layer(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    const dev_grams *gr = &hp->grams;
+    arch_layer_hp   *l = &hp->layer[hp->gram_layer];
+    const int        reach = (hp->gram_taps - 1) * gr->n + 1;
+    if (l->mixer != MIX_DELTA)
+        return arch__bad(hp, g, "ple.layers", e, "layer %d, expected one without attention", hp->gram_layer);
+    if (reach > ARCH_MAX_TAPS)
+        return arch__bad(hp, g, "ple.conv_kernel", e, "%d taps %d positions apart, expected %d positions at most", hp->gram_taps,
+                         gr->n, ARCH_MAX_TAPS);
+    if ((int64_t)hp->n_stream * hp->n_embd > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "hyper_connection.count", e, "%d streams of %d values, expected %d values at most", hp->n_stream,
+                         hp->n_embd, ARCH_MAX_WIDTH);
+    l->conv[0] = (arch_rec){.taps = reach, .width = hp->n_stream * hp->n_embd};
+    l->conv[1] = (arch_rec){.taps = gr->n, .width = 1};
+    return true;
+}
+
+/* How n-grams find rows, and which layer they belong to. */
+static bool arch__grams(arch_hparams *hp, const gguf_file *g, err_t *e) {
+    static const struct { const char *name; size_t at; bool unset; } need[] = {
+        {"ple.ngram_size", offsetof(arch_hparams, grams.n), false},
+        {"ple.heads_per_ngram", offsetof(arch_hparams, grams.each), false},
+        {"ple.conv_kernel", offsetof(arch_hparams, gram_taps), false},
+        {"ple.eos_token_id", offsetof(arch_hparams, grams.stop), true},
+        {"embedding_length_per_layer_input", offsetof(arch_hparams, gram_row), false}};
+    char           key[ARCH_KEY];
+    const gguf_kv *kv = NULL;
+    uint64_t       layer = 0;
+    dev_grams     *gr = &hp->grams;
+    arch__key(hp, "ple.layers", key);
+    const int got = hp->desc->quirks & Q_STREAMS ? gguf_get_arr(g, key, &kv, e) : 0;
+    hp->gram_layer = -1;
+    if (got < 0) return false;
+    if (!got || !kv->count) return true;
+    if (kv->count > 1) return arch__bad(hp, g, "ple.layers", e, "%llu layers, expected one", GGUF_U(kv->count));
+    if (!gguf_arr_u64(kv, 0, &layer) || layer >= (uint64_t)hp->n_layer)
+        return arch__bad(hp, g, "ple.layers", e, "layer %llu of %d, expected a smaller number", GGUF_U(layer), hp->n_layer);
+    for (size_t i = 0; i < sizeof need / sizeof *need; i++) {
+        arch__key(hp, need[i].name, key);
+        if (*(const int *)(const void *)((const char *)hp + need[i].at) == (need[i].unset ? -1 : 0))
+            return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
+    }
+    const int heads = (gr->n - 1) * gr->each;
+    if (heads > DEV_GRAM_HEADS || (int64_t)heads * hp->gram_row > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "ple.heads_per_ngram", e,
+                         "%d rows of %d values for a position, expected %d rows and %d values at most", heads, hp->gram_row,
+                         DEV_GRAM_HEADS, ARCH_MAX_WIDTH);
+    if (gr->stop >= hp->n_vocab)
+        return arch__bad(hp, g, "ple.eos_token_id", e, "%d, expected a token below %d", gr->stop, hp->n_vocab);
+    if (!arch__gram_list(hp, g, "ple.layer_multipliers", gr->n, UINT64_MAX, gr->factor, e) ||
+        !arch__gram_list(hp, g, "ple.head_offsets", heads, INT32_MAX, gr->first, e) ||
+        !arch__gram_list(hp, g, "ple.head_vocab_sizes", heads, INT32_MAX, gr->rows, e)) return false;
+    for (int h = 0; h < heads; h++)
+        if (!gr->rows[h] || gr->first[h] + gr->rows[h] > INT32_MAX)
+            return arch__bad(hp, g, "ple.head_vocab_sizes", e,
+                             "%llu rows from %llu on for head %d, expected at least 1, and %d at most in all",
+                             GGUF_U(gr->rows[h]), GGUF_U(gr->first[h]), h, INT32_MAX);
+    hp->gram_layer = (int)layer;
+    return arch__gram_layer(hp, g, e);
 }
 
 /* Whether a text is computed in one step, since its positions see those after them. */
@@ -1763,7 +1887,7 @@ static bool arch__split(arch_hparams *hp, const gguf_file *g, err_t *e) {
         return arch__bad(hp, g, "nextn_predict_layers", e, "%d, but layer %d of %d is a draft head (nextn), expected at least 1",
                          hp->n_ahead, hp->n_layer - 1, hp->n_layer);
     hp->n_layer -= hp->n_ahead;
-    for (int i = 0; i < hp->n_ahead; i++) hp->n_nextn += arch__nextn_at(g, hp->n_layer + i);
+    for (int i = 0; i < hp->n_ahead && hp->desc->traits & A_NEXTN; i++) hp->n_nextn += arch__nextn_at(g, hp->n_layer + i);
     return !hp->n_nextn || hp->n_nextn == hp->n_ahead ||
            arch__bad(hp, g, "nextn_predict_layers", e, "%d, and %d of the layers from %d on are draft heads (nextn), not all",
                      hp->n_ahead, hp->n_nextn, hp->n_layer);
@@ -1816,6 +1940,7 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
         ok = arch__mixer(hp, g, l, e) && arch__heads(hp, g, il, e) && arch__index(hp, g, il, e) &&
              arch__rope(hp, g, &file, l, e) && arch__experts(hp, g, l, e) && arch__share(hp, g, il, e);
     }
+    if (ok && !arch__grams(hp, g, e)) return false;
     if (ok && !arch__reads_past(hp))
         return arch__bad(hp, g, hp->desc->quirks & Q_ONE_BLOCK ? "feed_forward_length" : "attention.head_count_kv", e,
                          "none of %d layers reads earlier positions, expected one at least", hp->n_layer);
@@ -1854,6 +1979,7 @@ typedef enum {
     D_LERPS, D_FIVE, D_RANK_DECAY, D_RANK_RATE, D_RANK_VALUE, D_RANK_GATE, D_RANK_MIX, D_RANK_MIXES, D_REC_KEYS,
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_BUCKETS, D_INDEX, D_INDEX_HEAD, D_INDEX_HEADS, D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
+    D_WIDE, D_STREAM_RANK, D_GRAM_ROWS, D_GRAM_ROW, D_GRAM_HEADS, D_GRAM_WIDE, D_GRAM_EMBD, D_GRAM_TAPS,
     D_FILE                                            /* as the tensor has it */
 } arch_size;
 
@@ -1871,11 +1997,28 @@ static int arch__pairs(const arch_hparams *hp) {
     return n;
 }
 
+/* Rows of the table of n-grams that some head finds; 0: there is no table. */
+static int64_t arch__gram_rows(const arch_hparams *hp) {
+    int64_t n = 0;
+    for (int h = 0; hp->gram_layer >= 0 && h < (hp->grams.n - 1) * hp->grams.each; h++)
+        n = max_i64(n, (int64_t)(hp->grams.first[h] + hp->grams.rows[h]));
+    return n;
+}
+
+/* The sizes of what n-grams have: of the model, or of their layer. */
+static int64_t arch__gram_dim(const arch_hparams *hp, arch_size d, int il) {
+    const bool here = il == hp->gram_layer;
+    if (d == D_GRAM_ROWS) return arch__gram_rows(hp);
+    if (d == D_GRAM_ROW || d == D_GRAM_TAPS) return d == D_GRAM_ROW ? hp->gram_row : hp->gram_taps;
+    if (d == D_GRAM_HEADS) return here ? (int64_t)(hp->grams.n - 1) * hp->grams.each * hp->gram_row : 0;
+    return !here ? 0 : d == D_GRAM_WIDE ? (int64_t)hp->n_stream * hp->n_embd : hp->n_embd;
+}
+
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
     switch (d) {
-    case D_1: return 1;
+    case D_1: case D_FILE: return 1;
     case D_EMBD: return hp->n_embd;
     case D_EMBD_PAIR: return 2 * (int64_t)hp->n_embd;
     case D_STATE: return hp->n_state;
@@ -1947,9 +2090,10 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_STREAM: return hp->n_stream;
     case D_STREAMS: return hp->n_stream ? hp->n_stream - 1 : 0;
     case D_STREAM_PAIRS: return (int64_t)hp->n_stream * hp->n_stream;
-    case D_FILE: return 1;
+    case D_WIDE: return (int64_t)hp->n_stream * hp->n_embd;
+    case D_STREAM_RANK: return hp->stream_rank;
+    default: return arch__gram_dim(hp, d, il);
     }
-    return 0;
 }
 
 /* Tensors of a model: weights W_, among them the gains of norms, and biases B_. The bias of a norm follows its gain. */
@@ -1984,6 +2128,9 @@ typedef enum {
     W_NEXTN_NORM, B_NEXTN_NORM, W_NEXTN_LATE_NORM, B_NEXTN_LATE_NORM, W_NEXTN_OUTPUT,
     W_ASSIST_IN, W_ASSIST_OUT,
     W_INDEX_Q, W_INDEX_K, W_INDEX_SHARE, W_INDEX_Q_NORM, B_INDEX_Q_NORM, W_INDEX_K_NORM, B_INDEX_K_NORM,
+    W_HC_ATTN_NORM, W_HC_ATTN_DOWN, W_HC_ATTN_UP, W_HC_ATTN_INJECT, W_HC_FFN_NORM, W_HC_FFN_DOWN, W_HC_FFN_UP, W_HC_FFN_INJECT,
+    W_HC_OUT_NORM, W_HC_OUT_DOWN, W_HC_OUT_UP,
+    W_GRAMS, W_GRAM_KEY, W_GRAM_VALUE, W_GRAM_KEY_NORM, W_GRAM_QUERY_NORM, W_GRAM_CONV_NORM, W_GRAM_TAPS,
     W_ENC_NORM, B_ENC_NORM, W_DISTANCE, W_CROSS_NORM, B_CROSS_NORM, W_CROSS_Q, W_CROSS_K, W_CROSS_V, W_CROSS_O,
     ARCH_SLOTS
 } arch_slot_id;
@@ -2054,6 +2201,7 @@ static const arch_slot arch_slots[] = {
     {W_OUTPUT_NORM,    "dec.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0, Q_PAIRS},
     {W_ENC_NORM,       "enc.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0, Q_PAIRS},
     {W_OUTPUT_NORM,    "enc.output_norm.weight",           D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, A_ENC_NAME},
+    {W_OUTPUT_NORM,    NULL,                               D_1,         D_1,         0,         ON_MODEL,   D_1, 0, Q_STREAMS},
     {W_OUTPUT_NORM,    "output_norm.weight",               D_1,         D_EMBD,      S_VEC,     ON_MODEL,   D_1, 0},
     {B_OUTPUT_NORM,    "output_norm.bias",                 D_1,         D_EMBD,      S_OPT_VEC, ON_MODEL,   D_1, A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                    D_VOCAB,     D_EMBD,      S_OPT,     ON_MODEL,   D_1, 0},
@@ -2308,6 +2456,24 @@ static const arch_slot arch_slots[] = {
     {W_LAUREL_IN,      "blk.%d.laurel_l.weight",           D_FILE,      D_EMBD,      0,         ON_MIXERS,  D_1, A_ALTUP},
     {W_LAUREL_OUT,     "blk.%d.laurel_r.weight",           D_EMBD,      D_FILE,      0,         ON_MIXERS,  D_1, A_ALTUP},
     {W_LAUREL_NORM,    "blk.%d.laurel_post_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_MIXERS,  D_1, A_ALTUP},
+    {W_HC_ATTN_NORM,   "blk.%d.hc_attn_norm.weight",       D_1,         D_WIDE,      S_VEC,     ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_ATTN_DOWN,   "blk.%d.hc_attn_down.weight",       D_STREAM_RANK, D_WIDE,    0,         ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_ATTN_UP,     "blk.%d.hc_attn_up.weight",         D_WIDE,      D_STREAM_RANK, 0,       ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_ATTN_INJECT, "blk.%d.hc_attn_inject.weight",     D_STREAM,    D_WIDE,      0,         ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_FFN_NORM,    "blk.%d.hc_ffn_norm.weight",        D_1,         D_WIDE,      S_VEC,     ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_FFN_DOWN,    "blk.%d.hc_ffn_down.weight",        D_STREAM_RANK, D_WIDE,    0,         ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_FFN_UP,      "blk.%d.hc_ffn_up.weight",          D_WIDE,      D_STREAM_RANK, 0,       ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_FFN_INJECT,  "blk.%d.hc_ffn_inject.weight",      D_STREAM,    D_WIDE,      0,         ON_MIXERS,  D_1, 0, Q_STREAMS},
+    {W_HC_OUT_NORM,    "output_hc_norm.weight",            D_1,         D_WIDE,      S_VEC,     ON_MODEL,   D_1, 0, Q_STREAMS},
+    {W_HC_OUT_DOWN,    "output_hc_down.weight",            D_STREAM_RANK, D_WIDE,    0,         ON_MODEL,   D_1, 0, Q_STREAMS},
+    {W_HC_OUT_UP,      "output_hc_up.weight",              D_WIDE,      D_STREAM_RANK, 0,       ON_MODEL,   D_1, 0, Q_STREAMS},
+    {W_GRAMS,          "per_layer_token_embd.weight",      D_GRAM_ROWS, D_GRAM_ROW,  S_LONG,    ON_MODEL,   D_1, 0, Q_STREAMS},
+    {W_GRAM_KEY,       "blk.%d.ple_key.weight",            D_GRAM_WIDE, D_GRAM_HEADS, 0,        ON_DELTA,   D_1, 0, Q_STREAMS},
+    {W_GRAM_VALUE,     "blk.%d.ple_value.weight",          D_GRAM_EMBD, D_GRAM_HEADS, 0,        ON_DELTA,   D_1, 0, Q_STREAMS},
+    {W_GRAM_KEY_NORM,  "blk.%d.ple_norm_key.weight",       D_1,         D_GRAM_WIDE, S_VEC,     ON_DELTA,   D_1, 0, Q_STREAMS},
+    {W_GRAM_QUERY_NORM, "blk.%d.ple_norm_query.weight",    D_1,         D_GRAM_WIDE, S_VEC,     ON_DELTA,   D_1, 0, Q_STREAMS},
+    {W_GRAM_CONV_NORM, "blk.%d.ple_norm_conv.weight",      D_1,         D_GRAM_WIDE, S_VEC,     ON_DELTA,   D_1, 0, Q_STREAMS},
+    {W_GRAM_TAPS,      "blk.%d.ple_conv1d.weight",         D_GRAM_WIDE, D_GRAM_TAPS, 0,         ON_DELTA,   D_1, 0, Q_STREAMS},
     {W_DISTANCE,        "enc.blk.%d.attn_rel_b.weight",     D_BUCKETS,   D_HEAD,      S_OPT,     ON_ATTN,    D_1, 0, Q_BUCKETS},
     {W_DISTANCE,        "dec.blk.%d.attn_rel_b.weight",     D_BUCKETS,   D_HEAD,      S_OPT,     ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_CROSS_NORM,      "dec.blk.%d.cross_attn_norm.weight", D_1,         D_EMBD,      S_VEC,     ON_CROSS,   D_1, 0, Q_BUCKETS},

@@ -582,6 +582,18 @@ typedef enum { VIEW_PAST, VIEW_ALL, VIEW_CHUNK, VIEW_SOURCE, VIEW_ANSWER } dev_v
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 enum { DEV_EXPERTS = 1024 };                          /* most experts of a layer */
+enum { DEV_GRAM = 8, DEV_GRAM_HEADS = 64 };           /* most tokens of an n-gram; most rows that a position looks up */
+
+/* A table with rows for n-grams: the last 2 to n tokens of a text, a token and those before it. Each of `each` heads of a length
+ * has a range of rows, and finds one by a hash of the tokens. */
+typedef struct {
+    int      n;                                       /* tokens of the longest; 0: there is no table */
+    int      each;                                    /* heads of each length */
+    int      stop;                                    /* the token that stands for those before a text, and before itself */
+    uint64_t factor[DEV_GRAM];                        /* [n] of a token so many positions back: products are joined by XOR */
+    uint64_t first[DEV_GRAM_HEADS];                   /* [(n - 1) * each] first row of a head */
+    uint64_t rows[DEV_GRAM_HEADS];                    /* [(n - 1) * each] its rows */
+} dev_grams;
 
 /* Rows that lie before others, as OPS_BEFORE takes them. */
 typedef struct dev_before {
@@ -656,6 +668,8 @@ typedef struct {
             int      unit;                            /* positions of such a block */
             int      local;                           /* OPS_CHOOSE: the last blocks, which are always among them */
             bool     by_head;                         /* each K/V head has blocks of its own */
+            bool     ends;                            /* a block has the score of its last position, and all heads weigh the same;
+                                                       * the positions after the last whole block count as one of `top` */
         } cache;
         struct {
             const dev_state *st;                      /* of the layer; NULL: the list is only measured */
@@ -672,6 +686,8 @@ typedef struct {
             const float *rate;                        /* RULE_WKV7: added to the rates of the correction, of each channel */
             const float *key[2];                      /* RULE_WKV7: gains of correction keys; what of a key depends on the rate */
             const float *share;                       /* RULE_WKV7: gains of query times key, out[1] of each head */
+            const dev_grams *grams;                   /* OPS_GRAMS */
+            const dev_mat   *table;                   /* OPS_GRAMS: [rows of all heads, n] */
         } state;
         struct {
             int        n;                             /* experts of the layer */

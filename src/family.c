@@ -9,8 +9,8 @@
  *   3. Rows of import_names in [import] for names of tensors that no other has.
  *   4. `make import PEER=DIR WORDS=NAME` compares it with the converter.
  * Public: family_open, family_drop, family_get, family_number, family_int, family_true, family_is, family_item,
- * family_write_keys, family_rope.
- * Opens: family_row, family_config. */
+ * family_write_keys, family_rope, family_grams.
+ * Opens: family_row, family_config, family_hash. */
 
 enum {                               /* what is done with tensors                                          */
     FAM_PAIRS = 1,                   /* rows of Q and K are permuted for RoPE in pairs                     */
@@ -67,6 +67,7 @@ static const family_row family_table[] = {
     {"Qwen3NextForCausalLM", "qwen3next", FAM_NORM_1, NULL},
     {"Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration", "qwen35", FAM_NORM_1, NULL},
     {"Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration", "qwen35moe", FAM_NORM_1, NULL},
+    {"Qwen4ExpForCausalLM Qwen4ExpForConditionalGeneration", "qwen4exp", FAM_NORM_1, NULL},
     {"SeedOssForCausalLM", "seed_oss", 0, NULL},
     {"Lfm2ForCausalLM LFM2ForCausalLM", "lfm2", 0, NULL},
     {"Lfm2MoeForCausalLM", "lfm2moe", 0, NULL},
@@ -184,6 +185,17 @@ typedef struct {
     int               head_dim;      /* values of a head                                                   */
     int               n_expert;      /* experts, 0: none                                                   */
 } family_config;
+
+enum { FAM_GRAM = 8, FAM_GRAM_HEADS = 64 };            /* most tokens of an n-gram, most heads                 */
+
+typedef struct {                     /* how n-grams find rows of a table                                   */
+    int      n;                      /* tokens of the longest; 0: there is no table                        */
+    int      each;                   /* heads of each length, from two tokens on                           */
+    int      stop;                   /* the token that ends a text                                         */
+    uint64_t factor[FAM_GRAM];       /* [n] of a token so many positions back                              */
+    uint64_t first[FAM_GRAM_HEADS];  /* [(n - 1) * each] first row of a head                               */
+    uint64_t rows[FAM_GRAM_HEADS];   /* [(n - 1) * each] its rows                                          */
+} family_hash;
 
 /* --- reading the config --- */
 
@@ -352,6 +364,8 @@ typedef struct {
 #define RWKV "rwkv7 arwkv7 rwkv6 rwkv6qwen2"
 /* Those of them whose norms and heads have other names, too. */
 #define FAM_BARE "falcon gptneox phi2 stablelm mpt dbrx minicpm3 mamba mamba2 jamba"
+/* Gated delta nets. */
+#define FAM_DELTA "qwen3next qwen35 qwen35moe qwen4exp"
 /* Latent attention with the keys of DeepSeek. */
 #define LATENT "deepseek2 deepseek32 glm-dsa mistral4"
 
@@ -866,7 +880,7 @@ static const family_key family_keys[] = {
     {"rope.dimension_count",             FK_INT, NULL, family__rot_phi, "phi2 phi3 phimoe nemotron"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_exaone, "exaone"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_half, "glm4 glm4moe"},
-    {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, "qwen3next qwen35 qwen35moe"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_quarter, FAM_DELTA},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_chatglm, "chatglm"},
     {"rope.dimension_count",             FK_INT, "rotary_dim", NULL, "minimax-m2 minimax-m3"},
     {"rope.dimension_count",             FK_INT, "qk_rope_head_dim", NULL, "deepseek2-ocr"},
@@ -946,7 +960,7 @@ static const family_key family_keys[] = {
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size", NULL, "llada-moe"},
     {"expert_feed_forward_length",       FK_INT, NULL, family__ff_hunyuan, "hunyuan-moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
-     "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
+     "qwen2moe qwen3moe qwen3vlmoe " FAM_DELTA " glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
      "ernie4_5-moe afmoe nemotron_h_moe kimi-linear mimo2 step35 exaone-moe bailingmoe2 laguna grovemoe grok"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2-ocr " LATENT},
     {"expert_chunk_feed_forward_length", FK_INT, NULL, family__chunk, "grovemoe"},
@@ -954,7 +968,7 @@ static const family_key family_keys[] = {
     {"expert_group_scale",               FK_FLT, NULL, family__twentieth, "grovemoe"},
     {"expert_feed_forward_length",       FK_INT, "expert_intermediate_size moe_intermediate_size", NULL, "gemma4"},
     {"expert_shared_feed_forward_length", FK_INT, "shared_expert_intermediate_size", NULL,
-     "qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35 qwen35moe dots1 laguna"},
+     "qwen2moe qwen3moe qwen3vlmoe " FAM_DELTA " dots1 laguna"},
     {"expert_shared_feed_forward_length", FK_INT, "share_expert_dim", NULL, "step35"},
     {"expert_shared_feed_forward_length", FK_INT, "moe_shared_expert_intermediate_size", family__ff_shared, "bailingmoe2"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared, "exaone-moe"},
@@ -1013,6 +1027,11 @@ static const family_key family_keys[] = {
     {"attention.indexer.top_k",          FK_INT, "sparse_attention_config.sparse_topk_blocks", NULL, "minimax-m3"},
     {"attention.indexer.block_size",     FK_INT, "sparse_attention_config.sparse_block_size", NULL, "minimax-m3"},
     {"attention.indexer.local_blocks",   FK_INT, "sparse_attention_config.sparse_local_block", NULL, "minimax-m3"},
+    {"attention.indexer.head_count",     FK_INT, "indexer_n_heads", NULL, "qwen4exp"},
+    {"attention.indexer.key_length",     FK_INT, "indexer_head_dim", NULL, "qwen4exp"},
+    {"attention.indexer.top_k",          FK_INT, "indexer_budget", NULL, "qwen4exp"},
+    {"hyper_connection.count",           FK_INT, "hc_count", family__four, "qwen4exp"},
+    {"hyper_connection.low_rank",        FK_INT, "hc_lowrank", NULL, "qwen4exp"},
     {"num_loops",                        FK_INT, NULL, family__loops, "nanbeige"},
     {"skip_loop_final_norm",             FK_BOOL, "skip_loop_final_norm", family__zero, "nanbeige"},
     {"decoder_block_count",              FK_INT, "num_decoder_layers", NULL, "t5"},
@@ -1037,12 +1056,12 @@ static const family_key family_keys[] = {
     {"attention.gate_lora_rank",         FK_INT, NULL, family__rank_gate, "arwkv7"},
     {"token_shift_count",                FK_INT, NULL, family__one, "arwkv7 rwkv6qwen2"},
     {"n_deepstack_layers",               FK_INT, NULL, family__deepstack, "qwen3vl qwen3vlmoe"},
-    {"ssm.conv_kernel",                  FK_INT, "linear_conv_kernel_dim", NULL, "qwen3next qwen35 qwen35moe"},
-    {"ssm.state_size",                   FK_INT, "linear_key_head_dim", NULL, "qwen3next qwen35 qwen35moe"},
-    {"ssm.group_count",                  FK_INT, "linear_num_key_heads", NULL, "qwen3next qwen35 qwen35moe"},
-    {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, "qwen3next qwen35 qwen35moe"},
-    {"ssm.inner_size",                   FK_INT, NULL, family__inner, "qwen3next qwen35 qwen35moe"},
-    {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, "qwen3next qwen35 qwen35moe"},
+    {"ssm.conv_kernel",                  FK_INT, "linear_conv_kernel_dim", NULL, FAM_DELTA},
+    {"ssm.state_size",                   FK_INT, "linear_key_head_dim", NULL, FAM_DELTA},
+    {"ssm.group_count",                  FK_INT, "linear_num_key_heads", NULL, FAM_DELTA},
+    {"ssm.time_step_rank",               FK_INT, "linear_num_value_heads", NULL, FAM_DELTA},
+    {"ssm.inner_size",                   FK_INT, NULL, family__inner, FAM_DELTA},
+    {"full_attention_interval",          FK_INT, "full_attention_interval", NULL, FAM_DELTA},
     {"ssm.conv_kernel",                  FK_INT, "linear_attn_config.short_conv_kernel_size", NULL, "kimi-linear"},
     {"ssm.conv_kernel",                  FK_INT, "mamba_d_conv", family__four, "plamo2"},
     {"ssm.state_size",                   FK_INT, "mamba_d_state", family__sixty_four, "plamo2"},
@@ -1185,7 +1204,7 @@ static void family__sections(const family_config *c, gguf_writer *w) {
     int32_t  v[4] = {0};
     char     key[128];
     int      n = 0;
-    if (!list.n && !family_is(c, "qwen35 qwen35moe")) return;
+    if (!list.n && !family_is(c, "qwen35 qwen35moe qwen4exp")) return;
     if (!list.n) v[0] = v[1] = 11, v[2] = 10;
     for (; n < 4 && bytes_cut_item(&list, &item); n++) v[n] = (int32_t)strtol((const char *)item.p, NULL, 10);
     gguf_write_array(w, family__key(c, "rope.dimension_sections", key), GGUF_I32, v, 4);
@@ -1344,6 +1363,77 @@ static void family__by_kind(const family_config *c, gguf_writer *w) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (family_is(c, kinds[i].arch)) kinds[i].write(&j);
     mem_free_all(j.q, j.k, j.ff);
+}
+
+static uint64_t family__mixed(uint64_t x) {           /* SplitMix64 (Steele et al. 2014) */
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+static bool family__is_prime(uint64_t n) {
+    for (uint64_t i = 2; i * i <= n; i++)
+        if (n % i == 0) return false;
+    return n > 1;
+}
+
+/* How the n-grams of Qwen 4 find rows of their table: odd factors from a seed, and for each head as many rows as the next prime
+ * says. n is 0 where there is none, or where the config has sizes that no table can have. */
+static family_hash family_grams(const family_config *c) {
+    family_hash    to = {.n = family_int(c, "ngram_size", 3), .each = family_int(c, "heads_per_ngram", 8)};
+    const uint64_t vocab = (uint64_t)max_int(family_int(c, "vocab_size", 1), 1), seed = (uint64_t)family_int(c, "seed", 1234),
+                   half = max_u64((INT64_MAX / vocab) / 2, 1);
+    uint64_t       rows = (uint64_t)family_int(c, "ngram_vocab_size_base", 20000000), at = 0;
+    const double   stop = family_item(c, "eos_token_id", 0);
+    if (isnan(family_item(c, "ple_layer_ids", 0)) || to.n < 2 || to.n > FAM_GRAM || to.each < 1 ||
+        (to.n - 1) * to.each > FAM_GRAM_HEADS) return (family_hash){0};
+    to.stop = stop >= 0 && stop <= INT32_MAX ? (int)stop : -1;
+    for (int i = 0; i < to.n; i++)
+        to.factor[i] = 2 * (family__mixed(seed + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1)) % half) + 1;
+    for (int h = 0; h < (to.n - 1) * to.each; h++, rows++) {
+        while (!family__is_prime(rows)) rows++;
+        to.first[h] = at;
+        to.rows[h] = rows;
+        at += rows;
+    }
+    return to;
+}
+
+/* Which layers are gated delta nets, blocks of the indexer, and the n-grams. */
+static bool family__qwen4(const family_config *c, gguf_writer *w, err_t *e) {
+    const family_hash gr = family_grams(c);
+    const bytes       types = family_get(c, "layer_types");
+    const int         n = c->n_layer, heads = (gr.n - 1) * gr.each, ratio = family_int(c, "indexer_compress_ratio", 0);
+    char              key[128];
+    if (!family__says(c, "output_gate_type", "sigmoid"))
+        return err_set(e, EXIT_INPUT, "%s/config.json: output_gate_type is not sigmoid, expected that", c->dir);
+    int32_t *v = mem_new((size_t)n, sizeof *v);
+    uint8_t *delta = mem_new((size_t)n, 1);
+    const int every = max_int(family_int(c, "full_attention_interval", 4), 1);
+    for (int i = 0; i < n; i++) {
+        delta[i] = types.n ? family__layer_is(types, i, "linear_attention") : (i + 1) % every != 0;
+        v[i] = delta[i] ? 0 : ratio;
+    }
+    gguf_write_array(w, family__key(c, "attention.recurrent_layers", key), GGUF_BOOL, delta, (uint64_t)n);
+    if (ratio) gguf_write_array(w, family__key(c, "attention.compress_ratios", key), GGUF_I32, v, (uint64_t)n);
+    int layers = 0;
+    for (double x; gr.n && layers < n && !isnan(x = family_item(c, "ple_layer_ids", layers)); layers++)
+        v[layers] = x >= 1 && x <= n ? (int32_t)x - 1 : n;
+    if (layers) {
+        gguf_write_array(w, family__key(c, "ple.layers", key), GGUF_I32, v, (uint64_t)layers);
+        gguf_write_u32(w, family__key(c, "ple.ngram_size", key), (uint32_t)gr.n);
+        gguf_write_u32(w, family__key(c, "ple.heads_per_ngram", key), (uint32_t)gr.each);
+        gguf_write_u32(w, family__key(c, "ple.conv_kernel", key), (uint32_t)family_int(c, "ple_conv_kernel_size", 4));
+        if (gr.stop >= 0) gguf_write_u32(w, family__key(c, "ple.eos_token_id", key), (uint32_t)gr.stop);
+        gguf_write_u32(w, family__key(c, "embedding_length_per_layer_input", key),
+                       (uint32_t)(family_int(c, "ple_embed_dim", c->n_embd) / heads));
+        gguf_write_array(w, family__key(c, "ple.layer_multipliers", key), GGUF_U64, gr.factor, (uint64_t)gr.n);
+        gguf_write_array(w, family__key(c, "ple.head_offsets", key), GGUF_U64, gr.first, (uint64_t)heads);
+        gguf_write_array(w, family__key(c, "ple.head_vocab_sizes", key), GGUF_U64, gr.rows, (uint64_t)heads);
+    }
+    mem_free_all(v, delta);
+    return true;
 }
 
 /* Numbers that differ between layers. */
@@ -1543,6 +1633,7 @@ static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
     family__windows(c, w);
     family__by_layer(c, w);
     if (family_is(c, "gemma3n")) family__sparsity(c, w);
+    if (family_is(c, "qwen4exp") && !family__qwen4(c, w, e)) return false;
     if (!family__causal(c)) gguf_write_bool(w, family__key(c, "attention.causal", key), false);
     if (family_is(c, "llada llada-moe")) gguf_write_bool(w, "diffusion.shift_logits", false);
     if (family_is(c, "glm-dsa")) family__index_types(c, w);

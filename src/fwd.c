@@ -86,6 +86,7 @@ typedef struct {
     dev_buf x;                                        /* [B, D] residual stream */
     dev_buf next;                                     /* [B, D] where the next sum goes */
     dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
+    dev_buf cs_block;                                 /* [B, n_rot] the same where a block that ends at the position begins */
     dev_buf heat;                                     /* [B] attention temperature: factor on the queries of a position */
     dev_buf xn;                                       /* [B, D] normed stream */
     dev_buf in;                                       /* [B, D] what the block reads: xn, or x where it has no norm */
@@ -95,6 +96,7 @@ typedef struct {
     dev_buf index_q;                                  /* [B, indexer's heads * values] queries of the indexer */
     dev_buf index_k;                                  /* [B, values of one] its keys */
     dev_buf index_w;                                  /* [B, heads] weights of its heads */
+    dev_buf index_mean;                               /* [B, values of one] the mean of its keys up to a position */
     dev_buf chosen;                                   /* [B, lists * top] what it chooses */
     dev_buf head;                                     /* [H*B] what matrices of heads read: rows of one head after another */
     dev_buf v;                                        /* [B, G*HD] */
@@ -127,6 +129,10 @@ typedef struct {
     dev_buf side;                                     /* [B, D] a second part of a block, beside experts or attention */
     dev_buf streams;                                  /* [B, A*D] */
     dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
+    dev_buf wide;                                     /* [B, A*D] of all streams: what a gate multiplies */
+    dev_buf lift;                                     /* [B, A*D] of all streams: the gate */
+    dev_buf token;                                    /* [B] the token, as a number */
+    dev_buf grams;                                    /* [B, heads * P] rows of the table of n-grams */
     dev_buf mode;                                     /* [B, A] how they depend on each other */
     dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf pair;                                     /* [B, 2*D] token and hidden values that a draft head reads */
@@ -231,12 +237,12 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
     fwd__norm(d, d->x, d->x, norm, 1, n);
 }
 
-/* cos and sin of each table of RoPE, for the row's position and `ahead` more. */
-static void fwd__angles(fwd_draft *d, int ahead) {
+/* to = cos and sin of each table of RoPE, for the row's position and `ahead` more. */
+static void fwd__angles(fwd_draft *d, dev_buf to, int ahead) {
     const arch_hparams *hp = &d->m->hp;
     for (int t = 0; t < hp->n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at, ahead}, .n = hp->rope[t].n_rot / 2,
+        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {to}, .angles = {r->freq, r->at, ahead}, .n = hp->rope[t].n_rot / 2,
                             .scale = r->mscale});
     }
 }
@@ -263,7 +269,8 @@ static void fwd__embed(fwd_draft *d) {
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
     if (hp->desc->quirks & Q_EMBD_BARE) fwd__any_norm(d, d->x, d->x, fwd_no_norm, 1, w->n_in);
     if (hp->desc->quirks & Q_SKIP) fwd__pick(d, d->x, d->skip, 1, w->n_in, w->n_in, 0, 0);
-    fwd__angles(d, 0);
+    fwd__angles(d, d->cs, 0);
+    if (d->m->means) fwd__angles(d, d->cs_block, 1 - hp->index_block);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper,
                             .temper = {(float)hp->temper_length, hp->temper_ahead}});
@@ -350,6 +357,14 @@ static void fwd__values(fwd_draft *d) {
                             .n_head = lh->n_head_kv});
 }
 
+/* Slots keep what every row brings. */
+static void fwd__keep_all(fwd_draft *d, dev_op op) {
+    op.kind = OPS_KEEP;
+    op.out[0] = 0;
+    op.vec = NULL;
+    fwd__op(d, op);
+}
+
 /* --- the indexer of a layer: it chooses the positions that attention sees (DeepSeek-AI 2025, DeepSeek Sparse Attention) --- */
 
 #define FWD_INDEX_EPS 1e-6f                           /* of the norm of its keys beside latent attention: no file has it */
@@ -359,29 +374,40 @@ static void fwd__index_product(fwd_draft *d) {
     if (d->lh->indexed) dev_plan_product(d->to, &d->l->mat[W_INDEX_K], d->rows, d->in, d->index_k);
 }
 
-/* RoPE of the first values of each of its heads. */
-static void fwd__index_rotate(fwd_draft *d, dev_buf b, int n_head) {
+/* RoPE of the first values of each of its heads, by the angles cs. */
+static void fwd__index_rotate(fwd_draft *d, dev_buf b, dev_buf cs, int n_head) {
     const arch_desc *desc = d->m->hp.desc;
     const int        form = desc->rope == ROPE_HALVES || desc->index_halves ? K_ROPE_HALVES : K_ROPE_PAIRS;
     if (d->lh->n_rot)
-        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = d->m->hp.hd_index, .n_head = n_head,
+        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {cs}, .out = {b}, .n = d->m->hp.hd_index, .n_head = n_head,
                             .rope = {.n_rot = d->lh->n_rot, .at = d->m->rope[d->lh->rope].at, .form = form}});
 }
 
 /* Where its keys lie; NULL: the list is only measured. */
 static const dev_kv *fwd__index_kv(const fwd_draft *d) { return d->kv ? &d->kv->index[d->il] : NULL; }
 
-/* Its keys go to the cache. */
+/* Where keys of blocks are means: those of the positions up to the row's, as many as a block has. */
+static void fwd__index_means(fwd_draft *d) {
+    const arch_rec *c = &d->lh->conv[0];
+    const dev_op    op = {.kind = OPS_CONV, .in = {d->index_k}, .out = {d->index_mean}, .n = c->width, .vec = d->m->means,
+                          .state = {.st = d->kv ? &d->kv->conv[d->il * ARCH_CONVS] : NULL, .n_vec = c->width * c->taps}};
+    fwd__op(d, op);
+    fwd__keep_all(d, op);
+}
+
+/* Its keys go to the cache: of means, that of a block lies at its last position, and has the RoPE of the first. */
 static void fwd__index_store(fwd_draft *d) {
     const float *const *norm = &d->l->vec[W_INDEX_K_NORM];
     const int           n = d->m->hp.hd_index;
+    const dev_buf       key = d->m->means ? d->index_mean : d->index_k;
     if (!d->lh->indexed) return;
+    if (d->m->means) fwd__index_means(d);
     if (d->lh->rank)
         fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->index_k}, .out = {d->index_k}, .vec = norm[0], .scale = FWD_INDEX_EPS,
                             .n = n, .norm = {K_NORM_LAYER, norm[1]}});
-    else fwd__norm(d, d->index_k, d->index_k, norm, 1, n);
-    fwd__index_rotate(d, d->index_k, 1);
-    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->index_k}, .cache = {.kv = fwd__index_kv(d)}});
+    else fwd__norm(d, key, key, norm, 1, n);
+    fwd__index_rotate(d, key, d->m->means ? d->cs_block : d->cs, 1);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {key}, .cache = {.kv = fwd__index_kv(d)}});
 }
 
 /* Its queries, from their product. */
@@ -389,7 +415,7 @@ static void fwd__index_queries(fwd_draft *d) {
     const int n = d->m->hp.hd_index, heads = d->m->hp.n_index;
     if (!d->lh->indexed) return;
     fwd__norm(d, d->index_q, d->index_q, &d->l->vec[W_INDEX_Q_NORM], heads, n);
-    fwd__index_rotate(d, d->index_q, heads);
+    fwd__index_rotate(d, d->index_q, d->cs, heads);
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->index_q}, .n = n, .n_head = heads,
                         .hadamard = {fwd__index_kv(d), false}});
 }
@@ -398,10 +424,10 @@ static void fwd__index_queries(fwd_draft *d) {
 static void fwd__choose(fwd_draft *d) {
     const arch_hparams *hp = &d->m->hp;
     const int           n = hp->hd_index, heads = hp->n_index;
-    const bool          by_head = hp->desc->quirks & Q_BLOCKS;
-    fwd__op(d, (dev_op){.kind = OPS_CHOOSE, .in = {d->index_q, by_head ? 0 : d->index_w}, .out = {d->chosen}, .n = n,
+    const bool          by_head = hp->desc->quirks & Q_BLOCKS, ends = d->m->means != NULL;
+    fwd__op(d, (dev_op){.kind = OPS_CHOOSE, .in = {d->index_q, by_head || ends ? 0 : d->index_w}, .out = {d->chosen}, .n = n,
                         .n_head = heads, .cache = {.kv = fwd__index_kv(d), .top = hp->n_top, .unit = hp->index_block,
-                                                   .local = hp->index_local, .by_head = by_head}});
+                                                   .local = hp->index_local, .by_head = by_head, .ends = ends}});
 }
 
 /* The products of keys and values. */
@@ -481,7 +507,8 @@ static void fwd__look(fwd_draft *d, const dev_kv *kv, dev_view view, dev_buf q, 
                                   .sinks = vec[W_SINKS], .reach = MODEL_REACH,
                                   .bias = d->m->distance && view == lh->view ? d->m->distance[d->il] : NULL,
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL,
-                                  .top = hp->n_top, .unit = hp->index_block, .by_head = hp->desc->quirks & Q_BLOCKS}});
+                                  .top = hp->n_top, .unit = hp->index_block, .by_head = hp->desc->quirks & Q_BLOCKS,
+                                  .ends = d->m->means != NULL}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {out}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
 }
 
@@ -593,15 +620,7 @@ static void fwd__latent(fwd_draft *d) {
 
 /* --- recurrent layers --- */
 
-/* Slots keep what every row brings. */
-static void fwd__keep_all(fwd_draft *d, dev_op op) {
-    op.kind = OPS_KEEP;
-    op.out[0] = 0;
-    op.vec = NULL;
-    fwd__op(d, op);
-}
-
-/* The same, and after it rows that are needed no more end. */
+/* Slots keep what every row brings, and after it rows that are needed no more end. */
 static void fwd__keep(fwd_draft *d, dev_op op) {
     fwd__keep_all(d, op);
     d->rows = d->past;
@@ -633,7 +652,7 @@ static void fwd__delta_in(fwd_draft *d) {
     fwd__pick(d, d->gates, d->alpha, r->n_k, share, 2 * share, share, 0);
 }
 
-/* Gated delta net: the state, then the norm of each head times silu(z). */
+/* Gated delta net: the state, then the norm of each head times silu(z), or the sigmoid. */
 static void fwd__delta(fwd_draft *d) {
     const arch_rec     *r = &d->lh->rec;
     const float *const *vec = d->l->vec;
@@ -649,7 +668,8 @@ static void fwd__delta(fwd_draft *d) {
     fwd__keep(d, op);
     fwd__norm(d, d->o, d->att, &vec[W_REC_NORM], r->n_v, r->d_v);
     if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_k, v, 2 * r->d_k + 2 * v, 2 * r->d_k + v, 0);
-    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SILU, .n = n});
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .n = n,
+                        .act = d->m->hp.desc->quirks & Q_STREAMS ? ACT_SIGMOID : ACT_SILU});
     fwd__give(d, &d->l->mat[W_REC_OUT], d->z);
 }
 
@@ -1300,6 +1320,103 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = OPS_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
 }
 
+/* --- streams with hyper-connections of a low rank: what a block reads is the mean of all, each value with a gate, and what it
+ * computes is added to each with a weight. Both depend on all streams (Qwen 4) --- */
+
+/* to = the norm of each stream of b. */
+static void fwd__norm_streams(fwd_draft *d, dev_buf b, dev_buf to, const float *gain) {
+    const int A = d->m->hp.n_stream, n = d->m->hp.n_embd;
+    fwd__any_norm(d, b, to, fwd_no_norm, A, n);
+    fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {to}, .vec = gain, .n = A * n});
+}
+
+/* The streams become the input of a block. `inject` makes the weights of what it will add; NULL: nothing follows. */
+static void fwd__enter_streams(fwd_draft *d, const float *gain, const dev_mat *down, const dev_mat *up, const dev_mat *inject) {
+    const int A = d->m->hp.n_stream, n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    fwd__norm_streams(d, d->streams, d->wide, gain);
+    fwd__forms(d, d->wide, A * n, 0);
+    fwd__matmul(d, FWD_NORM);
+    dev_plan_product(d->to, down, d->rows, d->wide, d->mode);
+    if (inject) dev_plan_product(d->to, inject, d->rows, d->wide, d->coef);
+    fwd__scale(d, d->mode, down->n_out, 1 / (float)A);
+    fwd__act(d, d->mode, ACT_SILU, down->n_out);
+    fwd__product(d, FWD_NORM, up, d->mode, d->lift);
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->wide}, .out = {d->lift}, .act = ACT_SIGMOID, .n = A * n});
+    fwd__op(d, (dev_op){.kind = OPS_MEAN, .in = {d->lift}, .out = {d->xn}, .n = n, .n_head = A});
+    d->in = d->xn;
+    fwd__forms(d, d->in, n, 0);
+}
+
+/* The next streams are complete. */
+static void fwd__turn_streams(fwd_draft *d) {
+    const dev_buf b = d->streams;
+    d->streams = d->ahead;
+    d->ahead = b;
+}
+
+/* What a block has computed is added to all streams. */
+static void fwd__inject(fwd_draft *d) {
+    const int A = d->m->hp.n_stream, n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    fwd__op(d, (dev_op){.kind = OPS_INJECT, .in = {d->streams, d->y, d->coef}, .out = {d->ahead}, .n = n, .n_head = A,
+                        .scale = 1 / (float)A});
+    fwd__turn_streams(d);
+}
+
+/* The stream becomes several, all alike. */
+static void fwd__repeat(fwd_draft *d) {
+    const int n = d->m->hp.n_embd;
+    fwd__pick(d, d->x, d->streams, d->m->hp.n_stream, n, 0, 0, 0);
+}
+
+#define FWD_RECALL_LEAST 1e-6f                        /* the least product of which a gate has the root: no file has it */
+
+/* What the table has for the last tokens is added to the streams: a value, with a gate of each stream, and a convolution of it.
+ * Slots keep tokens too, so that a text goes on after any of its positions. */
+static void fwd__recall(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const dev_grams    *gr = &hp->grams;
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           A = hp->n_stream, n = hp->n_embd, heads = (gr->n - 1) * gr->each;
+    const dev_state    *st = d->kv ? &d->kv->conv[d->il * ARCH_CONVS] : NULL;
+    const dev_op        find = {.kind = OPS_GRAMS, .in = {d->token}, .out = {d->grams}, .n = hp->gram_row, .n_head = heads,
+                                .state = {.st = st ? st + 1 : NULL, .grams = gr, .table = &d->m->glob.mat[W_GRAMS]}};
+    const dev_op        conv = {.kind = OPS_CONV, .in = {d->lift}, .out = {d->mixed}, .n = A * n, .vec = vec[W_GRAM_TAPS],
+                                .state = {.st = st, .n_vec = A * n * d->lh->conv[0].taps, .silu = true}};
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = OPS_TOKEN, .out = {d->token}, .n = 1});
+    fwd__op(d, find);
+    fwd__keep_all(d, find);
+    fwd__forms(d, d->grams, heads * hp->gram_row, 0);
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, &w[W_GRAM_KEY], d->rows, d->grams, d->lift);
+    dev_plan_product(d->to, &w[W_GRAM_VALUE], d->rows, d->grams, d->y);
+    fwd__norm_streams(d, d->lift, d->lift, vec[W_GRAM_KEY_NORM]);
+    fwd__norm_streams(d, d->streams, d->wide, vec[W_GRAM_QUERY_NORM]);
+    fwd__op(d, (dev_op){.kind = OPS_RECALL, .in = {d->lift, d->wide, d->y}, .out = {d->ahead}, .n = n, .n_head = A,
+                        .scale = FWD_RECALL_LEAST});
+    fwd__norm_streams(d, d->ahead, d->lift, vec[W_GRAM_CONV_NORM]);
+    fwd__op(d, conv);
+    fwd__keep_all(d, conv);
+    fwd__sum(d, d->ahead, d->mixed, d->ahead, A * n);
+    fwd__sum(d, d->streams, d->ahead, d->ahead, A * n);
+    fwd__turn_streams(d);
+}
+
+static void fwd__streams_layer(fwd_draft *d) {
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    if (d->il == d->m->hp.gram_layer) fwd__recall(d);
+    fwd__enter_streams(d, vec[W_HC_ATTN_NORM], &w[W_HC_ATTN_DOWN], &w[W_HC_ATTN_UP], &w[W_HC_ATTN_INJECT]);
+    fwd_mixers[d->lh->mixer](d);
+    fwd__inject(d);
+    fwd__enter_streams(d, vec[W_HC_FFN_NORM], &w[W_HC_FFN_DOWN], &w[W_HC_FFN_UP], &w[W_HC_FFN_INJECT]);
+    fwd_ffns[d->lh->ffn](d);
+    fwd__inject(d);
+}
+
 /* Attention and feed-forward side by side: both read the stream as it is, with one norm or with one of each. A norm is taken anew
  * where experts follow for some of the rows alone: they do not look for rows among all. */
 static void fwd__side_by_side(fwd_draft *d) {
@@ -1375,13 +1492,14 @@ static void fwd__buffers(fwd_draft *d) {
         dev_buf    *buf;
     } all[] = {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(ask),
-        FWD_BUF(index_q), FWD_BUF(index_k), FWD_BUF(index_w), FWD_BUF(chosen),
+        FWD_BUF(index_q), FWD_BUF(index_k), FWD_BUF(index_w), FWD_BUF(index_mean), FWD_BUF(cs_block), FWD_BUF(chosen),
         FWD_BUF(head), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight),
         FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha),
         FWD_BUF(beta), FWD_BUF(o), FWD_BUF(mixed), FWD_BUF(rates), FWD_BUF(piece[0]), FWD_BUF(piece[1]), FWD_BUF(piece[2]),
         FWD_BUF(piece[3]), FWD_BUF(piece[4]), FWD_BUF(piece[5]), FWD_BUF(low[0]), FWD_BUF(low[1]), FWD_BUF(low[2]),
         FWD_BUF(low[3]), FWD_BUF(before), FWD_BUF(first), FWD_BUF(share), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
-        FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(pairs), FWD_BUF(skip),
+        FWD_BUF(wide), FWD_BUF(lift), FWD_BUF(token), FWD_BUF(grams), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode),
+        FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(pairs), FWD_BUF(skip),
         FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
@@ -1486,7 +1604,7 @@ static void fwd__plan_assist(fwd *f, fwd_draft *d) {
     fwd__pick(d, d->next, d->pair, 1, n, n, 0, 0);
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .out = {d->y}, .n = n, .before = &f->prior});
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
-    fwd__angles(d, 1);
+    fwd__angles(d, d->cs, 1);
     fwd__at_layer(d, 0);
     fwd__product(d, FWD_EMBED, &f->m->layer[0].mat[W_ASSIST_IN], d->pair, d->x);
     for (int il = 0; il < f->m->hp.n_layer; il++) {
@@ -1578,29 +1696,31 @@ static void fwd__plan_encoder(fwd *f, fwd_draft *d) {
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
     const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
-    const bool          chain = ahead && fwd__chains(hp);
+    const bool          chain = ahead && fwd__chains(hp), hyper = hp->desc->quirks & Q_STREAMS;
     const int           keeper = fwd__last_keeper(hp);
+    const model_tensors *glob = &f->m->glob;
     ASSERT(!watched || !f->m->gpus);
     fwd__embed(d);
     if (here && !chain) fwd__pair_token(d, 0, true);
     fwd__draw_by_layer(d);
-    if (hp->n_stream) fwd__spread(d);
+    if (hp->n_stream) (hyper ? fwd__repeat : fwd__spread)(d);
     for (int il = hp->n_enc; il < hp->n_layer; il++) {
         fwd__at_layer(d, il);
         d->after = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
         d->past = d->lh->ffn == FFN_CHANNELS ? DEV_ALL : d->after;
-        (hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
+        (hyper ? fwd__streams_layer : hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
         if (!hp->loop_skip && il + 1 < hp->n_layer && arch_own(hp, il + 1) == 0)
-            fwd__norm(d, d->x, d->x, &f->m->glob.vec[W_OUTPUT_NORM], 1, hp->n_embd);
+            fwd__norm(d, d->x, d->x, &glob->vec[W_OUTPUT_NORM], 1, hp->n_embd);
         if (hp->rescale_every && (il + 1) % hp->rescale_every == 0) fwd__scale(d, d->x, hp->n_embd, 0.5f);
     }
-    if (hp->n_stream) fwd__gather(d);
+    if (hp->n_stream && !hyper) fwd__gather(d);
     if (chain) fwd__pick(d, d->x, d->state, 1, hp->n_embd, hp->n_embd, 0, 0);
-    fwd__enter(d, &f->m->glob.vec[W_OUTPUT_NORM]);
+    if (hyper) fwd__enter_streams(d, glob->vec[W_HC_OUT_NORM], &glob->mat[W_HC_OUT_DOWN], &glob->mat[W_HC_OUT_UP], NULL);
+    else fwd__enter(d, &glob->vec[W_OUTPUT_NORM]);
     f->hidden = d->in;
     f->state = chain ? d->state : f->hidden;
     if (ahead && !watched) d->rows = DEV_OUT;
-    if (f->gives == FWD_LOGITS) fwd__head(d, &f->m->glob.mat[W_OUTPUT], f->n_vocab, watched);
+    if (f->gives == FWD_LOGITS) fwd__head(d, &glob->mat[W_OUTPUT], f->n_vocab, watched);
     if (here) fwd__heads_behind(f, d, watched);
     else if (ahead || f->vectors) {
         f->plan.kept[0] = ahead ? f->state : f->hidden;

@@ -16,7 +16,7 @@
  * Public: gguf_type_name, gguf_refuse, gguf_bad; gguf_index_build, gguf_index_find; gguf_strs_of, gguf_strs_next; gguf_find,
  * gguf_tensor_find, gguf_get_u64,
  * gguf_get_number, gguf_get_f32, gguf_get_bool, gguf_get_str, gguf_get_arr, gguf_arr_u64, gguf_arr_f32; gguf_file_kind,
- * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages;
+ * gguf_fingerprint, gguf_other_part, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages, gguf_scatter;
  * gguf_map_part, gguf_set_tensors, gguf_fill; gguf_tensor_bytes, gguf_scale, gguf_floats.
  * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor, gguf_part, gguf_index, gguf_maker. */
 
@@ -1131,4 +1131,13 @@ static void gguf_drop_pages(const gguf_file *g, const uint8_t *p, size_t n) {
     const gguf_maker *m = g->maker;
     if (m && m->again && m->room && p >= m->room && p < m->room + m->room_bytes && up < to)
         madvise((void *)up, to - up, MADV_DONTNEED);
+}
+
+/* Of n bytes of the mapping, pages are read alone and not before they are wanted: of them all few ever are. */
+static void gguf_scatter(const gguf_file *g, const uint8_t *p, size_t n) {
+    const uintptr_t page = gguf__pages(1), from = gguf__pages((uintptr_t)p), to = ((uintptr_t)p + n) & ~(page - 1);
+    for (int i = 0; i < g->n_parts; i++) {
+        const gguf_part *part = &g->part[i];
+        if (part->fd >= 0 && p >= part->p && p < part->p + part->n && from < to) madvise((void *)from, to - from, MADV_RANDOM);
+    }
 }

@@ -59,6 +59,8 @@ typedef enum {
     IC_TOP,                          /* [n] becomes [n, 1]                                                 */
     IC_SPREAD,                       /* heads of queries of PLaMo: groups of 5 become 5 groups             */
     IC_SPREAD_IN,                    /* the same of columns                                                */
+    IC_INDEX,                        /* two tensors: rows of all heads of an indexer, and those of its key */
+    IC_HASH,                         /* left out; its numbers are what the config gives                    */
     IC_FIRST,                        /* left out where another tensor has the name already                 */
     IC_SKIP                          /* left out                                                           */
 } import_change;
@@ -200,6 +202,23 @@ static const import_name import_layer_names[] = {
     {"mlp.experts.e_score_correction_bias", "exp_probs_b.bias", 0, "laguna"},
     {"self_attn.indexer.k_norm", "indexer.k_norm", 0, NULL}, {"self_attn.indexer.weights_proj", "indexer.proj", 0, NULL},
     {"self_attn.indexer.wk", "indexer.attn_k", 0, NULL}, {"self_attn.indexer.wq_b", "indexer.attn_q_b", 0, NULL},
+    {"self_attn.indexer.index_qk_proj", "indexer.q_proj|indexer.k_proj", IC_INDEX, "qwen4exp"},
+    {"self_attn.indexer.q_layernorm", "indexer.q_norm", 0, NULL}, {"self_attn.indexer.k_layernorm", "indexer.k_norm", 0, NULL},
+    {"attn_hyper_connection.hc_norm", "hc_attn_norm", 0, NULL},
+    {"attn_hyper_connection.input_mix_weight_down", "hc_attn_down", 0, NULL},
+    {"attn_hyper_connection.input_mix_weight_up", "hc_attn_up", 0, NULL},
+    {"attn_hyper_connection.block_inject_weight", "hc_attn_inject", 0, NULL},
+    {"mlp_hyper_connection.hc_norm", "hc_ffn_norm", 0, NULL},
+    {"mlp_hyper_connection.input_mix_weight_down", "hc_ffn_down", 0, NULL},
+    {"mlp_hyper_connection.input_mix_weight_up", "hc_ffn_up", 0, NULL},
+    {"mlp_hyper_connection.block_inject_weight", "hc_ffn_inject", 0, NULL},
+    {"ple.key_proj", "ple_key", 0, NULL}, {"ple.value_proj", "ple_value", 0, NULL}, {"ple.norm_key", "ple_norm_key", 0, NULL},
+    {"ple.norm_query", "ple_norm_query", 0, NULL}, {"ple.norm_conv", "ple_norm_conv", 0, NULL},
+    {"ple.conv1d", "ple_conv1d", IC_SQUEEZE, NULL},
+    {"ple.ple_embedding.ngram_embedding.shard_#", "per_layer_token_embd", IC_HEAD_ROWS, NULL},
+    {"ple.ple_embedding.ngram_embedding", "per_layer_token_embd", 0, NULL},
+    {"ple.ple_embedding.layer_multipliers", "", IC_HASH, NULL}, {"ple.ple_embedding.ngram_heads_vocab_sizes", "", IC_HASH, NULL},
+    {"ple.ple_embedding.ngram_heads_offsets", "", IC_HASH, NULL},
     {"self_attn.index_q_proj", "indexer.q_proj", 0, NULL}, {"self_attn.index_k_proj", "indexer.k_proj", 0, NULL},
     {"self_attn.index_q_norm", "indexer.q_norm", 0, NULL}, {"self_attn.index_k_norm", "indexer.k_norm", 0, NULL},
     {"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp", 0, NULL},
@@ -414,6 +433,9 @@ static const import_name import_layer_names[] = {
 
 /* Names of tensors that belong to no layer. */
 static const import_name import_model_names[] = {
+    {"hyper_connection_mixer.hc_norm", "output_hc_norm", 0, NULL},
+    {"hyper_connection_mixer.input_mix_weight_down", "output_hc_down", 0, NULL},
+    {"hyper_connection_mixer.input_mix_weight_up", "output_hc_up", 0, NULL},
     /* T5; # is the number of the layer */
     {"shared", "token_embd", IC_FIRST, T5},
     {"encoder.block.#.layer.0.SelfAttention.q", "enc.blk.#.attn_q", 0, T5},
@@ -508,7 +530,8 @@ static const char *const import_foreign[] = {
 /* Tensors that are F32 always, beside those that are no matrix, norms, and what does not end in .weight: as llama.cpp has it. */
 static const char *const import_f32[] = {"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
                                          "token_types.weight",
-                                         "ssm_conv1d.weight", "shortconv.conv.weight", "altup_correct_coef.weight",
+                                         "ssm_conv1d.weight", "shortconv.conv.weight", "ple_conv1d.weight",
+                                             "altup_correct_coef.weight",
                                              "altup_predict_coef.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
                                          "ssm_conv1d_v.weight", "indexer.proj.weight", "time_mix_first.weight",
                                          "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight",
@@ -1051,6 +1074,12 @@ static bool import__split(const import__one *o) {
     case IC_KEY_VALUE: return n > hd ? import__take(o, 0, 0, 1, hd, false) && import__take(o, 1, hd, 1, n - hd, false)
                                      : st_bad(&j->made->files, o->t, j->e, "has %llu rows, expected more than a head of %llu",
                                               GGUF_U(n), GGUF_U(hd));
+    case IC_INDEX: {
+        const uint64_t q = (uint64_t)family_int(&j->c, "indexer_n_heads", 0) * (uint64_t)family_int(&j->c, "indexer_head_dim", 0);
+        return n > q ? import__take(o, 0, 0, 1, q, false) && import__take(o, 1, q, 1, n - q, false)
+                     : st_bad(&j->made->files, o->t, j->e, "has %llu rows, expected more than %llu of queries",
+                               GGUF_U(n), GGUF_U(q));
+    }
     case IC_QKV_THIRDS: return import__divides(o->j, o->t, n, 3, "parts") &&
         import__permute(o, import__take(o, 0, 0, 1, n / 3, false), heads) &&
                                import__permute(o, import__take(o, 1, n / 3, 1, n / 3, false), heads) &&
@@ -1176,7 +1205,7 @@ static bool import__value_heads(import__one *o) {
     const uint64_t    n_k = import__config_u(j, "linear_num_key_heads"), n_v = import__config_u(j, "linear_num_value_heads"),
                       d_k = import__config_u(j, "linear_key_head_dim"), d_v = import__config_u(j, "linear_value_head_dim"),
                       per = n_k ? n_v / n_k : 0;
-    const bool        tiled = family_is(&j->c, "qwen35 qwen35moe") && n_k != n_v;
+    const bool        tiled = family_is(&j->c, "qwen35 qwen35moe qwen4exp") && n_k != n_v;
     if (!per || n_v != per * n_k) return st_bad(&j->made->files, o->t, j->e,
                                                 "needs value heads in whole groups, found %llu of %llu", GGUF_U(n_v),
                                                     GGUF_U(n_k));
@@ -1386,12 +1415,33 @@ static bool import__rescaled(import__one *o) {
     return t != NULL;
 }
 
+/* Numbers of n-grams, which the framework makes of the config and saves beside the weights: others would find other rows. */
+static bool import__hash(const import__one *o) {
+    const st_tensor  *t = o->t;
+    const family_hash gr = family_grams(&o->j->c);
+    const char       *name = strrchr(o->row->name, '.') + 1;
+    const bool        factors = !strcmp(name, "layer_multipliers");
+    const uint64_t   *want = factors ? gr.factor : strstr(name, "offsets") ? gr.first : gr.rows,
+                      n = (uint64_t)(factors ? gr.n : (gr.n - 1) * gr.each);
+    if (t->type != ST_I64 || t->n_bytes != 8 * n)
+        return st_bad(&o->j->made->files, t, o->j->e, "has %llu bytes of %s, expected %llu of I64", GGUF_U(t->n_bytes),
+                      st_type_name(t->type), GGUF_U(8 * n));
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t is;
+        memcpy(&is, t->data + 8 * i, 8);
+        if (is != want[i])
+            return st_bad(&o->j->made->files, t, o->j->e, "has %llu as value %llu, expected %llu as config.json gives it",
+                          GGUF_U(is), GGUF_U(i), GGUF_U(want[i]));
+    }
+    return true;
+}
+
 /* What a tensor of the folder becomes. */
 static bool import__convert(import__one *o) {
     import_tensor *t = NULL;
     const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
     switch (o->row->change) {
-    case IC_SKIP: return true;
+    case IC_SKIP: case IC_HASH: return true;
     case IC_DEEP: case IC_DECAYS: case IC_TOP: return import__reshaped(o);
     case IC_FLAT: case IC_FLIP: case IC_FIVE: case IC_LERPS: case IC_LERP_0: case IC_LERP_1: case IC_LERP_2: case IC_LERP_3:
     case IC_LERP_4: case IC_LERP_5: return import__wkv(o);
@@ -1416,7 +1466,7 @@ static bool import__convert(import__one *o) {
     case IC_GLM_Q: return import__unpair(o, heads);
     case IC_GLM_K: return import__unpair(o, kv);
     case IC_HALVES: case IC_HALVES_T: case IC_EVEN_ODD: case IC_EVEN_ODD_T: case IC_KEY_VALUE: case IC_QKV_THIRDS:
-    case IC_QKV_HEADS: return import__split(o);
+    case IC_QKV_HEADS: case IC_INDEX: return import__split(o);
     case IC_QKV_GROUPS: return import__groups(o);
     case IC_QKV_BLOOM: return import__fused(o);
     case IC_KV_B: return import__kv_b(o);
@@ -1691,11 +1741,12 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
     if (!skip) {
         o.row = import__row_of(j, stem, o.layer >= 0, &o.expert, &o.suffix);
         if (o.row && o.layer < 0 && strchr(o.row->to, '#')) o.layer = (int)o.expert, o.expert = -1;
-        else if (o.row && !strncmp(o.row->to, "token_", 6)) o.layer = -1;
+        else if (o.row && (!strncmp(o.row->to, "token_", 6) || !strncmp(o.row->to, "per_layer_token_", 16))) o.layer = -1;
         const int layers = import__layers(j, o.row);
         if (o.layer >= layers)
             ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected one below %d", o.layer, layers);
         else if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
+        else if (o.row->change == IC_HASH) ok = import__hash(&o);
         else if (o.row->change != IC_SKIP) {
             const size_t cut = weight ? 7 : 0;
             ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) &&
@@ -1770,7 +1821,8 @@ static float import__shift(const import_job *j, const import_tensor *t) {
         for (uint64_t i = 0; i < t->cols; i++) dq_floats(t->from, i, 1, &x), sum += (double)x;
         return -(float)(sum / (double)t->cols);
     }
-    if (!(j->c.row->flags & FAM_NORM_1) || !bytes_ends(name, bytes_of("norm.weight"))) return 0;
+    const bool norm = bytes_ends(name, bytes_of("norm.weight")) || bytes_find(name, 0, bytes_of(".ple.norm_")) != SIZE_MAX;
+    if (!(j->c.row->flags & FAM_NORM_1) || !norm) return 0;
     return !bytes_ends(name, bytes_of("linear_attn.norm.weight"));
 }
 

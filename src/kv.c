@@ -260,7 +260,7 @@ static dev_kv kv__index(kv_cache *kv, const dev_kv *of, int hd, int on_gpu) {
 
 /* Places the states of layer il, if it has any, after those of the layers before it. */
 static void kv__layer_states(kv_cache *kv, const arch_layer_hp *lh, int il, int on_gpu) {
-    if (!lh->rec.width) return;
+    if (!kv_state_bytes(lh)) return;
     kv_group *gr = &kv->group[kv->states = kv__group_of(kv, KV_STATE, 0, false)];
     for (int i = -1; i < ARCH_CONVS; i++) {
         const arch_rec *r = i < 0 ? &lh->rec : &lh->conv[i];

@@ -41,6 +41,7 @@ typedef struct model {
     const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
     float       *slope;                               /* [n_layer, n_slope] what a score loses per position (ALiBi), or NULL */
     int          n_slope;                             /* heads of the layer with the most */
+    const float *means;                               /* [hp.hd_index][hp.index_block] taps of means of keys, or NULL */
     float      **distance;                            /* [n_layer][n_head][2 * MODEL_REACH + 1] biases of scores, by how far a key
                                                        * lies behind the query; NULL: there are none */
     int          pack_at;                             /* the next matrix of model_pack() */
@@ -70,7 +71,8 @@ typedef struct {
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
 
 /* Matrices of the model, not of a layer, that rows are multiplied with: the output is last. */
-static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_ASSIST_OUT, W_OUTPUT};
+static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_HC_OUT_DOWN, W_HC_OUT_UP,
+                                             W_ASSIST_OUT, W_OUTPUT};
 enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
 /* Whether rows are not multiplied with a matrix of a layer: it holds embeddings or biases. */
@@ -339,6 +341,33 @@ static bool model__join_taps(model *m, model_tensors *l, int il) {
     return true;
 }
 
+/* The filters of what n-grams add, whose taps lie apart, become filters with zeros between them: a copy. Returns true. */
+static bool model__spread_taps(model *m, model_tensors *l) {
+    dev_mat  *w = &l->mat[W_GRAM_TAPS];
+    const int apart = m->hp.grams.n, taps = (w->n_in - 1) * apart + 1;
+    if (!w->data) return true;
+    float *all = mem_new(mem_size((size_t)w->n_out, (size_t)taps), sizeof *all), tap[ARCH_MAX_TAPS];
+    for (int i = 0; i < w->n_out; i++) {
+        k_types[w->type].dequant(w->data + (size_t)i * w->row_bytes, tap, w->n_in);
+        for (int k = 0; k < w->n_in; k++)
+            all[(size_t)i * (size_t)taps + (size_t)(k * apart)] = tap[k] * (w->scale ? *w->scale : 1);
+    }
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)all);
+    l->vec[W_GRAM_TAPS] = all;
+    *w = (dev_mat){0};
+    return true;
+}
+
+/* Where an indexer chooses blocks by the means of their keys: a filter whose taps are all the same. */
+static void model__means(model *m) {
+    const size_t n = (size_t)m->hp.hd_index * (size_t)m->hp.index_block;
+    if (!(m->hp.desc->quirks & Q_MEANS) || !m->hp.n_top) return;
+    float *all = mem_new(n, sizeof *all);
+    for (size_t i = 0; i < n; i++) all[i] = 1.0f / (float)m->hp.index_block;
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)all);
+    m->means = all;
+}
+
 /* The number of the layer in the name of a tensor; -1: there is none. */
 static int model_layer_of(const gguf_tensor *t) {
     static const char head[] = "blk.";
@@ -429,7 +458,8 @@ static bool model__bind_layer(model *m, int il, bool *used, err_t *e) {
         if (!model__bind(m, (arch_slot_id)id, il, used, e)) return false;
     return il < 0 || (model__split(m, &m->layer[il], il, e) && model__split_latent(m, &m->layer[il], il, e) &&
                       model__check_delta(m, il, e) && model__check_rates(m, il, e) && model__check_experts(m, il, e) &&
-                      model__check_laurel(m, il, e) && model__check_gate(m, il, e) && model__join_taps(m, &m->layer[il], il));
+                      model__check_laurel(m, il, e) && model__check_gate(m, il, e) && model__join_taps(m, &m->layer[il], il) &&
+                      model__spread_taps(m, &m->layer[il]));
 }
 
 /* A model is whole without a draft head that lacks a tensor, which a line on stderr says. */
@@ -639,6 +669,12 @@ static bool model__has_trunk(const gguf_file *g, err_t *e) {
                    g->path);
 }
 
+/* Rows of the table of n-grams are read here and there: the kernel reads none ahead. */
+static void model__scatter(const model *m) {
+    const dev_mat *w = &m->glob.mat[W_GRAMS];
+    if (w->data) gguf_scatter(m->g, w->data, w->row_bytes * (size_t)w->n_out);
+}
+
 /* model_open() for a model, or for a draft head of another architecture, which lies beside a model. */
 static bool model__load(model *m, const gguf_file *g, const rope_opts *o, bool beside, err_t *e) {
     *m = (model){.g = g};
@@ -648,6 +684,8 @@ static bool model__load(model *m, const gguf_file *g, const rope_opts *o, bool b
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
     model__slopes(m);
+    model__means(m);
+    model__scatter(m);
     return model__distances(m, e);
 }
 
@@ -837,7 +875,8 @@ typedef struct {
 
 /* Whether an adapter may change a matrix of the slot: the step multiplies rows with it, one matrix or one for each expert. */
 static bool model__takes_low(arch_slot_id id, const dev_mat *w) {
-    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_CLS, W_CLS_OUT, W_NEXTN_EMBD, W_K_B, W_V_B, W_DISTANCE};
+    static const arch_slot_id never[] = {W_POS_EMBD, W_BY_TOKEN, W_GRAMS, W_CLS, W_CLS_OUT, W_NEXTN_EMBD, W_K_B, W_V_B,
+                                         W_DISTANCE};
     static const arch_slot_id stacks[] = {W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_GATE_ADJ, W_UP_ADJ, W_DOWN_ADJ};
     bool ok = w->n_mat == 1;
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) ok = ok || id == stacks[i];

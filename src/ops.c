@@ -622,6 +622,11 @@ static void ops__before(const dev *dv, const dev_op *op, int r) {
     else memset(y, 0, (size_t)op->n * sizeof *y);
 }
 
+/* out = the row's token and 1, as a number: 0 is none. */
+static void ops__token(const dev *dv, const dev_op *op, int r) {
+    *ops__out(dv, op, 0, r) = (float)(dv->run->batch->token[ops__which(dv, op, r)] + 1);
+}
+
 /* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of
  * n values --- */
 
@@ -681,6 +686,38 @@ static void ops__level(const dev *dv, const dev_op *op, int r) {
     const float  now = k_dot(x, x, op->n) / (float)op->n, want = k_dot(like, like, op->n) / (float)op->n;
     if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
     k_scale(y, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
+}
+
+/* --- streams with hyper-connections (Zhu et al. 2024), which blocks read as a mean and write to with a weight of each --- */
+
+/* out = the mean of the streams of in[0]. */
+static void ops__mean(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r);
+    float       *y = ops__out(dv, op, 0, r);
+    memcpy(y, x, (size_t)op->n * sizeof *y);
+    for (int i = 1; i < op->n_head; i++) k_add(y, y, x + i * op->n, op->n);
+    k_scale(y, 1.0f / (float)op->n_head, op->n);
+}
+
+/* out: each stream of in[0] plus in[1] times twice the sigmoid of its value in[2], of which `scale` is a factor. */
+static void ops__inject(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *c = ops__in(dv, op, 2, r);
+    float       *y = ops__out(dv, op, 0, r);
+    memcpy(y, x, (size_t)op->n * (size_t)op->n_head * sizeof *y);
+    for (int i = 0; i < op->n_head; i++) k_axpy(y + i * op->n, ops__in(dv, op, 1, r), 2 * k_sigmoid(c[i] * op->scale), op->n);
+}
+
+/* out: for each stream, in[2] times the sigmoid of g: s is the product of its parts of in[0] and in[1] divided by the root of n,
+ * and g the root of |s|, or of `scale` if that is more, with the sign of s. */
+static void ops__recall(const dev *dv, const dev_op *op, int r) {
+    const float *key = ops__in(dv, op, 0, r), *query = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int i = 0; i < op->n_head; i++, y += op->n) {
+        const float s = k_dot(key + i * op->n, query + i * op->n, op->n) / sqrtf((float)op->n),
+                    root = sqrtf(fabsf(s) > op->scale ? fabsf(s) : op->scale);
+        memcpy(y, ops__in(dv, op, 2, r), (size_t)op->n * sizeof *y);
+        k_scale(y, k_sigmoid(s > 0 ? root : s < 0 ? -root : s), op->n);
+    }
 }
 
 /* out: the heads rotated by the angles in[0]. */
@@ -963,8 +1000,10 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
  * 2025; MiniMax Sparse Attention). It chooses blocks of `unit` positions, 1 or more. Which ones depends on the row and on what
  * its sequence has stored alone: of equal scores the earlier one is better --- */
 
-/* Blocks that row r of the batch sees a part of, its own among them. */
-static int ops__units(const dev_batch *b, const dev_op *op, int r) { return b->pos[r] / op->cache.unit + 1; }
+/* Blocks that row r of the batch sees a part of, its own among them; where op->cache.ends, whole ones and what follows them. */
+static int ops__units(const dev_batch *b, const dev_op *op, int r) {
+    return (b->pos[r] + op->cache.ends) / op->cache.unit + 1;
+}
 
 /* Whether it sees some of them alone. */
 static bool ops__is_choosy(const dev_batch *b, const dev_op *op, int r) { return ops__units(b, op, r) > op->cache.top; }
@@ -1052,12 +1091,25 @@ static ops_index ops__index_carve(const dev_op *op, void *scratch) {
     return x;
 }
 
-/* The first row of s becomes the sum of all heads: products that are not negative, times the weight of the head. */
+/* The first row of s becomes the sum of all heads: products that are not negative, times the weight of the head; NULL: 1. */
 static void ops__index_sum(float *s, const float *weight, int n_head) {
     float sum[OPS_TILE] = {0};
-    for (int h = 0; h < n_head; h++)
-        for (int i = 0; i < OPS_TILE; i++) sum[i] += weight[h] * (s[h * OPS_TILE + i] > 0 ? s[h * OPS_TILE + i] : 0);
+    for (int h = 0; h < n_head; h++) {
+        const float by = weight ? weight[h] : 1;
+        for (int i = 0; i < OPS_TILE; i++) sum[i] += by * (s[h * OPS_TILE + i] > 0 ? s[h * OPS_TILE + i] : 0);
+    }
     memcpy(s, sum, sizeof sum);
+}
+
+/* The rank of a block that is among the best whatever its score. */
+static uint64_t ops__first_rank(uint64_t rank) { return rank | (uint64_t)UINT32_MAX << 32; }
+
+/* n scores, from position `base` on, of a row at position `pos`: a block has that of its last position. What follows the last
+ * whole one, perhaps nothing, is taken as one more block. */
+static void ops__index_ends(const dev_op *op, ops_best *best, const float *s, int base, int n, int pos) {
+    const int unit = op->cache.unit, top = op->cache.top;
+    for (int i = (unit - 1 - base % unit) % unit; i < n; i += unit) ops__add_best(best, top, ops__rank(s[i], (base + i) / unit));
+    if (base + n == pos + 1) ops__add_best(best, top, ops__first_rank(ops__rank(0, (pos + 1) / unit)));
 }
 
 /* n scores of a list, from position `base` on, of a row at position `pos`. A block has the largest score of its positions. */
@@ -1068,7 +1120,7 @@ static void ops__index_take(const dev_op *op, ops_best *best, float *most, const
         if (at % unit == 0 || s[i] > *most) *most = s[i];
         if (at % unit != unit - 1 && at != pos) continue;
         const uint64_t rank = ops__rank(*most, block);
-        ops__add_best(best, op->cache.top, block > last - op->cache.local ? rank | (uint64_t)UINT32_MAX << 32 : rank);
+        ops__add_best(best, op->cache.top, block > last - op->cache.local ? ops__first_rank(rank) : rank);
     }
 }
 
@@ -1090,9 +1142,11 @@ static ops_index ops__index_scan(const dev *dv, const dev_op *op, int r, int fro
     k_attn_ask(&a, x.attn);
     for (int base = from; base < end; base += OPS_TILE) {
         k_attn_products(&a, base, x.s, x.attn);
-        if (!op->cache.by_head) ops__index_sum(x.s, ops__in(dv, op, 1, r), op->n_head);
-        for (int i = 0; i < ops__lists(op, op->n_head); i++)
-            ops__index_take(op, &x.best[i], &x.most[i], x.s + i * OPS_TILE, base, min_int(end - base, OPS_TILE), pos);
+        const int n = min_int(end - base, OPS_TILE);
+        if (!op->cache.by_head) ops__index_sum(x.s, op->cache.ends ? NULL : ops__in(dv, op, 1, r), op->n_head);
+        if (op->cache.ends) ops__index_ends(op, x.best, x.s, base, n, pos);
+        for (int i = 0; i < ops__lists(op, op->n_head) && !op->cache.ends; i++)
+            ops__index_take(op, &x.best[i], &x.most[i], x.s + i * OPS_TILE, base, n, pos);
     }
     for (int i = 0; i < ops__lists(op, op->n_head); i++) ops__cut_best(&x.best[i], op->cache.top);
     return x;
@@ -1106,7 +1160,8 @@ static void ops__index_give(const dev *dv, const dev_op *op, int r, const ops_in
 }
 
 /* out: of a row that sees more than `top` blocks, the numbers of those that it attends to, in rising order; for each list. in[0]:
- * queries of the indexer, n_head of n values. in[1]: the weights of its heads; 0: each head has a list of its own. */
+ * queries of the indexer, n_head of n values. in[1]: the weights of its heads; 0: each head has a list of its own, or
+ * all weigh the same. */
 static void ops__choose(const dev *dv, const dev_op *op, int r) {
     const int row = dv->run->plan->rows[op->rows].row[r];
     if (!ops__is_choosy(dv->run->batch, op, row)) return;
@@ -1392,6 +1447,29 @@ static void ops__shift(const dev *dv, const dev_op *op, int r) {
     float           *y = ops__out(dv, op, 0, r);
     if (x) memcpy(y, x, (size_t)op->n * sizeof *y);
     else memset(y, 0, (size_t)op->n * sizeof *y);
+}
+
+/* out: for each head of op->state.grams the n values of the row that it finds for the position's n-gram. in[0]: tokens, which
+ * slots keep. A stop ends what later tokens see, but not what it sees itself. */
+static void ops__grams(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const dev_grams *g = op->state.grams;
+    const dev_mat   *w = op->state.table;
+    const int        row = ops__which(dv, op, r);
+    const ops_walk   walk = ops__walk_of(dv, op, b->seq[row]);
+    uint64_t         hash = 0;
+    bool             over = false;
+    float           *y = ops__out(dv, op, 0, r);
+    for (int i = 0; i < g->n; i++) {
+        const float   *x = over ? NULL : ops__raw(dv, op, &walk, b->pos[row] - i);
+        const uint64_t token = x && *x >= 1 ? (uint64_t)*x - 1 : (uint64_t)g->stop;
+        over = i > 0 && token == (uint64_t)g->stop;
+        hash ^= token * g->factor[i];
+        for (int h = (i - 1) * g->each; i > 0 && h < i * g->each; h++, y += op->n) {
+            k_types[w->type].dequant(w->data + (size_t)(g->first[h] + hash % g->rows[h]) * w->row_bytes, y, op->n);
+            if (w->scale) k_scale(y, w->scale[0], op->n);
+        }
+    }
 }
 
 /* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
@@ -2001,6 +2079,10 @@ static void ops__embed_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
 }
 
 /* Each matrix is read once; of the experts, as many as so many random rows choose. */
+static void ops__grams_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    c->bytes += (double)b->n * op->n_head * (double)op->state.table->row_bytes;
+}
+
 static void ops__matmul_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const double E = op->products.n_expert, K = op->products.used;
     for (int i = 0; i < op->n_product; i++) {
@@ -2412,6 +2494,8 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__embed_cost, OPS_ROW(ops__embed), .needs = ops__embed_needs, OPS_HOST)                                                \
     X(BEFORE, "before", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
       ops__no_cost, OPS_ROW(ops__before), OPS_HOST)                                                                             \
+    X(TOKEN, "token", DEV_WRITES, 1, 0, 0, 0, 0,                                                                                \
+      ops__no_cost, OPS_ROW(ops__token), OPS_HOST)                                                                              \
     X(ANGLES, "angles", DEV_WRITES, op->angles.at + 2 * op->n, 0, 0, 0, 0,                                                      \
       ops__no_cost, OPS_ROW(ops__angles), OPS_HOST)                                                                             \
     X(NORM, "norm", DEV_WRITES, ops__all_heads(op), ops__all_heads(op), 0, 0, op->n,                                            \
@@ -2443,7 +2527,7 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
     X(CHOOSE, "choose", DEV_WRITES, ops__lists(op, op->n_head) * op->cache.top, op->n_head * op->n,                             \
-      op->cache.by_head ? 0 : op->n_head, 0, 0,                                                                                 \
+      op->cache.by_head || op->cache.ends ? 0 : op->n_head, 0, 0,                                                               \
       ops__choose_cost, .run = ops__choose, .tasks = ops__choose_tasks, .all = ops__choose_all,                                 \
       .needs = ops__choose_needs, OPS_HOST)                                                                                     \
     X(ATTEND_CHOSEN, "attend, chosen", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k,                             \
@@ -2488,6 +2572,8 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       .gpu_can = ops__delta_can)                                                                                                \
     X(SHIFT, "shift", DEV_WRITES, op->n, ops__state_end(op), 0, 0, 0,                                                           \
       ops__no_cost, OPS_TASKS(ops__shift, ops__row_tasks), OPS_GPU(K_ROW_SHIFT), .gpu_args = ops__state_args)                   \
+    X(GRAMS, "grams", DEV_WRITES, ops__all_heads(op), ops__state_end(op), 0, 0, 0,                                              \
+      ops__grams_cost, OPS_TASKS(ops__grams, ops__row_tasks), OPS_HOST)                                                         \
     X(LERP, "lerp", DEV_WRITES, op->n, op->n, op->n, op->vec ? 0 : op->n, op->n,                                                \
       ops__no_cost, OPS_ROW(ops__lerp), OPS_GPU(K_ROW_LERP))                                                                    \
     X(ADD_HEADS, "add heads", DEV_CHANGES, ops__all_heads(op), ops__all_heads(op), op->n_head, 0, 0,                            \
@@ -2502,6 +2588,12 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
       ops__no_cost, OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT), OPS_TOLD(active) )                                           \
     X(RAISE, "raise", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                          \
       ops__no_cost, OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE))                                                                  \
+    X(MEAN, "mean", DEV_WRITES, op->n, op->n * op->n_head, 0, 0, 0,                                                             \
+      ops__no_cost, OPS_ROW(ops__mean), OPS_HOST)                                                                               \
+    X(INJECT, "inject", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n, op->n_head, 0,                               \
+      ops__no_cost, OPS_ROW(ops__inject), OPS_HOST)                                                                             \
+    X(RECALL, "recall", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n * op->n_head, op->n, 0,                       \
+      ops__no_cost, OPS_ROW(ops__recall), OPS_HOST)                                                                             \
     X(LEVEL, "level", DEV_WRITES, op->to + op->n, op->n, op->n, 0, 0,                                                     \
       ops__no_cost, OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL), OPS_TOLD(to))
 

@@ -201,9 +201,9 @@ static const topic topics_all[] = {
         "on the GPU\tthe last layers with all their products, experts and their routing, norms, RoPE and attention; their "
         "keys, values and recurrent states; the head; tokens of --temp 0 where nothing stands before the largest logit",
         "on the CPU\tembeddings, the first layers, all other sampling, draft models, importance matrices, calibrated "
-        "rounding; T5; attention to positions that indexers choose; layers with adapters (LoRA), recurrent layers whose keys "
-        "are longer than the kernels hold (128 values of a gated delta net, 64 of Mamba, 256 of others), and all layers before "
-        "these",
+        "rounding; T5; attention to positions that indexers choose; hyper-connections; layers with adapters (LoRA), recurrent "
+        "layers whose keys are longer than the kernels hold (128 values of a gated delta net, 64 of Mamba, 256 of others), and "
+        "all layers before these",
         "With -ngl auto a run that finds no usable GPU uses the CPU; -v says why. With a number or all it ends with exit "
         "code 3 and the reason. Without --device the first GPU that holds the layers runs them; where none does, several do.",
         "--same on\tthe bits of the CPU: the text is the same wherever the layers run. Cheap for quantised weights and q8_0 "

@@ -168,12 +168,13 @@ static void gguf_write_bool(gguf_writer *w, const char *key, bool v) {
     str_add(&w->kv, &(uint8_t){v}, 1);
 }
 
-/* Adds a key with an array of n numbers or bools of this type, of 1 or 4 bytes. */
+/* Adds a key with an array of n numbers or bools of this type, of 1, 4 or 8 bytes. */
 static void gguf_write_array(gguf_writer *w, const char *key, uint32_t elem, const void *v, uint64_t n) {
     gguf_write__add_key(w, bytes_of(key), GGUF_ARR);
     gguf_write__add_u32(&w->kv, elem);
     gguf_write__add_u64(&w->kv, n);
-    str_add(&w->kv, v, (size_t)n * (elem == GGUF_BOOL || elem == GGUF_U8 || elem == GGUF_I8 ? 1 : 4));
+    const size_t each = elem == GGUF_U64 ? 8 : elem == GGUF_BOOL || elem == GGUF_U8 || elem == GGUF_I8 ? 1 : 4;
+    str_add(&w->kv, v, (size_t)n * each);
 }
 
 /* Adds a key with a string, whose bytes are not checked. */

@@ -142,6 +142,7 @@ LONG = dict(type="longrope", long_factor=[1.0 + i / 4 for i in range(HD // 2)], 
 
 SPARSE = [("mlp.gate.weight", (E, D))] + experts("mlp.experts")
 SHARED = [("mlp.shared_experts.gate_proj.weight", (FE, D)), ("mlp.shared_experts.up_proj.weight", (FE, D)), ("mlp.shared_experts.down_proj.weight", (D, FE))]
+SPARSE_ONE = SPARSE + [(n.replace("experts", "expert"), s) for n, s in SHARED] + [("mlp.shared_expert_gate.weight", (1, D))]
 HEADS = [("self_attn.q_norm.weight", (HD,)), ("self_attn.k_norm.weight", (HD,))]
 AHEAD = [("eh_proj.weight", (D, 2 * D)), ("enorm.weight", (D,)), ("hnorm.weight", (D,))]
 INDEX = [("self_attn.indexer.wq_b.weight", (2 * 16, 32)), ("self_attn.indexer.wk.weight", (16, D)), ("self_attn.indexer.k_norm.weight", (16,)),
@@ -157,6 +158,12 @@ KDA = [("self_attn.%s_proj.weight" % n, (H * HD, D)) for n in "qkv"] + [("self_a
     ("self_attn.o_proj.weight", (D, H * HD))]
 SHARED_MIX = [(n.replace("mlp.", "block_sparse_moe."), s) for n, s in SHARED]
 MIX = [("block_sparse_moe.gate.weight", (E, D))] + experts("block_sparse_moe.experts", ("w1", "w3", "w2"))
+
+
+def hyper(front):
+    """Hyper-connections of three streams; what a block adds to each of them comes last."""
+    return [(front + "hc_norm.weight", (3 * D,)), (front + "input_mix_weight_down.weight", (32, 3 * D)), (front + "input_mix_weight_up.weight", (3 * D, 32)),
+            (front + "block_inject_weight.weight", (3, 3 * D))]
 
 
 def at(i, rows, front="model.layers.%d."):
@@ -425,6 +432,26 @@ FAMILIES = {
                    at(1, ATTN + HEADS + NORMS + MIX + SHARED_MIX + [("block_sparse_moe.e_score_correction_bias", (E,)), ("self_attn.index_q_proj.weight", (2 * HD, D)),
                                                                    ("self_attn.index_k_proj.weight", (HD, D)), ("self_attn.index_q_norm.weight", (HD,)),
                                                                    ("self_attn.index_k_norm.weight", (HD,))])),
+    "qwen4exp": (dict(architectures=["Qwen4ExpForConditionalGeneration"], model_type="qwen4_exp", vision_config=dict(depth=1), text_config=dict(
+                     base("", "qwen4_exp_text", head_dim=HD, num_experts=E, num_experts_per_tok=2, moe_intermediate_size=FE, shared_expert_intermediate_size=FE,
+                          layer_types=["linear_attention", "full_attention"], linear_conv_kernel_dim=4, linear_key_head_dim=16, linear_value_head_dim=16,
+                          linear_num_key_heads=2, linear_num_value_heads=4, hc_count=3, hc_lowrank=32, output_gate_type="sigmoid", ple_layer_ids=[1],
+                          ple_embed_dim=64, ple_conv_kernel_size=4, ngram_size=3, heads_per_ngram=1, ngram_vocab_size_base=30, split_ngram_parts=4,
+                          indexer_n_heads=2, indexer_kv_heads=1, indexer_head_dim=16, indexer_budget=8, indexer_compress_ratio=4,
+                          rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1])))),
+                 [("model.language_model.embed_tokens.weight", (V, D)), ("lm_head.weight", (V, D)), ("mtp.fc_hidden.weight", (D, D)),
+                  ("model.visual.patch_embed.proj.weight", (D, 12))] +
+                 [("model.language_model." + n, s) for n, s in hyper("hyper_connection_mixer.")[:3]] +
+                 layers(hyper("attn_hyper_connection.") + hyper("mlp_hyper_connection.") + SPARSE_ONE, "model.language_model.layers.%d.") +
+                 at(0, [("linear_attn.in_proj_qkv.weight", (128, D)), ("linear_attn.in_proj_z.weight", (64, D)), ("linear_attn.in_proj_a.weight", (4, D)),
+                        ("linear_attn.in_proj_b.weight", (4, D)), ("linear_attn.conv1d.weight", (128, 1, 4)), ("linear_attn.A_log", (4,)),
+                        ("linear_attn.dt_bias", (4,)), ("linear_attn.norm.weight", (16,)), ("linear_attn.out_proj.weight", (D, 64)),
+                        ("ple.key_proj.weight", (3 * D, 64)), ("ple.value_proj.weight", (D, 64)), ("ple.conv1d.weight", (3 * D, 1, 4))] +
+                    [("ple.norm_%s.weight" % n, (3 * D,)) for n in ("key", "query", "conv")] +
+                    [("ple.ple_embedding.ngram_embedding.shard_%d.weight" % i, (32, 32)) for i in (2, 0, 3, 1)], "model.language_model.layers.%d.") +
+                 at(1, [("self_attn.q_proj.weight", (2 * H * HD, D))] + ATTN[1:] + HEADS +
+                    [("self_attn.indexer.index_qk_proj.weight", (3 * 16, D)), ("self_attn.indexer.q_layernorm.weight", (16,)),
+                     ("self_attn.indexer.k_layernorm.weight", (16,))], "model.language_model.layers.%d.")),
     "openelm": (dict(architectures=["OpenELMForCausalLM"], model_type="openelm", model_dim=D, head_dim=HD, num_transformer_layers=2, num_query_heads=[4, 6],
                      num_kv_heads=[2, 3], ffn_multipliers=[0.5, 1.7], ffn_dim_divisor=32, max_context_length=128, rope_freq_constant=10000, vocab_size=V),
                 [("transformer.token_embeddings.weight", (V, D)), ("transformer.norm.weight", (D,))] + openelm(0, 4, 2, 32) + openelm(1, 6, 3, 128)),

@@ -1016,7 +1016,8 @@ def kimis():
 def wholes():
     """Encoders with a decoder, models that decode by diffusion, indexers."""
     top = 1 << 31
-    for m in ("../pairs/t5", "../pairs/t5_gated", "../pairs/t5_umt5", "../diffuse/dream", "../diffuse/llada", "../diffuse/llada-moe", "deepseek32", "glm-dsa", "minimax-m3"):
+    for m in ("../pairs/t5", "../pairs/t5_gated", "../pairs/t5_umt5", "../diffuse/dream", "../diffuse/llada", "../diffuse/llada-moe", "deepseek32", "glm-dsa", "minimax-m3",
+              "qwen4exp", "qwen4exp_odd", "qwen4exp_plain"):
         yield "81 good " + m, GOOD, family(m).bytes()
     for m, k, values in (("../pairs/t5", "decoder_block_count", (0, 1, 3, 257, top)), ("../pairs/t5", "decoder_start_token_id", (272, 1 << 24, top)),
                          ("../pairs/t5", "attention.relative_buckets_count", (0, 3, 15, 17, 129, top)), ("../pairs/t5", "attention.key_length", (0, 1, 12, top)),
@@ -1028,13 +1029,39 @@ def wholes():
                          ("deepseek32", "attention.sliding_window", (8,)), ("deepseek32", "attention.q_lora_rank", (0,)),
                          ("minimax-m3", "attention.indexer.head_count", (1, 3)), ("minimax-m3", "attention.indexer.key_length", (6, 11)),
                          ("minimax-m3", "attention.indexer.block_size", (0, 1 << 19, top)), ("minimax-m3", "attention.indexer.local_blocks", (5, top)),
-                         ("minimax-m3", "attention.indexer.top_k", (104858, 1 << 20))):
+                         ("minimax-m3", "attention.indexer.top_k", (104858, 1 << 20)),
+                         ("qwen4exp", "hyper_connection.count", (0, 1, 2, 4, 17, top)), ("qwen4exp", "hyper_connection.low_rank", (0, 9, 11, top)),
+                         ("qwen4exp", "attention.indexer.top_k", (0, 23, 25, (1 << 20) + 1, top)), ("qwen4exp", "attention.indexer.head_count", (0, 5, 4097)),
+                         ("qwen4exp", "attention.indexer.key_length", (0, 6, 11, 1025)), ("qwen4exp", "attention.compress_ratios", (17, top)),
+                         ("qwen4exp", "ple.ngram_size", (0, 1, 2, 4, 9, top)), ("qwen4exp", "ple.heads_per_ngram", (0, 1, 3, 33, top)),
+                         ("qwen4exp", "ple.conv_kernel", (0, 3, 6, 17, top)), ("qwen4exp", "ple.eos_token_id", (272, 1 << 24, top)),
+                         ("qwen4exp", "embedding_length_per_layer_input", (0, 5, 7, 1 << 20, top)), ("qwen4exp", "nextn_predict_layers", (4, top))):
         for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
     for m in ("../pairs/t5", "../encoders/t5encoder"):
         for k, v in (("head_count", [1, 2]), ("head_count", [2, 1]), ("key_length", [8, 4]), ("value_length", [10, 12])):
             yield "81 %s: %s %s" % (m, k, v), BAD, family(m, "attention." + k, ARR, (U32, v)).bytes()
     for m, v in (("../pairs/t5", False), ("../diffuse/dream", True), ("../diffuse/llada", True)):
         yield "81 %s: attention.causal %s" % (m, v), BAD, family(m, "attention.causal", BOOL, v).bytes()
+    for k, kind, values in (("ple.layers", I32, ([1], [4], [-1], [0, 2])), ("ple.layer_multipliers", U64, ([], [3, 5],)),
+                            ("ple.head_offsets", U64, ([0, 53, 112], [0, 53, 112, 1 << 31], [0, 53, 112, 1 << 20], [0, 53, 112, (1 << 64) - 1])),
+                            ("ple.head_vocab_sizes", U64, ([53, 59, 61], [53, 59, 0, 67], [53, 59, 61, (1 << 31) - 1], [53, 59, 61, 1 << 63])),
+                            ("attention.compress_ratios", I32, ([0, 4, 0, 3], [0, 4, 0], [0, 4, 0, -4], [0, 4, 0, 5])),
+                            ("attention.recurrent_layers", BOOL, ([True, False, False, True], [True] * 4))):
+        for v in values: yield "81 qwen4exp: %s %s" % (k, v), BAD, family("qwen4exp", k, ARR, (kind, v)).bytes()
+    yield "81 qwen4exp: blocks of an indexer that no layer has", GOOD, family("qwen4exp", "attention.compress_ratios", ARR, (I32, [4, 4, 4, 4])).bytes()
+    yield "81 qwen4exp: a last layer that is a draft head, which is not used", GOOD, family("qwen4exp", "nextn_predict_layers", U32, 1).bytes()
+    yield "81 qwen4exp: all positions", GOOD, family("qwen4exp", "attention.compress_ratios", ARR, (I32, [0] * 4)).bytes()
+    for k in ("hyper_connection.count", "hyper_connection.low_rank", "attention.indexer.top_k", "ple.ngram_size", "ple.eos_token_id", "ple.layer_multipliers",
+              "ple.head_offsets", "ple.head_vocab_sizes", "embedding_length_per_layer_input", "ple.conv_kernel", "ple.layers"):
+        yield "81 qwen4exp: %s missing" % k, BAD, family("qwen4exp", k, U32, None).bytes()
+    for t in ("blk.0.hc_attn_norm.weight", "blk.3.hc_ffn_up.weight", "blk.1.hc_attn_inject.weight", "output_hc_down.weight", "per_layer_token_embd.weight",
+              "blk.2.ple_key.weight", "blk.2.ple_norm_conv.weight", "blk.2.ple_conv1d.weight", "blk.1.indexer.q_proj.weight", "blk.3.indexer.k_norm.weight"):
+        yield "81 qwen4exp: %s missing" % t, BAD, without_tensor("qwen4exp", t)
+    for t, dims in (("per_layer_token_embd.weight", [6, 239]), ("per_layer_token_embd.weight", [5, 256]), ("blk.2.ple_conv1d.weight", [4, 71]),
+                    ("blk.2.ple_value.weight", [23, 24]), ("blk.0.hc_attn_down.weight", [72, 9]), ("output_hc_norm.weight", [24])):
+        yield "81 qwen4exp: %s is %s" % (t, dims), BAD, resized("qwen4exp", t, dims)
+    for t, dims in (("output_norm.weight", [24]), ("blk.0.attn_norm.weight", [24]), ("blk.1.ple_key.weight", [24, 72])):
+        yield "81 qwen4exp: %s too" % t, BAD, with_tensor("qwen4exp", t, dims)
     for v in ([0, 1, 1], [1, 0], [1, 0, 1, 1], [1, 2, 1]):
         yield "81 glm-dsa: attention.indexer.types %s" % v, BAD, family("glm-dsa", "attention.indexer.types", ARR, (U32, v)).bytes()
     yield "81 glm-dsa: a window of a layer without an indexer", BAD, family("glm-dsa", "attention.sliding_window", ARR, (U32, [0, 8, 0])).bytes()

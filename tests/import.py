@@ -82,7 +82,7 @@ def digest(path):
 # --- folders as they are ---------------------------------------------------------------------------------------------
 RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
         "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2", "plm", "arctic", "deepseek32", "glm-dsa", "kimi-linear", "mimo2", "step35",
-        "exaone-moe", "exaone4", "minimax-m3", "openelm", "grok", "grok_1", "bitnet", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "deci_7b", "bailingmoe2", "sarvam", "talkie",
+        "exaone-moe", "exaone4", "minimax-m3", "qwen4exp", "openelm", "grok", "grok_1", "bitnet", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "deci_7b", "bailingmoe2", "sarvam", "talkie",
         "hunyuan_vl", "mistral4", "plamo2", "plamo3", "rwkv7", "rwkv7_own", "rwkv7_joined", "arwkv7", "rwkv6", "rwkv6qwen2"]
 TEXTS = ["dream", "llada", "llada-moe", "t5", "t5_gated"]      # their logits are not those of tokens in turn
 

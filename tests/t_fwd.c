@@ -293,6 +293,7 @@ static void t_fwd_cache_types(void) {
     t_fwd_cache_model("qwen3");
     t_fwd_cache_model("llama_odd");
     t_fwd_cache_model("minimax-m3");                 /* keys of an indexer too: in latent models rounding of them moves choices more */
+    t_fwd_cache_model("qwen4exp");
 }
 
 /* One channel of K and one of V, of every head, as far above the others as trained models have them: a factor on them here, one
@@ -730,6 +731,12 @@ static void t_break_index_rope(t_rig *r) {
     other.index_halves = !other.index_halves;
     r->m.hp.desc = &other;
 }
+static void t_break_hyper(t_rig *r) { r->m.layer[1].vec[W_HC_FFN_NORM] = r->m.layer[0].vec[W_HC_FFN_NORM]; }
+static void t_break_inject(t_rig *r) { r->m.layer[1].mat[W_HC_ATTN_INJECT] = r->m.layer[0].mat[W_HC_ATTN_INJECT]; }
+static void t_break_grams(t_rig *r) { r->m.hp.gram_layer = -1; }
+static void t_break_gram_stop(t_rig *r) { r->m.hp.grams.stop = 0; }
+static void t_break_gram_factor(t_rig *r) { r->m.hp.grams.factor[2] += 2; }
+static void t_break_gram_rows(t_rig *r) { r->m.hp.grams.rows[3]--; }
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -782,6 +789,14 @@ static void t_fwd_faults(void) {
         {"glm-dsa", "all positions", t_break_all_seen},       {"glm-dsa", "the indexer's other RoPE", t_break_index_rope},
         {"glm-dsa", "the choice of the layer before", t_break_index_own},
         {"minimax-m3", "all positions", t_break_all_seen},    {"minimax-m3", "one block fewer", t_break_top},
+        {"qwen4exp", "all positions", t_break_all_seen},      {"qwen4exp", "one block fewer", t_break_top},
+        {"qwen4exp", "queries with the norm of keys", t_break_index_norm},
+        {"qwen4exp", "another layer's norm of streams", t_break_hyper},
+        {"qwen4exp", "another layer's weights of streams", t_break_inject},
+        {"qwen4exp", "no n-grams", t_break_grams},            {"qwen4exp", "another token ends a text", t_break_gram_stop},
+        {"qwen4exp", "another factor of the hash", t_break_gram_factor},
+        {"qwen4exp", "one row of a head fewer", t_break_gram_rows},
+        {"qwen4exp_odd", "all positions", t_break_all_seen},  {"qwen4exp_odd", "no n-grams", t_break_grams},
         {"minimax-m3", "the last block by its score", t_break_last_block},
         {"minimax-m3", "queries with the norm of keys", t_break_index_norm},
         {"hunyuan-dense", "norms before RoPE", t_break_late}, {"exaone4_window", "RoPE in a layer without a window", t_break_still},
@@ -1098,6 +1113,6 @@ static const t_case t_fwd_cases[] = {
     {"fwd pairs", "an encoder-decoder's logits against the framework's, with the same bits however it runs", t_fwd_pairs},
     {"fwd diffuse", "logits of models that decode by diffusion against the framework's", t_fwd_diffuse},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 121 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 132 faults is caught by the golden logits", t_fwd_faults},
 };
 static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

@@ -168,6 +168,18 @@ static void top_fit_rule(top_rig *r) {
     top_slots(r);
 }
 
+/* A table for n-grams of up to three tokens, of two heads each; slots keep tokens. */
+static void top_fit_grams(top_rig *r) {
+    static dev_grams grams;
+    grams = (dev_grams){.n = 3, .each = 2, .stop = 7, .factor = {3, 1001, 70001}, .first = {0, 11, 24, 41},
+                        .rows = {11, 13, 17, 19}};
+    r->st = (dev_state){.mem = &r->mem, .taps = 3, .log = DEV_LOG, .width = 1};
+    top_fit_embed(r);
+    top_slots(r);
+    r->op.state.grams = &grams, r->op.state.table = &r->mat[0];
+    r->op.n_head = 4;
+}
+
 /* --- writing the operations --- */
 
 static dev_buf top_buf(top_rig *r, const char *name, int each, int width) {
@@ -315,7 +327,7 @@ static void top_build_experts(top_rig *r) {
 
 /* An indexer and the attention to what it chooses: single positions by heads with weights, or blocks of each K/V head. */
 static void top_build_chosen(top_rig *r) {
-    const bool    by_head = r->of->op.cache.by_head;
+    const bool    by_head = r->of->op.cache.by_head, bare = by_head || r->of->op.cache.ends;
     const int     hd = r->op.n, heads = by_head ? 2 : 9;
     const dev_buf ask = r->in[0] = top_buf(r, "ask", 1, heads * hd), weight = r->in[1] = top_buf(r, "weight", 1, heads),
                   q = r->in[2] = top_buf(r, "q", 1, 4 * hd);
@@ -323,7 +335,7 @@ static void top_build_chosen(top_rig *r) {
     const dev_buf chosen = dev_plan_buf(&r->plan, "chosen", false), y = r->out[0] = dev_plan_buf(&r->plan, "y", false);
     dev_op        op = r->op;
     if (!by_head) op.rows = DEV_ALL;                  /* all rows choose, some read it */
-    op.kind = OPS_CHOOSE, op.n_head = heads, op.in[0] = ask, op.in[1] = by_head ? 0 : weight, op.out[0] = chosen;
+    op.kind = OPS_CHOOSE, op.n_head = heads, op.in[0] = ask, op.in[1] = bare ? 0 : weight, op.out[0] = chosen;
     dev_plan_op(&r->plan, op);
     op = r->op;
     op.kind = OPS_ATTEND_CHOSEN, op.in[0] = q, op.in[1] = chosen, op.out[0] = y;
@@ -338,6 +350,7 @@ static const top_example top_examples[] = {
     {.name = "embed, position", .op = {.kind = OPS_EMBED, TOP_ONE, .scale = 3, .embed = {.by_pos = true}}, .fit = top_fit_embed},
     {.name = "before",          .op = {.kind = OPS_BEFORE, TOP_ONE}, .fit = top_fit_before},
     {.name = "before, others'", .op = {.kind = OPS_BEFORE}, .fit = top_fit_before},
+    {.name = "token",           .op = {.kind = OPS_TOKEN}, .fit = top_fit_one},
     {.name = "angles",          .op = {.kind = OPS_ANGLES, .scale = 1.1f, .angles = {.at = 2}}, .fit = top_fit_freq},
     {.name = "norm",            .op = {.kind = OPS_NORM, TOP_ONE, .vec = top_vec, .scale = 1e-6f, .norm = {.kind = K_NORM_RMS}}},
     {.name = "norm, layer",
@@ -377,6 +390,8 @@ static const top_example top_examples[] = {
      .build = top_build_chosen},
     {.name = "attend, chosen",
      .op = {.kind = OPS_ATTEND_CHOSEN, .cache = {.top = 3, .unit = 4, .local = 1, .by_head = true}}, .fit = top_fit_cache,
+     .build = top_build_chosen},
+    {.name = "choose, means",   .op = {.kind = OPS_CHOOSE, .cache = {.top = 4, .unit = 3, .ends = true}}, .fit = top_fit_cache,
      .build = top_build_chosen},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
@@ -431,6 +446,7 @@ static const top_example top_examples[] = {
     {.name = "keep, gates",     .op = {.kind = OPS_KEEP, TOP_THREE, .state = {.rule = RULE_KDA}}, .fit = top_fit_rule},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},
     {.name = "shift",           .op = {.kind = OPS_SHIFT, TOP_ONE}, .fit = top_fit_state},
+    {.name = "grams",           .op = {.kind = OPS_GRAMS, TOP_ONE}, .fit = top_fit_grams},
     {.name = "lerp",            .op = {.kind = OPS_LERP, TOP_TWO, .vec = top_vec}},
     {.name = "lerp, by rows",   .op = {.kind = OPS_LERP, TOP_THREE}},
     {.name = "add heads",       .op = {.kind = OPS_ADD_HEADS, TOP_TWO}},
@@ -444,6 +460,9 @@ static const top_example top_examples[] = {
 #ifdef OPS_NEGATE_IS_THERE                            /* tests/invented.rows: a kind is a row, and its function */
     {.name = "negate",          .op = {.kind = OPS_NEGATE, .scale = -1}},
 #endif
+    {.name = "mean",            .op = {.kind = OPS_MEAN, TOP_ONE}},
+    {.name = "inject",          .op = {.kind = OPS_INJECT, TOP_THREE, .scale = 0.3f}},
+    {.name = "recall",          .op = {.kind = OPS_RECALL, TOP_THREE, .scale = 1e-6f}},
     {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .to = 4}},
 };
 enum { TOP_EXAMPLES = sizeof top_examples / sizeof *top_examples };

@@ -61,6 +61,10 @@ class Recurrent(Model):
         turned[..., two] = x[..., one] * sin + x[..., two] * cos
         return turned
 
+    def sees(self, n):
+        """[n, n] which positions each one attends to."""
+        return np.tri(n, dtype=bool)
+
     def attention(self, b, q, k, v):
         """q [n, heads, hd]; k, v [n, kv, hd] -> [n, heads * hd]"""
         n, heads, kv = len(q), q.shape[1], k.shape[1]
@@ -74,7 +78,7 @@ class Recurrent(Model):
         if self.kv16:
             k, v = k.astype(np.float16).astype(float), v.astype(np.float16).astype(float)
         scale = 1 / np.sqrt(self.hd) if self.fault != "score scale" else 1 / self.hd ** 0.45
-        seen, out = np.tri(n, dtype=bool), np.empty_like(q)
+        seen, out = self.sees(n), np.empty_like(q)
         for h in range(heads):
             g = h % kv if self.fault == "head grouping" else h * kv // heads
             out[:, h] = softmax(np.where(seen, q[:, h] @ k[:, g].T * scale, -np.inf)) @ v[:, g]

@@ -41,10 +41,11 @@ import tiny_quirks                                              # noqa: E402
 import tiny_recurrent                                           # noqa: E402
 import tiny_rwkv                                                # noqa: E402
 import tiny_ssm                                                 # noqa: E402
+import tiny_streams                                             # noqa: E402
 from gguf import GGUFWriter                                     # noqa: E402
 from tiny_base import BASE, N_VOCAB, Weights, add_vocab, arguments, f32, stop_ids, write_tensors     # noqa: E402
 
-FAMILIES = [tiny_llama, tiny_decoders, tiny_quirks, tiny_latent, tiny_parallel, tiny_recurrent, tiny_ssm, tiny_rwkv, tiny_gemma]
+FAMILIES = [tiny_llama, tiny_decoders, tiny_quirks, tiny_latent, tiny_parallel, tiny_recurrent, tiny_streams, tiny_ssm, tiny_rwkv, tiny_gemma]
 OUT = os.path.join(HERE, "..", "data", "tiny")
 GREEDY = 24
 
@@ -141,12 +142,13 @@ def build(family, name, out):
     oracle = Oracle(family, s, w.value) if family.hf_class(s) else Reading(path + ".gguf")
     if hasattr(family, "check") and family.hf_class(s):
         family.check(s, w.value, oracle)
-    ids = draw_prompt(s, oracle, path)
+    of = Reading(path + ".gguf") if s.get("quick") else oracle
+    ids = draw_prompt(s, of, path)
     logits = oracle.logits(ids)
     first = s["n"] - 1 - (s["rows"] - 1) * s["step"]
     logits[first::s["step"]].astype("<f4").tofile(path + ".f32")
     write_ids(path + ".ids", ids)
-    greedy = greedy_ids(s, oracle, ids) if s["greedy"] else []
+    greedy = greedy_ids(s, of, ids) if s["greedy"] else []
     assert greedy is not None, name + ": greedy text near a tie, change its seed"
     if greedy:
         write_ids(path + ".greedy", greedy)

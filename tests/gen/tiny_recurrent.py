@@ -348,7 +348,7 @@ def write_keys(g, s):
     g.add_head_count(s["heads"])
     g.add_layer_norm_rms_eps(s["eps"])
     g.add_rope_freq_base(s["theta"])
-    if a != "qwen35moe":
+    if a not in ("qwen35moe", "qwen4exp"):
         g.add_feed_forward_length(s["ff"])
     if is_delta(s):
         write_delta_keys(g, s)
