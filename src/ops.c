@@ -89,6 +89,8 @@ static const uint8_t *ops__at(const dev_product *m, int r) {
 enum {
     OPS_LOW_RANKS = 8,                                /* rows of A of a task */
     OPS_LOW_ROWS = 32,                                /* entries of a task, slots of experts */
+    OPS_LOW_SOON = 32,                                /* adapters whose B is prefetched */
+    OPS_LINE = 64,                                    /* bytes of a cache line */
 };
 
 /* The adapters of the row of a slot. */
@@ -128,15 +130,18 @@ static void ops__add_low(const dev *dv, const dev_product *m, int r, int nr, int
     }
 }
 
-/* Rows [r, r + nr) of B will be read soon. */
-static void ops__fetch_low(const dev *dv, const dev_product *m, int r, int nr) {
+/* Rows [r, r + nr) of B, of the first adapters, which the product prefetches. */
+static k_soon ops__low_soon(const dev *dv, const dev_product *m, int r, int nr, k_run run[OPS_LOW_SOON]) {
     const dev_low_rows *l = &dv->run->plan->low[m->rows];
-    for (int i = 0; i < l->n_used; i++) {
+    k_soon              soon = {.run = run};
+    for (int i = 0; i < l->n_used && soon.n < OPS_LOW_SOON; i++) {
         const dev_low *low = &m->w->low[l->used[i]];
-        const size_t   row = (size_t)low->rank * k_row_bytes(low->type_b, 1);
+        const size_t   tile = (size_t)low->rank * k_row_bytes(low->type_b, K_LOW_TILE);
         if (!low->rank) continue;
-        k_prefetch(low->b + (size_t)r * row, (size_t)nr * row);
+        run[soon.n] = (k_run){low->b + (size_t)(r / K_LOW_TILE) * tile, (int)((size_t)nr * tile / (K_LOW_TILE * OPS_LINE)) + 1};
+        soon.lines += run[soon.n++].lines;
     }
+    return soon;
 }
 
 /* Tasks of one adapter and one product, for n entries. */
@@ -259,9 +264,11 @@ static void ops__low_finish(const dev *dv, const ops_low_stage *low) {
 static void ops__mul(const dev *dv, const dev_product *m, const ops_low_stage *low, int r, int nr, int t, int n) {
     const dev_mat *w = m->w;
     const uint8_t  *data = ops__at(m, r);
-    const k_acts    a = dev_acts_at(m->a, m->idx, m->first + t, n);
+    k_acts          a = dev_acts_at(m->a, m->idx, m->first + t, n);
     float          *y = m->y + (size_t)t * m->ldy + r;
-    if (w->low && low->n && !m->slots) ops__fetch_low(dv, m, r, nr);
+    k_run           run[OPS_LOW_SOON];
+    k_soon          soon;
+    if (w->low && low->n && !m->slots) soon = ops__low_soon(dv, m, r, nr, run), a.soon = &soon;
     if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, y, m->ldy, dv->scratch);
     else if (g_sgemm && w->type == K_F32 && m->n >= OPS_BLAS_ROWS && !m->idx)
         g_sgemm(101, 111, 112, n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f, y,

@@ -136,6 +136,14 @@ typedef struct {
     int16_t most32;                                      /* the largest magnitude of a sum of codes of one sign among 32 */
 } k_sums;
 
+/* Memory that is read after a product: n runs of whole cache lines. */
+typedef struct { const uint8_t *at; int lines; } k_run;
+typedef struct {
+    const k_run *run;                                    /* [n] */
+    int          n;
+    int          lines;                                  /* of all */
+} k_soon;
+
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
  * rows: where split[r] is set, row r + rest holds the outliers of row r, and zeros. */
 typedef struct {
@@ -151,6 +159,7 @@ typedef struct {
     const int32_t  *idx;                                 /* [nt] rows of the arrays; NULL: 0, 1, ... */
     int             rest;                                /* rows from a split one to that of its outliers */
     int             nt;                                  /* rows of the product */
+    const k_soon   *soon;                                /* what it prefetches, on CPUs; NULL: nothing */
 } k_acts;
 
 /* The number format of the activations that weights of a type are multiplied with. */
@@ -595,8 +604,6 @@ K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /
 enum { K_LOW_TILE = 32 };
 /* y[i] += row first + i of b times u[rank], for i < n, one column after the other. b: tiles of f32 or f16. */
 K_PUBLIC void k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y);
-/* The n bytes at p are read soon. */
-K_PUBLIC void k_prefetch(const void *p, size_t n);
 K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
 
 typedef enum {

@@ -454,8 +454,15 @@ static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, co
     }
 }
 
+/* Prefetches what is read after a product at once, where the product does not do it line by line. */
+static void k__soon_all(const k_acts *a) {
+    for (int i = 0; a->soon && i < a->soon->n; i++)
+        for (int l = 0; l < a->soon->run[i].lines; l++) __builtin_prefetch(a->soon->run[i].at + 64 * l);
+}
+
 K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
                        float *y, size_t ldy, void *scratch) {
+    k__soon_all(a);
     for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
     if (n <= 0) return;
     if (k_wants_q8(type)) k__mul_far(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
@@ -465,6 +472,7 @@ K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr,
 
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
                          void *scratch) {
+    if (!K__X86) k__soon_all(a);
     k__mul_far(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
 }
 
@@ -481,9 +489,6 @@ K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_leve
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
 K_PUBLIC void  k_add_low(uint32_t type, const void *b, int rank, const float *u, int first, int n, float *y) {
     g_k_level->add_low(type, b, rank, u, first, n, y);
-}
-K_PUBLIC void  k_prefetch(const void *p, size_t n) {
-    for (size_t i = 0; i < n; i += 64) __builtin_prefetch((const uint8_t *)p + i);
 }
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }

@@ -262,6 +262,25 @@ K__BODY void k__far_strip(const k__far_mem *far, uint32_t type, const uint8_t *s
 /* Blocks whose lines are in the L1 cache when their far columns are dequantised. */
 enum { K__FAR_BLOCKS = 8 };
 
+/* Lines that are read after the product (k_acts.soon): some are prefetched with each block, since all at once would be dropped. */
+typedef struct {
+    const k_run *run;
+    int          n, at;                               /* runs that are left, lines of the first that are done */
+    int          each;                                /* lines for a block */
+} k__soon;
+
+static inline k__soon k__soon_of(const k_acts *a, int blocks) {
+    const k_soon *s = a->soon;
+    return s && blocks > 0 ? (k__soon){s->run, s->n, 0, (s->lines + blocks - 1) / blocks} : (k__soon){0};
+}
+
+static inline void k__soon_ahead(k__soon *s) {
+    for (int i = 0; s->n && i < s->each; i++) {
+        _mm_prefetch((const char *)s->run->at + 64 * s->at, _MM_HINT_T1);
+        if (++s->at >= s->run->lines) s->at = 0, s->n--, s->run++;
+    }
+}
+
 /* Few columns: every strip is read once. block: one panel more than a row has blocks. The first panel holds the current block,
  * the others have space for the words of k__aux_set (4 KB a block). far: far values, added while a strip is in the cache. */
 K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
@@ -274,6 +293,7 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
     int32_t       *mem = (int32_t *)(void *)(block + 1);
     int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
+    k__soon        soon = k__soon_of(a, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS * (nb + (tail > 0)));
     _Alignas(64) float acc[K__PASSES][K__COLS][K_PACK_ROWS];
     for (int i = 0; i <= parts; i++) first[i] = i < parts ? i * p->width : a->nt;
     for (int i = 0; i < parts; i++) {
@@ -296,6 +316,7 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
                     k__line_ahead(K__COLS, w + 64 * l);
                 x[i].fn(block, w, &x[i], b, acc[i]);
             }
+            k__soon_ahead(&soon);
             w += bytes;
             if (far && b % K__FAR_BLOCKS == K__FAR_BLOCKS - 1 && (a->nt > 1 || b + 1 < nb + (tail > 0)))
                 opened = k__far_open(far, type, strip, opened, (b + 1) * K_SUPER, w + ahead);
@@ -316,6 +337,7 @@ K__BODY void k__packed_one(const k__packed_plan *p, uint32_t type, const uint8_t
     const int         blocks = (n + K_SUPER - 1) / K_SUPER;
     const size_t      whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), strip = k_pack_bytes(type, K_PACK_ROWS, n);
     const k__far_list all = far ? k__far_of(a, k__row_of(a, 0)) : (k__far_list){NULL, 0};
+    k__soon           soon = k__soon_of(a, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS * blocks);
     k__pass           x;
     _Alignas(64) float acc[1][K_PACK_ROWS];
     k__pass_set(&x, p->cols, f, a, 0, 1, n);
@@ -327,6 +349,7 @@ K__BODY void k__packed_one(const k__packed_plan *p, uint32_t type, const uint8_t
         for (int b = 0; b < blocks; b++) {
             const uint8_t *block = w + (size_t)b * whole;
             x.fn(NULL, block, &x, b, acc);
+            k__soon_ahead(&soon);
             if (all.n && b % K__FAR_BLOCKS == K__FAR_BLOCKS - 1 && b + 1 < blocks)
                 opened = k__far_open(far, type, w, opened, (b + 1) * K_SUPER, block + whole + g_k_ahead);
         }
