@@ -262,7 +262,7 @@ K__BODY void k__far_strip(const k__far_mem *far, uint32_t type, const uint8_t *s
 /* Blocks whose lines are in the L1 cache when their far columns are dequantised. */
 enum { K__FAR_BLOCKS = 8 };
 
-/* Lines that are read after the product (k_acts.soon): some are prefetched with each block, since all at once would be dropped. */
+/* Lines that are read after the product (k_acts.soon). Some are prefetched with each block: all at once would be dropped. */
 typedef struct {
     const k_run *run;
     int          n, at;                               /* runs that are left, lines of the first that are done */
