@@ -25,7 +25,8 @@ enum {                               /* what is done with tensors               
     FAM_NO_BIAS = 512,               /* biases are zeros, and left out                                     */
     FAM_NO_HEADS = 1024,             /* no attention, or numbers of heads that layers have apart           */
     FAM_CENTRED = 2048,              /* biases of experts are stored with a mean, which goes               */
-    FAM_EXPERTS = 4096               /* a row only for models where a layer of the pattern has experts     */
+    FAM_EXPERTS = 4096,              /* a row only for models where a layer of the pattern has experts     */
+    FAM_RELU2 = 8192                 /* a row only for models whose activation is relu squared             */
 };
 
 typedef struct {
@@ -133,6 +134,7 @@ static const family_row family_table[] = {
     {"NanbeigeForCausalLM", "nanbeige", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
     {"DeciLMForCausalLM", "deci", FAM_PAIRS | FAM_SPM | FAM_SPACE, NULL},
     {"TalkieForCausalLM", "talkie", 0, NULL},
+    {"BitNetForCausalLM", "bitnet-b1.58", FAM_RELU2, NULL},
     {"BitnetForCausalLM BitNetForCausalLM", "bitnet", FAM_SPM, NULL},
     {"OpenELMForCausalLM", "openelm", FAM_NO_HEADS | FAM_SPM, NULL},
     {"GrokForCausalLM Grok1ForCausalLM", "grok", FAM_SPM, NULL},
@@ -265,11 +267,17 @@ static bool family__some_experts(const family_config *c) {
     return letters.n ? memchr(letters.p, 'E', letters.n) != NULL : bytes_find(kinds, 0, bytes_of("\"moe\"")) != SIZE_MAX;
 }
 
+/* transformers' BitNet has relu squared where the config names no other activation. */
+static bool family__relu2(const family_config *c) {
+    return !family_get(c, "hidden_act").n || family__says(c, "hidden_act", "relu2");
+}
+
 static const family_row *family__find(const family_config *c, bytes name) {
     for (size_t i = 0; i < sizeof family_table / sizeof *family_table; i++) {
         const family_row *r = &family_table[i];
         const bool        has = (!r->key || family_int(c, r->key, 0)) && (!(r->flags & FAM_EXPERTS) || family__some_experts(c));
-        if (bytes_among(name, r->classes) && has) return r;
+        const bool        act = !(r->flags & FAM_RELU2) || family__relu2(c);
+        if (bytes_among(name, r->classes) && has && act) return r;
     }
     return NULL;
 }

@@ -77,16 +77,18 @@ typedef struct {
 #define LINEAR    "qwen3next qwen35 qwen35moe"
 #define MAMBA2    "mamba2 granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
 #define RWKV_7    "rwkv7 arwkv7"
+#define BITNET    "bitnet bitnet-b1.58"
 #define RWKV_6    "rwkv6 rwkv6qwen2"
 
 /* Names of layers. The first row that matches counts. A "to" with a suffix of its own (.weight, .bias, .scale) is whole. */
 static const import_name import_layer_names[] = {
     /* BitNet */
-    {"self_attn.q_proj", "attn_q", IC_TERNARY, "bitnet"}, {"self_attn.k_proj", "attn_k", IC_TERNARY, "bitnet"},
-    {"self_attn.v_proj", "attn_v", IC_TERNARY, "bitnet"}, {"self_attn.o_proj", "attn_output", IC_TERNARY, "bitnet"},
-    {"mlp.gate_proj", "ffn_gate", IC_TERNARY, "bitnet"}, {"mlp.up_proj", "ffn_up", IC_TERNARY, "bitnet"},
-    {"mlp.down_proj", "ffn_down", IC_TERNARY, "bitnet"}, {"self_attn.inner_attn_ln", "attn_sub_norm", 0, "bitnet"},
-    {"mlp.ffn_layernorm", "ffn_sub_norm", 0, "bitnet"},
+    {"self_attn.q_proj", "attn_q", IC_TERNARY, BITNET}, {"self_attn.k_proj", "attn_k", IC_TERNARY, BITNET},
+    {"self_attn.v_proj", "attn_v", IC_TERNARY, BITNET}, {"self_attn.o_proj", "attn_output", IC_TERNARY, BITNET},
+    {"mlp.gate_proj", "ffn_gate", IC_TERNARY, BITNET}, {"mlp.up_proj", "ffn_up", IC_TERNARY, BITNET},
+    {"mlp.down_proj", "ffn_down", IC_TERNARY, BITNET}, {"self_attn.inner_attn_ln", "attn_sub_norm", 0, "bitnet"},
+    {"mlp.ffn_layernorm", "ffn_sub_norm", 0, "bitnet"}, {"self_attn.attn_sub_norm", "attn_sub_norm", 0, BITNET},
+    {"mlp.ffn_sub_norm", "ffn_sub_norm", 0, BITNET},
     /* RWKV-7, as its authors name parts and as the library fla does */
     {"ln1", "attn_norm", 0, RWKV_7 " rwkv6"}, {"attn_norm", "attn_norm", 0, RWKV_7}, {"ln2", "attn_norm_2", 0, "rwkv7 rwkv6"},
     {"ffn_norm", "attn_norm_2", 0, "rwkv7"}, {"pre_norm", "token_embd_norm", 0, "rwkv7"},
@@ -1436,6 +1438,11 @@ static bool import__hash(const import__one *o) {
     return true;
 }
 
+/* Whether matrices become three values. Those of 2B4T have them already, where the config does not say otherwise. */
+static bool import__rounds(const import_job *j) {
+    return family_is(&j->c, "bitnet") || bytes_is(family_get(&j->c, QUANT_AT("quantization_mode")), "\"online\"");
+}
+
 /* What a tensor of the folder becomes. */
 static bool import__convert(import__one *o) {
     import_tensor *t = NULL;
@@ -1449,7 +1456,7 @@ static bool import__convert(import__one *o) {
     case IC_SIGNS: return import__signs(o);
     case IC_SPREAD: case IC_SPREAD_IN: return import__spread(o);
     case IC_TERNARY:
-        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->ternary = !strcmp(o->suffix, ".weight");
+        if ((t = import__take(o, 0, 0, 1, o->m.rows, false))) t->ternary = !strcmp(o->suffix, ".weight") && import__rounds(o->j);
         return t != NULL;
     case IC_FIRST: {
         char name[GGUF_NAME_MAX + 1];

@@ -469,6 +469,8 @@ FAMILIES = {
                       "transformer.decoder_layer.%d.")),
     "bitnet": (base("BitnetForCausalLM", "llama", num_key_value_heads=H),
                TOP[:2] + layers(FULL + MLP + NORMS + [("self_attn.inner_attn_ln.weight", (D,)), ("mlp.ffn_layernorm.weight", (F,))])),
+    "bitnet_2b4t": (base("BitNetForCausalLM", "bitnet", hidden_act="relu2", rope_theta=500000.0),
+                    TOP + layers(ATTN + MLP + NORMS + [("self_attn.attn_sub_norm.weight", (D,)), ("mlp.ffn_sub_norm.weight", (F,))])),
     "laguna": (base("LagunaForCausalLM", "laguna", head_dim=HD, num_experts=E, num_experts_per_tok=2, moe_intermediate_size=FE, shared_expert_intermediate_size=FE,
                     num_attention_heads_per_layer=[4, 6], sliding_window=8, layer_types=["full_attention", "sliding_attention"], mlp_layer_types=["dense", "sparse"],
                     moe_routed_scaling_factor=2.5, gating=True, rope_parameters=dict(

@@ -82,7 +82,7 @@ def digest(path):
 # --- folders as they are ---------------------------------------------------------------------------------------------
 RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
         "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2", "plm", "arctic", "deepseek32", "glm-dsa", "kimi-linear", "mimo2", "step35",
-        "exaone-moe", "exaone4", "minimax-m3", "qwen4exp", "openelm", "grok", "grok_1", "bitnet", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "deci_7b", "bailingmoe2", "sarvam", "talkie",
+        "exaone-moe", "exaone4", "minimax-m3", "qwen4exp", "openelm", "grok", "grok_1", "bitnet", "bitnet_2b4t", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "deci_7b", "bailingmoe2", "sarvam", "talkie",
         "hunyuan_vl", "mistral4", "plamo2", "plamo3", "rwkv7", "rwkv7_own", "rwkv7_joined", "arwkv7", "rwkv6", "rwkv6qwen2"]
 TEXTS = ["dream", "llada", "llada-moe", "t5", "t5_gated"]      # their logits are not those of tokens in turn
 
@@ -125,6 +125,28 @@ def equals_the_converter():
         golden = json.load(f)
     for name, want in golden.items():
         same(digest(convert(folder(name), "BF16")), want, name)
+
+
+@case
+def bitnet_2b4t():
+    """transformers' BitNet has relu squared: its logits in float64 (gen/import_peer.py); its matrices are rounded where the config says so"""
+    with open(os.path.join(HERE, "tests", "data", "golden", "import_bitnet.f32"), "rb") as f:
+        raw = f.read()
+    want = struct.unpack("<%df" % (len(raw) // 4), raw)
+    raw = logits(folder("bitnet_2b4t", "F32"))
+    got = struct.unpack("<%df" % (len(raw) // 4), raw)
+    same(len(got), len(want), "logits")
+    error = sum((a - b) ** 2 for a, b in zip(got, want)) / sum(b * b for b in want)
+    same(error <= 1e-6, True, "nmse %g, at most 1e-6" % error)
+    for mode, n in (("offline", None), ("online", 3)):
+        path = tmp("bitnet_" + mode)
+        config = dict(c.config_of("bitnet_2b4t"), quantization_config={"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": mode})
+        c.write(path, "bitnet_2b4t", "F32", config=config)
+        values = set(struct.unpack("<%df" % (c.F * c.D), dump(path, "blk.0.ffn_up.weight")))
+        same(len(values) == 3, n == 3, "%s: %d values" % (mode, len(values)))
+    path = tmp("bitnet_silu")
+    c.write(path, "bitnet_2b4t", "F32", config=dict(c.config_of("bitnet_2b4t"), hidden_act="silu"))
+    same(report(path)["architecture"], "bitnet", "with SiLU")
 
 
 @case

@@ -32,8 +32,9 @@ import quantised                                                # noqa: E402
 import checkpoint                                               # noqa: E402
 import gguf_digest                                              # noqa: E402
 
-# the converter cannot do these: it calls itself without end; it asks for a config class that transformers has not
-NOT_THERE = ("baichuan", "exaone")
+# the converter cannot do these: it calls itself without end; it asks for a config class that transformers has not; it writes a
+# model with SiLU
+NOT_THERE = ("baichuan", "exaone", "bitnet_2b4t")
 # the config as it is in the file: transformers leaves out what the converter asks for
 OWN_CONFIG = ("gptneox", "command-r", "kimi-linear", "mimo2", "step35", "exaone-moe", "minimax-m3", "laguna", "t5", "t5_gated", "t5encoder", "deepseek32", "glm-dsa",
               "hunyuan_vl", "mistral4", "exaone4", "sarvam")
@@ -134,6 +135,17 @@ def gpt_oss_blocks():
         tensors, _ = quantised.gpt_oss(random.Random(5), checkpoint.tensors_of("gpt_oss"), checkpoint.L, checkpoint.E, checkpoint.FE, checkpoint.D)
         checkpoint.write(str(folder), "gpt_oss", tensors=tensors)
         return compare("gpt_oss_blocks", folder, gguf.LlamaFileType.MOSTLY_BF16, "auto", None, pathlib.Path(tmp))
+
+
+def bitnet_logits():
+    """Logits of transformers in float64 for the folder bitnet_2b4t, whose converter in llama.cpp writes another architecture."""
+    import torch
+    from transformers import AutoModelForCausalLM
+    ids = [257, 32, 99, 97, 116, 262, 259, 32, 256, 266, 265, 259, 32, 109, 111, 114, 110, 266]       # import.py's TEXT
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        checkpoint.write(folder, "bitnet_2b4t", "F32")
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
+        model(torch.tensor([ids])).logits[0].numpy().astype("<f4").tofile(os.path.join(os.path.dirname(GOLDEN), "import_bitnet.f32"))
 
 
 def of_transformers(family, s):
@@ -324,6 +336,8 @@ def minilm(folder):
 def main():
     ok = [synthetic(n) for n in checkpoint.FAMILIES if wanted(n) and n not in NOT_THERE]
     if "--record" in sys.argv:
+        if wanted("bitnet_2b4t"):
+            bitnet_logits()
         golden = json.loads(pathlib.Path(GOLDEN).read_text()) if NAMES else {}
         with open(GOLDEN, "w") as f:
             json.dump(dict(golden, **RECORD), f, indent=1)
