@@ -119,15 +119,30 @@ static int k__tile_trial(void) {
 }
 #endif
 
-/* Sets the prefetch of one column by vendor and family of the processor, and the columns of a tile by a trial. Prefetch:
- * measured on Zen 4 (family 25), its hardware reads a packed stream as fast as plain memory, and software prefetches make it
- * slower; Intel processors and Zen 5 (family 26) leave a third of the bandwidth unused without them. */
+#if K__X86
+/* Distances of the prefetch of one packed column, the last row that fits; other processors keep K__AHEAD_ONE. Measured: the
+ * hardware of Zen 4 reads a packed stream as fast as plain memory, and software prefetches make it slower; Zen 3 reads rows of
+ * 8 bits as fast, and other rows a tenth to a fifth slower without them; Intel processors and Zen 5 (family 26) leave a third
+ * of the bandwidth unused without them. */
+static const struct {
+    unsigned vendor, most, needs;                     /* the last family; K_CPU_ of the processor */
+    size_t   ahead[2];                                /* g_k_ahead: codes of fewer than 8 bits, of 8 bits */
+} k__ahead_rules[] = {
+    {signature_AMD_ebx, 25, 0,            {K__AHEAD_ONE, 0}},   /* Zen 3 and before */
+    {signature_AMD_ebx, 25, K_CPU_AVX512, {0, 0}},              /* Zen 4 */
+};
+#endif
+
+/* Sets the prefetch of one column by vendor and family of the processor, and the columns of a tile by a trial. */
 static void k__tune_processor(void) {
 #if K__X86
     unsigned a, vendor, b, c, d;
     if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &b, &c, &d)) return;
     const unsigned family = (a >> 8 & 15) + (a >> 20 & 255);
-    if (vendor == signature_AMD_ebx && family < 26) g_k_ahead = 0;
+    for (size_t i = 0; i < sizeof k__ahead_rules / sizeof k__ahead_rules[0]; i++)
+        if (vendor == k__ahead_rules[i].vendor && family <= k__ahead_rules[i].most &&
+            (k__cpu_probe() & k__ahead_rules[i].needs) == k__ahead_rules[i].needs)
+            memcpy(g_k_ahead, k__ahead_rules[i].ahead, sizeof g_k_ahead);
     if (g_k_level->needs & K_CPU_AVX512) g_k_tile_cols = k__tile_trial();
 #endif
 }

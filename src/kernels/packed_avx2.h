@@ -170,9 +170,9 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
             q[j] = x->c.q[j] + (size_t)b * K_SUPER;
             sum[j] = _mm256_setzero_si256();
         }
-        if (!r) k__head_ahead(T, w, k__head_lines(head));
+        if (!r) k__head_ahead(T, bits, w, k__head_lines(head));
         K__NO_UNROLL for (int s = 0; s < 4; s++, p += 128 * bits) {
-            if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(T, p + 64 * l);
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(T, bits, p + 64 * l);
             K__UNROLL for (int i = 0; i < 16; i += each)
                 k__direct_dots_avx2(T, steps, bits, table, t, p, i, each, q, sc[4 * s + i / 4], sum);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
@@ -229,7 +229,7 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
             f[j] = _mm256_setzero_ps();
         }
         K__NO_UNROLL for (int g = 0, s = 0; g < groups; g += 2, p += 128 * bits, aux += 2) {
-            if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(T, p + 64 * l);
+            if (!r) K__UNROLL for (int l = 0; l < 2 * bits + 1; l++) k__line_ahead(T, bits, p + 64 * l);
             k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 0, aux, q, f);
             if (g + 1 == groups) break;
             k__scale_group_avx2(T, steps, bits, table, head, segs, t, p, h, r, s, 1, aux, q, f);

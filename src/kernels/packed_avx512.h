@@ -100,12 +100,12 @@ K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const u
                                  int count, const int8_t *const *q, __m512i *a, __m512i *c) {
     if (bits == 8) {
         K__UNROLL for (int i = from; i < from + count; i++) {
-            k__line_ahead(T, p + 64 * i);
+            k__line_ahead(T, bits, p + 64 * i);
             K__UNROLL for (int j = 0; j < T; j++)
                 a[j] = _mm512_dpbusd_epi32(a[j], k__ld512(p + 64 * i), k__bcast512(q[j] + 4 * i));
         }
         K__UNROLL for (int i = 8 + from; i < 8 + from + count; i++) {
-            k__line_ahead(T, p + 64 * i);
+            k__line_ahead(T, bits, p + 64 * i);
             K__UNROLL for (int j = 0; j < T; j++)
                 c[j] = _mm512_dpbusd_epi32(c[j], k__ld512(p + 64 * i), k__bcast512(q[j] + 4 * i));
         }
@@ -114,7 +114,7 @@ K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const u
     K__UNROLL for (int i = from; i < from + count; i++) {
         __m512i lo, hi;
         K__UNROLL for (int l = 0; l < 2; l++)
-            if (i * bits / 4 + l < (i + 1) * bits / 4) k__line_ahead(T, p + 64 * (i * bits / 4 + l));
+            if (i * bits / 4 + l < (i + 1) * bits / 4) k__line_ahead(T, bits, p + 64 * (i * bits / 4 + l));
         k__direct512(bits, table, t, p, i, &lo, &hi);
         K__UNROLL for (int j = 0; j < T; j++) {
             a[j] = _mm512_dpbusd_epi32(a[j], lo, k__bcast512(q[j] + 4 * i));
@@ -129,9 +129,9 @@ K__IN_512 __m512i k__values512(bool table, const k__form *f) {
 }
 
 /* Reads the lines of the head at their place in the stream, even if their values are used later. Returns their number. */
-K__IN_512 int k__head_touch512(int T, int head, const uint8_t *h) {
+K__IN_512 int k__head_touch512(int T, int bits, int head, const uint8_t *h) {
     K__UNROLL for (int i = 0; i < k__head_lines(head); i++) {
-        k__line_ahead(T, h + 64 * i);
+        k__line_ahead(T, bits, h + 64 * i);
         __asm__ volatile("" : : "v"(k__ld512(h + 64 * i)));
     }
     return k__head_lines(head);
@@ -202,7 +202,7 @@ K__IN_512 void k__q4_K_direct512(int T, const uint8_t *w, const k__pass *x, int 
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         f[t] = half[t] = _mm512_setzero_ps();
     }
-    w += 64 * k__head_touch512(T, K__HEAD_MIN6, h);
+    w += 64 * k__head_touch512(T, 4, K__HEAD_MIN6, h);
     K__NO_UNROLL for (int s = 0; s < 4; s++, w += 512, v = _mm512_srli_epi32(v, 16)) {
         __m512i a[K__COLS], c[K__COLS];
         K__UNROLL for (int t = 0; t < T; t++) a[t] = c[t] = _mm512_setzero_si512();
@@ -303,7 +303,7 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
         q[t] = x->c.q[t] + (size_t)b * K_SUPER;
         sum[t] = _mm512_setzero_si512();
     }
-    w += 64 * k__head_touch512(T, head, h);
+    w += 64 * k__head_touch512(T, bits, head, h);
     K__NO_UNROLL for (int s = 0; s < 4; s++, w += 128 * bits, start += 64 / group) {
         __m512i sc[4];
         k__direct_sc512(head, narrow, h, s, sc);
@@ -370,7 +370,7 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
                                                          _mm512_castsi512_ps(k__bcast512(aux + 16 * t + 1))));
         }
         if (++s == segs) {                            /* skips the head of the next unit */
-            k__head_ahead(T, h, k__head_lines(head));
+            k__head_ahead(T, bits, h, k__head_lines(head));
             s = 0;
             w += 64 * k__head_lines(head);
         }

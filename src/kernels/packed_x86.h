@@ -46,14 +46,15 @@ typedef struct {
 } k__packed_plan;
 
 /* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the
- * reads. The line may lie beyond the matrix. With one column some processors are faster without it (g_k_ahead 0).
+ * reads. The line may lie beyond the matrix. With one column some processors are faster without it (distance 0).
  * Into L1: on Zen 5 a loop that reads lines out of L2 runs at 0.7 of its rate at some physical addresses of its code. */
-static inline __attribute__((always_inline)) void k__line_ahead(int T, const uint8_t *p) {
-    _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? g_k_ahead : K__AHEAD)), _MM_HINT_T0);
+static inline __attribute__((always_inline)) size_t k__one_ahead(int bits) { return g_k_ahead[bits == 8]; }
+static inline __attribute__((always_inline)) void k__line_ahead(int T, int bits, const uint8_t *p) {
+    _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? k__one_ahead(bits) : K__AHEAD)), _MM_HINT_T0);
 }
-static inline __attribute__((always_inline)) void k__head_ahead(int T, const uint8_t *h, int lines) {
+static inline __attribute__((always_inline)) void k__head_ahead(int T, int bits, const uint8_t *h, int lines) {
     K__UNROLL for (int i = 0; i < 5; i++)
-        if (i < lines) k__line_ahead(T, h + 64 * i);
+        if (i < lines) k__line_ahead(T, bits, h + 64 * i);
 }
 
 /* Eight rows of a head's line. */
@@ -289,7 +290,7 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
     const int      parts = (a->nt + p->width - 1) / p->width;
     const int      nb = n / K_SUPER, tail = n % K_SUPER;
     const size_t   whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), last = (size_t)k__units(f, tail) * k__unit_bytes(f);
-    const size_t   ahead = a->nt == 1 ? g_k_ahead : K__AHEAD;
+    const size_t   ahead = a->nt == 1 ? k__one_ahead(f->bits) : K__AHEAD;
     int32_t       *mem = (int32_t *)(void *)(block + 1);
     int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
@@ -313,7 +314,7 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
             if (p->opened) k__open_block(p, f, w, b < nb ? K_SUPER : tail, block, 0);
             for (int i = 0; i < parts; i++) {
                 for (int l = p->opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
-                    k__line_ahead(K__COLS, w + 64 * l);
+                    k__line_ahead(K__COLS, f->bits, w + 64 * l);
                 x[i].fn(block, w, &x[i], b, acc[i]);
             }
             k__soon_ahead(&soon);
@@ -336,6 +337,7 @@ K__BODY void k__packed_one(const k__packed_plan *p, uint32_t type, const uint8_t
     const k__form    *f = &k__forms[type];
     const int         blocks = (n + K_SUPER - 1) / K_SUPER;
     const size_t      whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), strip = k_pack_bytes(type, K_PACK_ROWS, n);
+    const size_t      ahead = k__one_ahead(f->bits);
     const k__far_list all = far ? k__far_of(a, k__row_of(a, 0)) : (k__far_list){NULL, 0};
     k__soon           soon = k__soon_of(a, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS * blocks);
     k__pass           x;
@@ -351,9 +353,9 @@ K__BODY void k__packed_one(const k__packed_plan *p, uint32_t type, const uint8_t
             x.fn(NULL, block, &x, b, acc);
             k__soon_ahead(&soon);
             if (all.n && b % K__FAR_BLOCKS == K__FAR_BLOCKS - 1 && b + 1 < blocks)
-                opened = k__far_open(far, type, w, opened, (b + 1) * K_SUPER, block + whole + g_k_ahead);
+                opened = k__far_open(far, type, w, opened, (b + 1) * K_SUPER, block + whole + ahead);
         }
-        const uint8_t *next = w + strip + g_k_ahead;
+        const uint8_t *next = w + strip + ahead;
         if (opened) far->add(far->col, K_PACK_ROWS, far->slot, (k__far_list){all.of, opened}, K_PACK_ROWS, acc[0]);
         if (all.n > opened) far->values(type, w, far->place + opened, all.n - opened, all.of + opened, acc[0], next);
         k__put_sums(y + r, acc[0], rows, K_PACK_ROWS);

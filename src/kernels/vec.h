@@ -388,9 +388,9 @@ static void k_softmax_ref(float *x, int n) {
  * unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144, K__AHEAD_ONE = 8192 };
 #if K__PART(3)
-K__SHARED size_t g_k_ahead = K__AHEAD_ONE;            /* distance for a packed stream and one column */
+K__SHARED size_t g_k_ahead[2] = {K__AHEAD_ONE, K__AHEAD_ONE};     /* distances of one packed column: k__one_ahead() */
 #else
-extern K__SHARED size_t g_k_ahead;
+extern K__SHARED size_t g_k_ahead[2];
 #endif
 static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
     K__UNROLL for (size_t i = 0; i < bytes; i += 64)
