@@ -1116,7 +1116,8 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee granitehybrid"},
     {"attention.sliding_window",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
-     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek2-ocr"}, /* the last: A_WHOLE */
+     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek4 "
+     "deepseek2-ocr"},                                /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
      "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4"},
@@ -1138,17 +1139,18 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.temperature_length",        "grok deepseek2 mistral4"},
     {"expert_gating_func",
      "lfm2moe glm4moe minimax-m2 dots1 hy_v3 step35 deepseek2-ocr exaone-moe afmoe laguna smallthinker deepseek2 "
-     "mistral4 bailingmoe2 cohere2moe kimi-linear"},
+     "mistral4 bailingmoe2 cohere2moe kimi-linear deepseek4"},
     {"expert_weights_norm",
      "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe nemotron_h_moe"},
+     "cohere2moe nemotron_h_moe deepseek4"},
     {"expert_weights_scale",
      "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe nemotron_h_moe kimi-linear"},
+     "cohere2moe nemotron_h_moe kimi-linear deepseek4"},
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
-     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe"},
+     "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe "
+     "deepseek4"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
