@@ -580,7 +580,7 @@ typedef struct {
     bool  listed;                                     /* experts of a row are those that a table has for its token */
     bool  chooses;                                    /* it attends to what that chooses, or that of a layer before it */
     int   ratio;                                      /* Q_MEANS, Q_POOLED: positions that have one key; 0: there are none */
-    int   pool_span;                                  /* positions that such a key is made of; 0: keys are means, or there are none */
+    int   pool_span;                                  /* Q_POOLED: positions that such a key is made of; 0: there are none */
     int   n_ff;                                       /* width of the dense feed-forward; 0: none */
     float sparse;                                     /* cuts gates off below mean - sparse * deviation; -INFINITY: none */
     int   n_expert;                                   /* experts; 0: none */
@@ -914,9 +914,12 @@ static const arch_key arch_keys[] = {
      .preset = -1, .quirks = Q_PAIRS},
     {"attention.relative_buckets_count",    MODEL(n_bucket),       H_INT,    H_NEED, 4, ARCH_MAX_BUCKETS, .quirks = Q_BUCKETS},
     {"attention.relative_buckets_count",    ONLY(0, 0)},
-    {"attention.indexer.head_count",        MODEL(n_index),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .quirks = Q_INDEX | Q_POOLED},
-    {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,    .quirks = Q_INDEX | Q_POOLED},
-    {"attention.indexer.top_k",             MODEL(n_top),          H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_INDEX | Q_POOLED},
+    {"attention.indexer.head_count",        MODEL(n_index),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,
+     .quirks = Q_INDEX | Q_POOLED},
+    {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,
+     .quirks = Q_INDEX | Q_POOLED},
+    {"attention.indexer.top_k",             MODEL(n_top),          H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,
+     .quirks = Q_INDEX | Q_POOLED},
     {"attention.indexer.top_k",             ONLY(0, 0)},
     {"attention.compress_ratios",           LAYER(ratio),          H_INT,    0,      0, ARCH_MAX_TAPS,    .quirks = Q_MEANS},
     {"attention.compress_ratios",           LAYER(ratio),          H_INT,    H_NEED | H_EACH | H_ZERO | H_MORE, 2, ARCH_MAX_POOL,
@@ -2054,7 +2057,8 @@ typedef enum {
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_BUCKETS, D_INDEX, D_INDEX_HEAD, D_INDEX_HEADS, D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_WIDE, D_STREAM_RANK, D_GRAM_ROWS, D_GRAM_ROW, D_GRAM_HEADS, D_GRAM_WIDE, D_GRAM_EMBD, D_GRAM_TAPS,
-    D_OUT_GROUP, D_OUT_RANK, D_OUT_GROUPS, D_OUT_ALL, D_POOL, D_POOL_HEAD, D_POOL_ALL, D_POOL_INDEX, D_HYPER_MIX, D_THREE, D_LISTED,
+    D_OUT_GROUP, D_OUT_RANK, D_OUT_GROUPS, D_OUT_ALL, D_POOL, D_POOL_HEAD, D_POOL_ALL, D_POOL_INDEX, D_HYPER_MIX, D_THREE,
+    D_LISTED,
     D_FILE                                            /* as the tensor has it */
 } arch_size;
 

@@ -650,7 +650,7 @@ typedef struct {
             int           size;                       /* positions of a group */
             int           span;                       /* positions that its key is made of, to the end of the group */
             const double *freq;                       /* [n_rot / 2] radians per position */
-            int           n_rot;                      /* the last values, which RoPE turns as at the first position of the group */
+            int           n_rot;                      /* last values, which RoPE turns as at its first position */
             float         mscale;                     /* of cos and sin */
         } pool;
         k_row_pick pick;
@@ -686,7 +686,7 @@ typedef struct {
             bool     by_head;                         /* each K/V head has blocks of its own */
             bool     ends;                            /* a block has the score of its last position, and all heads weigh the same;
                                                        * the positions after the last whole block count as one of `top` */
-            int      pool;                            /* rows see one key for each group of so many positions; 0: there are none */
+            int      pool;                            /* rows see a key for each group of so many positions; 0: there are none */
             const dev_kv *pooled;                     /* OPS_ATTEND_POOLED: those keys, beside the positions of the window */
         } cache;
         struct {

@@ -644,7 +644,8 @@ static void fwd__choose_pooled(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const int            n = hp->hd_index;
     fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {d->index_q}, .n = n, .n_head = hp->n_index,
-                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = n - lh->n_rot, .form = K_ROPE_PAIRS}});
+                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = n - lh->n_rot,
+                                 .form = K_ROPE_PAIRS}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->index_q}, .n = n, .n_head = hp->n_index,
                         .hadamard = {fwd__pooled(d, 1), false}});
     fwd__op(d, (dev_op){.kind = OPS_CHOOSE, .in = {d->index_q, d->index_w}, .out = {d->chosen}, .n = n, .n_head = hp->n_index,
@@ -676,11 +677,15 @@ static void fwd__pooled_attention(fwd_draft *d) {
     const int            hd = lh->hd_k, skip = hd - lh->n_rot;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
-    if (lh->ratio) dev_plan_product(d->to, &w[W_POOL_KV], d->rows, d->in, d->pool_kv),
-                  dev_plan_product(d->to, &w[W_POOL_GATE], d->rows, d->in, d->pool_gate);
-    if (lh->indexed) dev_plan_product(d->to, &w[W_POOL_INDEX_KV], d->rows, d->in, d->index_kv),
-                     dev_plan_product(d->to, &w[W_POOL_INDEX_GATE], d->rows, d->in, d->index_gate),
-                     dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
+    if (lh->ratio) {
+        dev_plan_product(d->to, &w[W_POOL_KV], d->rows, d->in, d->pool_kv);
+        dev_plan_product(d->to, &w[W_POOL_GATE], d->rows, d->in, d->pool_gate);
+    }
+    if (lh->indexed) {
+        dev_plan_product(d->to, &w[W_POOL_INDEX_KV], d->rows, d->in, d->index_kv);
+        dev_plan_product(d->to, &w[W_POOL_INDEX_GATE], d->rows, d->in, d->index_gate);
+        dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
+    }
     dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
     d->part = FWD_CACHE;
     fwd__norm(d, d->k, d->k, &vec[W_KV_A_NORM], 1, hd);
@@ -1831,8 +1836,8 @@ static void fwd__plan_encoder(fwd *f, fwd_draft *d) {
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
     const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
-    const bool          chain = ahead && fwd__chains(hp), low = hp->desc->quirks & Q_STREAMS, pooled = hp->desc->quirks & Q_POOLED,
-                        altup = hp->n_stream && !low && !pooled;
+    const bool          chain = ahead && fwd__chains(hp), low = hp->desc->quirks & Q_STREAMS,
+                        pooled = hp->desc->quirks & Q_POOLED, altup = hp->n_stream && !low && !pooled;
     const int           keeper = fwd__last_keeper(hp);
     const model_tensors *glob = &f->m->glob;
     ASSERT(!watched || !f->m->gpus);

@@ -42,9 +42,9 @@
  * kv_has_states, kv_is_weak, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot;
  * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_place, kv_prefault,
  * kv_bytes_peak, kv_bytes_most.
- * Opens: kv_cache.adapters, kv_cache.index, kv_cache.pool, kv_cache.raw, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks,
- *   kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used,
- *   kv_opts, kv_part, kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
+ * Opens: kv_cache.adapters, kv_cache.index, kv_cache.pool, kv_cache.raw, kv_cache.layer, kv_cache.state, kv_cache.states,
+ *   kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load,
+ *   kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
 
 typedef struct {
     uint32_t type_k;                                  /* type of keys */
@@ -139,9 +139,9 @@ typedef struct {
     kv_opts   opts;                                   /* as the run asks for */
     dev_kv   *layer;                                  /* [n_layer] where its keys and values lie; group -1: it has none */
     dev_kv   *index;                                  /* [n_layer] where keys of its indexer lie: a head, without values */
-    dev_kv   *raw;                                    /* [n_layer][2] what keys of groups of positions, and those of the indexer, are
-                                                       * made of: values, and gates in place of V, in f32 */
-    dev_kv   *pool;                                   /* [n_layer][2] those keys, one for each group: dev_pooled() */
+    dev_kv   *raw;                                    /* [n_layer][2] what keys of groups of positions, and those of the indexer,
+                                                       * are made of: values, and gates in place of V, in f32 */
+    dev_kv   *pool;                                   /* [n_layer][2] those keys, one for each group: ops__pooled_at() */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
     dev_state *conv;                                  /* [n_layer][ARCH_CONVS] of convolutions apart from them */
     int       n_layer;                                /* layers of the model, draft heads among them */
@@ -267,8 +267,8 @@ static void kv__pool(kv_cache *kv, const arch_layer_hp *of, int hd, bool whole, 
     const int block = kv->opts.block, wide = hd * (of->pool_span / of->ratio), all = kv__group_of(kv, KV_ALL, 0, false),
               few = kv__group_of(kv, KV_WINDOW, of->pool_span, false);
     size_t   *at = &kv->group[all].mem.block_bytes;
-    *to = (dev_kv){.mem = &kv->group[all].mem, .group = all, .block = block, .k_at = *at, .v_at = *at, .n_head = 1, .shared = true,
-                   .type_k = kv->opts.type_k, .type_v = kv->opts.type_k, .hd_k = hd, .hd_v = whole ? hd : 0};
+    *to = (dev_kv){.mem = &kv->group[all].mem, .group = all, .block = block, .k_at = *at, .v_at = *at, .n_head = 1,
+                   .shared = true, .type_k = kv->opts.type_k, .type_v = kv->opts.type_k, .hd_k = hd, .hd_v = whole ? hd : 0};
     to->hadamard_k = whole ? 1 : kv__hadamard(to->type_k, hd);
     to->hadamard_v = whole ? kv__hadamard(to->type_k, hd) : 1;
     to->k_stride = to->v_stride = k_kv_bytes(to->type_k, hd);

@@ -181,11 +181,12 @@ static bool model__listed(model *m, const gguf_tensor *t, int il, err_t *e) {
     const size_t         n = (size_t)l->n_expert_used * (size_t)m->hp.n_vocab;
     const int32_t       *list = (const int32_t *)(const void *)t->data;
     if (t->type != K_I32)
-        return gguf_bad(m->g, t->part, t->at, e, "tensor %.*s has type %s, expected i32", GGUF_SHOW(t->name), k_types[t->type].name);
+        return gguf_bad(m->g, t->part, t->at, e, "tensor %.*s has type %s, expected i32", GGUF_SHOW(t->name),
+                        k_types[t->type].name);
     for (size_t i = 0; i < n; i++)
         if (list[i] < 0 || list[i] >= l->n_expert)
-            return gguf_bad(m->g, t->part, t->at, e, "tensor %.*s has expert %d for token %zu, expected 0 to %d", GGUF_SHOW(t->name),
-                            list[i], i / (size_t)l->n_expert_used, l->n_expert - 1);
+            return gguf_bad(m->g, t->part, t->at, e, "tensor %.*s has expert %d for token %zu, expected 0 to %d",
+                            GGUF_SHOW(t->name), list[i], i / (size_t)l->n_expert_used, l->n_expert - 1);
     m->layer[il].listed = list;
     return true;
 }
@@ -1118,10 +1119,25 @@ static uint64_t model__position_bytes(const arch_hparams *hp, int il, uint32_t t
            (l->indexed && !l->pool_span ? k_kv_bytes(type_k, hp->hd_index) : 0);
 }
 
+/* Bytes of a position for keys of groups and those of the indexer: of the keys, which stay, and of what the last of them are made
+ * of (made). */
+static uint64_t model__pooled_bytes(const arch_hparams *hp, int il, uint32_t type_k, bool made) {
+    const arch_layer_hp *l = &hp->layer[il];
+    uint64_t             n = 0;
+    for (int i = 0; l->pool_span && i < 1 + l->indexed; i++) {
+        const int hd = i ? hp->hd_index : l->hd_k;
+        n += made ? 2 * (uint64_t)(l->pool_span / l->ratio) * k_kv_bytes(K_F32, hd)
+                  : (k_kv_bytes(type_k, hd) - 1) / (uint64_t)l->ratio + 1;
+    }
+    return n;
+}
+
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < arch_layers(hp); il++) n += model__position_bytes(hp, il, type_k, type_v);
+    for (int il = 0; il < arch_layers(hp); il++)
+        n += model__position_bytes(hp, il, type_k, type_v) + model__pooled_bytes(hp, il, type_k, false) +
+             model__pooled_bytes(hp, il, type_k, true);
     return n;
 }
 
@@ -1129,5 +1145,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int64_t n_ctx, int n_rows) {
     const arch_layer_hp *l = &m->hp.layer[il];
     const int64_t        seen = l->window ? min_i64(l->window + n_rows, n_ctx) : n_ctx;
-    return (uint64_t)seen * model__position_bytes(&m->hp, il, type_k, type_v);
+    return (uint64_t)seen * model__position_bytes(&m->hp, il, type_k, type_v) +
+           (uint64_t)n_ctx * model__pooled_bytes(&m->hp, il, type_k, false) +
+           (uint64_t)min_i64(l->pool_span + n_rows, n_ctx) * model__pooled_bytes(&m->hp, il, type_k, true);
 }

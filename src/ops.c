@@ -1354,8 +1354,8 @@ static void ops__attend_chosen(const dev *dv, const dev_op *op, int task) {
  * step ends --- */
 
 /* The key of the group that ends with the row's position, if one does: each value is the mean of `span` positions, weighted by a
- * softmax of their gates, then the norm with gain vec, then RoPE. Where a key is made of two groups, the earlier one has values and
- * gates of its own, the first n. A task is a row: it reads what others have stored. */
+ * softmax of their gates, then the norm with gain vec, then RoPE. Where a key is made of two groups, the earlier one has values
+ * and gates of its own, the first n. A task is a row: it reads what others have stored. */
 static void ops__pool(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = dv->run->plan->rows[op->rows].row[r], pos = b->pos[row], n = op->n, size = op->pool.size,
@@ -1401,8 +1401,8 @@ static int ops__attend_pooled_tasks(const dev_run *run, const dev_op *op) {
     return n * ops__chosen_deal(run, op, n);
 }
 
-/* out = attention of the queries in[0] to the row's window and to keys of groups: all that are complete, or those that in[1] lists
- * where there are more than `top`; top 0: all. Keys are values. A task is a row, or a part of its heads. */
+/* out = attention of the queries in[0] to the row's window and to keys of groups: all that are complete, or those that in[1]
+ * lists where there are more than `top`; top 0: all. Keys are values. A task is a row, or a part of its heads. */
 static void ops__attend_pooled(const dev *dv, const dev_op *op, int task) {
     const dev_run   *run = dv->run;
     const dev_kv    *kv = op->cache.kv, *of = op->cache.pooled;
@@ -1429,7 +1429,8 @@ static void ops__attend_pooled(const dev *dv, const dev_op *op, int task) {
     k_attn(&a, dv->scratch);
 }
 
-/* --- hyper-connections (Xie et al. 2026): a row has n_head streams of n values, which each block reads as one and writes as all --- */
+/* --- hyper-connections (Xie et al. 2026): a row has n_head streams of n values, which each block reads as one and writes as
+ * all --- */
 
 /* out: n_head coefficients for what a block reads; of a block, n_head for what it gives, and the matrix of n_head rows that mixes
  * the streams, whose rows and columns sum to 1 after `turns` normalisations. in[0]: what they are made of, vec is added. */
@@ -1437,9 +1438,9 @@ static void ops__hyper(const dev *dv, const dev_op *op, int r) {
     const int    A = op->n_head, turns = op->hyper.turns;
     const float *x = ops__in(dv, op, 0, r), *base = op->vec, *scale = op->hyper.scale, eps = op->scale;
     float       *y = ops__out(dv, op, 0, r), *mix = y + 2 * A;
-    for (int i = 0; i < A; i++) y[i] = 1 / (1 + expf(-(x[i] * scale[0] + base[i]))) + eps;
+    for (int i = 0; i < A; i++) y[i] = k_sigmoid(x[i] * scale[0] + base[i]) + eps;
     if (!turns) return;
-    for (int i = A; i < 2 * A; i++) y[i] = 2 / (1 + expf(-(x[i] * scale[1] + base[i])));
+    for (int i = A; i < 2 * A; i++) y[i] = 2 * k_sigmoid(x[i] * scale[1] + base[i]);
     for (int i = 0; i < A * A; i++) mix[i] = x[2 * A + i] * scale[2] + base[2 * A + i];
     for (int i = 0; i < A; i++) k_softmax(mix + i * A, A);
     for (int i = 0; i < A * A; i++) mix[i] += eps;
@@ -2648,6 +2649,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 
 /* Keys that RoPE also sorts into pairs are the host's: rows of Q and K of a model for GPUs are sorted in memory. */
 static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_PAIRS; }
+static bool ops__clamp_can(const dev_op *op) { return !op->above; }
+static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_ROOT_SOFTPLUS && !op->experts.listed; }
 
 /* To add an operation:
  *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
@@ -2682,7 +2685,7 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(CAP, "cap", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
       ops__no_cost, OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP))                                                                      \
     X(CLAMP, "clamp", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
-      ops__no_cost, OPS_ROW(ops__clamp), OPS_GPU(K_ROW_CLAMP))                                                                  \
+      ops__no_cost, OPS_ROW(ops__clamp), OPS_GPU(K_ROW_CLAMP), .gpu_can = ops__clamp_can)                                       \
     X(TEMPER, "temper", DEV_WRITES, ops__all_heads(op), 0, 0, 0, 0,                                                             \
       ops__no_cost, OPS_ROW(ops__temper), OPS_HOST)                                                                             \
     X(PICK, "pick", DEV_WRITES, op->pick.to + (op->n_head - 1) * ops__pick_step(op) + op->n,                                    \
@@ -2728,7 +2731,7 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
       ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
     X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
-      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args, .gpu_can = ops__route_can)          \
     X(FAMILY, "family", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
       ops__no_cost, OPS_ROW(ops__family), OPS_GPU(K_ROW_FAMILY), OPS_TOLD(share))                                               \
     X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \

@@ -7,17 +7,22 @@ import numpy as np
 
 from tiny_base import N_VOCAB, f32
 from tiny_decoders import add_scaling_keys, draw_experts, rounded
+from tiny_recurrent import MOE32, Q8_0
 
 MODULES = ["models.deepseek_v4.modeling_deepseek_v4"]
 
 # rot: values of a head that rotate; q_rank: between the two matrices of queries; groups, o_rank: of outputs; pools: positions of a group in each
 # layer, 0: none; listed: layers that choose experts by the token; hyper: streams, normalisations, what is added in them;
-# chooser: heads of the indexer, their size, groups that it chooses; cut: of gates and ups; base: of RoPE where there are groups
+# index: heads of the indexer, their size, groups that it chooses; cut: of gates and ups; base: of RoPE where there are groups; quick: see tiny_streams
+POOLED = dict(arch="deepseek4", quick=True, tied=False, embd=16, heads=4, kv=1, hd=16, layers=4, eps=1e-6, rot=4, q_rank=10, groups=2, o_rank=6,
+              window=24, pools=[0, 4, 16, 4], listed=1, hyper=(4, 5, 1e-6), index=(8, 8, 7), cut=1.5, base=40000.0, act=1.5, down=2.0,
+              rope=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64),
+              moe=dict(experts=6, used=2, ff=8, shared=8, choice=0.3), scale=1.7)
 MODELS = {
-    "deepseek4": dict(arch="deepseek4", tied=False, embd=16, heads=4, kv=1, hd=12, layers=4, eps=1e-6, rot=4, q_rank=10, groups=2, o_rank=6,
-                      window=24, pools=[0, 4, 16, 4], listed=1, hyper=(4, 5, 1e-6), chooser=(4, 6, 7), cut=1.5, base=40000.0, act=1.5, down=2.0,
-                      greedy=True, rope=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64),
-                      moe=dict(experts=6, used=2, ff=8, shared=8, choice=0.3), scale=1.7),
+    "deepseek4": dict(POOLED, greedy=True),
+    "deepseek4_odd": dict(POOLED, layers=3, hd=12, heads=6, groups=3, rot=6, window=9, pools=[12, 4, 0], listed=0, hyper=(2, 2, 2e-2), index=(6, 10, 11), rope={}),
+    "deepseek4_q8_0": dict(POOLED | Q8_0 | dict(out=0.7), moe=dict(MOE32, shared=32, choice=0.3), layers=2, n=48, step=5, embd=32, heads=2, hd=32, rot=8, q_rank=32,
+                           o_rank=32, pools=[4, 8], hyper=(3, 4, 1e-6), index=(6, 32, 9)),
 }
 
 
@@ -65,7 +70,7 @@ def draw_layer(w, s, i):
     if size:
         draw_pool(w, b + "attn_compressor", size, hd * (1 + (size == 4)), hd, D)
     if size == 4:
-        n, each, _ = s["chooser"]
+        n, each, _ = s["index"]
         w.matrix(b + "indexer.proj", n, D)
         w.matrix(b + "indexer.attn_q_b", n * each, s["q_rank"])
         draw_pool(w, b + "indexer_compressor", size, 2 * each, each, D)
@@ -126,11 +131,12 @@ def hf_class(s):
 
 
 def hf_config(s):
-    m, (A, turns, eps), (n, each, top) = s["moe"], s["hyper"], s["chooser"]
+    m, (A, turns, eps), (n, each, top) = s["moe"], s["hyper"], s["index"]
     kinds = {0: "sliding_attention", 4: "compressed_sparse_attention"}
     part = s["rot"] / s["hd"]
     rope = dict(main=dict(rope_type="default", rope_theta=s["theta"], partial_rotary_factor=part),
-                compress=dict(s["rope"], rope_theta=s["base"], partial_rotary_factor=part, attention_factor=1.0))
+                compress=dict(dict(s["rope"], attention_factor=1.0) if s["rope"] else dict(rope_type="default"), rope_theta=s["base"],
+                              partial_rotary_factor=part))
     return rounded(dict(
         vocab_size=N_VOCAB, hidden_size=s["embd"], moe_intermediate_size=m["ff"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
         num_key_value_heads=1, head_dim=s["hd"], q_lora_rank=s["q_rank"], num_experts_per_tok=m["used"], n_routed_experts=m["experts"],
@@ -168,7 +174,7 @@ def write_keys(g, s):
     g.add_uint32(key + "expert_gating_func", 4)
     for name in ("exp", "shexp"):
         g.add_array(key + "swiglu_clamp_" + name, [float(s["cut"])] * s["layers"])
-    for name, value in zip(("head_count", "key_length", "top_k"), s["chooser"]):
+    for name, value in zip(("head_count", "key_length", "top_k"), s["index"]):
         g.add_uint32(key + "attention.indexer." + name, value)
     g.add_uint32(key + "attention.output_group_count", s["groups"])
     g.add_uint32(key + "attention.output_lora_rank", s["o_rank"])
