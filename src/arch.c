@@ -2093,6 +2093,25 @@ static int64_t arch__gram_dim(const arch_hparams *hp, arch_size d, int il) {
     return !here ? 0 : d == D_GRAM_WIDE ? (int64_t)hp->n_stream * hp->n_embd : hp->n_embd;
 }
 
+/* The sizes of attention to groups of positions, of hyper-connections, of lists of experts; or of n-grams. */
+static int64_t arch__pooled_dim(const arch_hparams *hp, arch_size d, int il) {
+    const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
+    switch (d) {
+    case D_OUT_GROUP: return hp->n_out_group ? (int64_t)l->n_head * l->hd_v / hp->n_out_group : 0;
+    case D_OUT_RANK: return hp->out_rank;
+    case D_OUT_GROUPS: return hp->n_out_group;
+    case D_OUT_ALL: return (int64_t)hp->n_out_group * hp->out_rank;
+    case D_POOL: return l->ratio;
+    case D_POOL_HEAD: return l->ratio ? l->hd_k : 0;
+    case D_POOL_ALL: return l->ratio ? (int64_t)l->hd_k * (l->pool_span / l->ratio) : 0;
+    case D_POOL_INDEX: return l->indexed ? 2 * (int64_t)hp->hd_index : 0;
+    case D_HYPER_MIX: return (2 + (int64_t)hp->n_stream) * hp->n_stream;
+    case D_THREE: return 3;
+    case D_LISTED: return l->listed ? l->n_expert_used : 0;
+    default: return arch__gram_dim(hp, d, il);
+    }
+}
+
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
@@ -2157,17 +2176,6 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_REC_HEADS: return l->rec.n_v;
     case D_REC_GATES: return 2 * (int64_t)l->rec.n_v;
     case D_REC_TAPS: return l->rec.taps;
-    case D_OUT_GROUP: return hp->n_out_group ? (int64_t)l->n_head * l->hd_v / hp->n_out_group : 0;
-    case D_OUT_RANK: return hp->out_rank;
-    case D_OUT_GROUPS: return hp->n_out_group;
-    case D_OUT_ALL: return (int64_t)hp->n_out_group * hp->out_rank;
-    case D_POOL: return l->ratio;
-    case D_POOL_HEAD: return l->ratio ? l->hd_k : 0;
-    case D_POOL_ALL: return l->ratio ? (int64_t)l->hd_k * (l->pool_span / l->ratio) : 0;
-    case D_POOL_INDEX: return l->indexed ? 2 * (int64_t)hp->hd_index : 0;
-    case D_HYPER_MIX: return (2 + (int64_t)hp->n_stream) * hp->n_stream;
-    case D_THREE: return 3;
-    case D_LISTED: return l->listed ? l->n_expert_used : 0;
     case D_BUCKETS: return hp->n_bucket;
     case D_INDEX: return (int64_t)hp->n_index * hp->hd_index;
     case D_INDEX_HEAD: return hp->hd_index;
@@ -2182,7 +2190,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_STREAM_PAIRS: return (int64_t)hp->n_stream * hp->n_stream;
     case D_WIDE: return (int64_t)hp->n_stream * hp->n_embd;
     case D_STREAM_RANK: return hp->stream_rank;
-    default: return arch__gram_dim(hp, d, il);
+    default: return arch__pooled_dim(hp, d, il);
     }
 }
 
@@ -2240,6 +2248,7 @@ enum {                                                /* flags of a slot */
     S_CHOICE_VEC = S_CHOICE | S_VEC,
     S_FLAT = 128,                                     /* the file has the matrices of the stack as rows of one */
     S_NUMBERS = 256,                                  /* integers, those of experts */
+    S_ANY_VEC = 512 | S_VEC,                          /* a vector of several rows, which may have a type of weights */
 };
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
@@ -2380,11 +2389,11 @@ static const arch_slot arch_slots[] = {
     {W_OUT_A,          "blk.%d.attn_output_a.weight",      D_OUT_RANK,  D_OUT_GROUP, S_FLAT,    ON_POOLED,  D_OUT_GROUPS, 0},
     {W_POOL_KV,        "blk.%d.attn_compressor_kv.weight", D_POOL_ALL,  D_EMBD,      0,         ON_POOLED,  D_1, 0},
     {W_POOL_GATE,      "blk.%d.attn_compressor_gate.weight", D_POOL_ALL, D_EMBD,     0,         ON_POOLED,  D_1, 0},
-    {W_POOL_PLACE,     "blk.%d.attn_compressor_ape.weight", D_POOL,     D_POOL_ALL,  S_VEC,     ON_POOLED,  D_1, 0},
+    {W_POOL_PLACE,     "blk.%d.attn_compressor_ape.weight", D_POOL,     D_POOL_ALL,  S_ANY_VEC,    ON_POOLED,  D_1, 0},
     {W_POOL_NORM,      "blk.%d.attn_compressor_norm.weight", D_1,       D_POOL_HEAD, S_VEC,     ON_POOLED,  D_1, 0},
     {W_POOL_INDEX_KV,  "blk.%d.indexer_compressor_kv.weight", D_POOL_INDEX, D_EMBD,  0,         ON_POOLED,  D_1, 0},
     {W_POOL_INDEX_GATE, "blk.%d.indexer_compressor_gate.weight", D_POOL_INDEX, D_EMBD, 0,       ON_POOLED,  D_1, 0},
-    {W_POOL_INDEX_PLACE, "blk.%d.indexer_compressor_ape.weight", D_POOL, D_POOL_INDEX, S_VEC,   ON_POOLED,  D_1, 0},
+    {W_POOL_INDEX_PLACE, "blk.%d.indexer_compressor_ape.weight", D_POOL, D_POOL_INDEX, S_ANY_VEC, ON_POOLED,  D_1, 0},
     {W_POOL_INDEX_NORM, "blk.%d.indexer_compressor_norm.weight", D_1,    D_INDEX_HEAD, S_CHOICE_VEC, ON_POOLED, D_1, 0},
     {W_HYPER_ATTN,     "blk.%d.hc_attn_fn.weight",         D_HYPER_MIX, D_WIDE, 0,        ON_POOLED,  D_1, 0},
     {B_HYPER_ATTN,     "blk.%d.hc_attn_base.weight",       D_1,         D_HYPER_MIX, S_VEC,     ON_POOLED,  D_1, 0},

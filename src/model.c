@@ -175,6 +175,17 @@ static void model__name(const model *m, const arch_slot *s, int il, char name[MO
     snprintf(name, MODEL_NAME, s->name, arch_number(&m->hp, il));
 }
 
+/* The floats that a tensor of a type of weights stands for. */
+static const float *model__opened(model *m, const gguf_tensor *t) {
+    if (t->type == K_F32) return (const float *)(const void *)t->data;
+    const uint64_t rows = t->dim[1] * t->dim[2] * t->dim[3];
+    float         *to = mem_new(mem_size((size_t)rows, (size_t)t->dim[0]), sizeof *to);
+    for (uint64_t r = 0; r < rows; r++)
+        k_types[t->type].dequant(t->data + r * k_row_bytes(t->type, (int64_t)t->dim[0]), to + r * t->dim[0], (int64_t)t->dim[0]);
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
+    return to;
+}
+
 /* The experts of each token in layer il, which must be experts of the layer. */
 static bool model__listed(model *m, const gguf_tensor *t, int il, err_t *e) {
     const arch_layer_hp *l = &m->hp.layer[il];
@@ -217,7 +228,9 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     used[t - g->tensor] = true;
     if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
     if (s->flags & S_NUMBERS) return model__listed(m, t, il, e);
-    m->lacks = s->flags & S_VEC ? t->type != K_F32 : !k_type_weight(t->type);
+    const bool any = (s->flags & S_ANY_VEC) == S_ANY_VEC && k_type_weight(t->type);
+    m->lacks = s->flags & S_VEC ? t->type != K_F32 && !any : !k_type_weight(t->type);
+    if (any) return (to->vec[id] = model__opened(m, t)) != NULL;
     if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
