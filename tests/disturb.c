@@ -5,6 +5,7 @@
  *   DISTURB_UNDER=FOLDER         the next two are about the files in FOLDER
  *   DISTURB_RECORD=FILE          FILE gets what happens to them, in order; tests/power.py reads it
  *   DISTURB_SPACE=N              the disk is full when N bytes are written to them
+ *   DISTURB_STOP=1               SIGTERM arrives when a file has just been created
  * Kinds, and how their calls fail:
  *   memory   allocations, anonymous mappings, threads: ENOMEM, EAGAIN
  *   file     calls that open, read, write, ask, rename, lock, map or close: ENOSPC, EMFILE, EIO, ENOMEM, by what the call does
@@ -23,6 +24,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,6 +44,7 @@ static struct {
     int         kind;                                 /* that fails, KINDS: none */
     long        at;                                   /* which of its calls, from 1 */
     bool        later;                                /* and all after it */
+    bool        stop;                                 /* a signal for each file that is created */
     atomic_long n[KINDS];
     int         count;                                /* the file for the numbers, -1: none */
     int         say;                                  /* the file for the name of a call, -1: none */
@@ -169,7 +172,10 @@ int open(const char *path, int flags, ...) {
     va_start(ap, flags);
     const mode_t mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
     va_end(ap);
-    return open_file(path, flags, mode);
+    const int fd = open_file(path, flags, mode), why = errno;
+    if (d.stop && fd >= 0 && flags & O_EXCL) kill(getpid(), SIGTERM);
+    errno = why;
+    return fd;
 }
 int __open_2(const char *path, int flags);
 int __open_2(const char *path, int flags) { return open_file(path, flags, 0); }
@@ -347,6 +353,7 @@ __attribute__((constructor)) static void begin(void) {
     const char *colon = fail ? strchr(fail, ':') : NULL;
     for (int i = 0; colon && i < KINDS; i++)
         if (strlen(kinds[i]) == (size_t)(colon - fail) && !strncmp(fail, kinds[i], (size_t)(colon - fail))) d.kind = i;
+    d.stop = getenv("DISTURB_STOP") != NULL;
     if (colon) d.at = strtol(colon + 1, NULL, 10), d.later = strchr(colon, '+') != NULL;
     d.count = far_file(getenv("DISTURB_COUNT"));
     d.say = far_file(getenv("DISTURB_SAY"));

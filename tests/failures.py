@@ -266,6 +266,16 @@ def lookup():
     return fail(args, has)
 
 
+@case
+def stopped():
+    """a signal that arrives when a file has just been created: the file is removed"""
+    for args in (("-m", MODEL, "--raw", "-p", "Hello", "-o", "out.txt", *GREEDY), ("-m", MODEL, "--quantize", "Q8_0", "-o", "out.gguf"),
+                 ("-m", MODEL, "--imatrix-out", "out.gguf", "-f", "text", "-c", "32")):
+        PLACE.prepare({"text": TEXT})
+        r = PLACE.run(args, DISTURB_STOP="1")
+        same((r.rc, list(files())), (143, ["text"]), args)
+
+
 if __name__ == "__main__":
     O = arguments("binary", "library", step=20, first=1, show=5)
     sys.exit(PLACE.walk("failures", O, lambda: print("%d runs" % TOTAL[0])))

@@ -75,7 +75,8 @@ def patched(model, name, patch):
 def gains(f):
     """Offset and number of the last norm's gains, float32; where norms have none, of the last weights before it."""
     last = [f.tensors[name] for name in f.tensors if name.endswith("ffn_down.weight")][-1:]
-    dims, kind, at = f.tensors.get("output_norm.weight") or f.tensors.get("token_embd_norm.weight") or last[0]
+    norms = ("output_norm.weight", "output_hc_norm.weight", "token_embd_norm.weight")
+    dims, kind, at = next((f.tensors[x] for x in norms if x in f.tensors), *last)
     check(kind == 0, "gains of another type")
     return f.base + at, math.prod(dims)
 
@@ -1270,11 +1271,10 @@ def vocabularies():
         refused(run("-m", model, "-md", draft, *args), 2, os.path.basename(draft) + r".*\b0\b", "%s for %s"
                 % (stem(draft), stem(model)))
     for group in families():
-        names = {stem(x).split("_")[0]: x for x in group}
-        for model in names.values():
-            for draft in names.values():
-                held_alone("the hen", "-n", "12", "--temp", "0", "--ignore-eos", runs=[("draft", draft, 3)], model=model,
-                           what=stem(draft))
+        names = list({stem(x).split("_")[0]: x for x in group}.values())
+        for i, model in enumerate(names):
+            held_alone("the hen", "-n", "12", "--temp", "0", "--ignore-eos", runs=[("draft", names[i - 1], 3)], model=model,
+                       what=stem(names[i - 1]))
 
 
 @case
