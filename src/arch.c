@@ -1322,11 +1322,13 @@ static int arch__trunk(const arch_hparams *hp, const gguf_file *g) {
     return hp->n_layer - (int)n;
 }
 
+enum { ARCH_MORE = 64 };                              /* most draft heads that a file may lack, of H_MORE */
+
 /* Reads an array with a value for each layer, which may leave out draft heads: integers, or for a pattern bools, or floats. */
 static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
     const bool   floats = k->type == H_FLT;
     const double hi = k->type == H_PATTERN ? 1 : k->hi;
-    const bool   more = k->flags & H_MORE && kv->count > (uint64_t)hp->n_layer && kv->count <= 2 * ARCH_MAX_LAYERS;
+    const bool   more = k->flags & H_MORE && kv->count > (uint64_t)hp->n_layer && kv->count <= (uint64_t)hp->n_layer + ARCH_MORE;
     if (!more && kv->count != (uint64_t)hp->n_layer && kv->count != (uint64_t)arch__trunk(hp, g))
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", GGUF_U(kv->count), hp->n_layer);
     for (int il = (int)kv->count; il < hp->n_layer && hp->desc->local_turn && k->type == H_PATTERN; il++)
