@@ -266,7 +266,6 @@ static const struct { const char *path; uint32_t type; bool brief; } t_sched_mod
     {"tests/data/tiny/qwen35.gguf", K_F16, true},                    /* gated delta nets */
     {"tests/data/tiny/lfm2.gguf", K_F16, true},                      /* short convolutions */
     {"tests/data/tiny/qwen4exp.gguf", K_F16, false},                 /* a table of n-grams, and blocks that an indexer chooses */
-    {"tests/data/tiny/deepseek4.gguf", K_F16, false},                /* groups of positions, and those that an indexer chooses */
     {"tests/data/pairs/t5.gguf", K_F16, false},                      /* an encoder and a decoder */
     {"tests/data/pairs/t5_gated.gguf", K_Q8_0, true},
 };
