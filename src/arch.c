@@ -144,6 +144,7 @@ enum {                                /* quirks: traits of one architecture or o
     Q_BLOCKS = 1ll << 34,             /* it chooses blocks of positions, for each key head (MiniMax M3) */
     Q_STREAMS = 1ll << 40,            /* several streams with hyper-connections in place of norms; a table of n-grams */
     Q_MEANS = 1ll << 41,              /* an indexer that chooses blocks of positions by the means of their keys (Qwen 4) */
+    Q_POOLED = 1ll << 35,             /* keys of groups of positions beside a window, hyper-connections (DeepSeek V4) */
     Q_DIFFUSE = 1ll << 32,            /* answers begin as masks, which a token each replaces in any order (diffusion) */
     Q_PAIRS = 1ll << 31,              /* decoder layers follow those of an encoder, whose output they read (cross attention) */
     /* several at once */
@@ -153,10 +154,10 @@ enum {                                /* quirks: traits of one architecture or o
 /* How a position reads earlier positions: attention; a gated delta net; a short convolution; latent attention; a product of its
  * own, which reads none; nothing at all; Mamba-2; attention and Mamba-2 side by side; Mamba; Mamba with a step and a decay for
  * each head (PLaMo 2); RWKV-7; RWKV-6; Kimi delta attention, a gated delta net with a decay for each channel; attention, and
- * after it attention over an encoder's output. */
+ * after it attention over an encoder's output; attention to a window and to groups of positions, each of which became one key. */
 typedef enum {
     MIX_ATTN, MIX_DELTA, MIX_CONV, MIX_LATENT, MIX_LINEAR, MIX_NONE, MIX_SSD, MIX_BOTH, MIX_SCAN, MIX_SCAN_HEADS, MIX_WKV7,
-    MIX_WKV6, MIX_KDA, MIX_CROSS, MIXERS
+    MIX_WKV6, MIX_KDA, MIX_CROSS, MIX_POOLED, MIXERS
 } arch_mixer;
 
 /* What is not said here is 0: none. */
@@ -323,6 +324,8 @@ static const arch_desc arch_table[] = {
     {"glm-dsa",         "GLM-5, 5.1 and 5.2",                     ROPE_PAIRS,
      .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER | A_NEXTN | A_SIGMOID, .quirks = Q_INDEX,
      .index_every = 4},
+    {"deepseek4",       "DeepSeek V4, Flash and Pro, without their draft heads", ROPE_PAIRS,
+     .traits = A_PRE_NORM | A_MOE | A_MAY_CHOICE | A_SHARED_PLAIN | A_CUT_GLU, .quirks = Q_POOLED},
     {"mistral4",        "Mistral Small 4",                        ROPE_PAIRS,
      .traits = A_PRE_NORM | A_LATENT | A_MAY_CHOICE | A_SHARED_PLAIN | A_TEMPER},
     {"minicpm3",        "MiniCPM 3",                              ROPE_HALVES,
@@ -574,8 +577,10 @@ typedef struct {
     bool  gated;                                      /* the query projection holds a gate after each head */
     bool  recurrent;                                  /* by the pattern of layers: a gated delta net */
     bool  indexed;                                    /* it has an indexer */
+    bool  listed;                                     /* experts of a row are those that a table has for its token */
     bool  chooses;                                    /* it attends to what that chooses, or that of a layer before it */
-    int   ratio;                                      /* Q_MEANS: positions of a block; 0: it has no indexer */
+    int   ratio;                                      /* Q_MEANS, Q_POOLED: positions that have one key; 0: there are none */
+    int   pool_span;                                  /* Q_POOLED: positions that such a key is made of; 0: there are none */
     int   n_ff;                                       /* width of the dense feed-forward; 0: none */
     float sparse;                                     /* cuts gates off below mean - sparse * deviation; -INFINITY: none */
     int   n_expert;                                   /* experts; 0: none */
@@ -617,7 +622,7 @@ typedef struct {
 enum { ARCH_ROPES = 4 };                              /* most tables of one model */
 
 /* What makes the score of an expert, as files number it. Softmax of the chosen is softmax of all with weights that sum to 1. */
-typedef enum { GATE_NONE, GATE_SOFTMAX, GATE_SIGMOID, GATE_SOFTMAX_OF_CHOSEN } arch_gate;
+typedef enum { GATE_NONE, GATE_SOFTMAX, GATE_SIGMOID, GATE_SOFTMAX_OF_CHOSEN, GATE_ROOT_SOFTPLUS } arch_gate;
 
 typedef struct arch_hparams {
     const arch_desc *desc;                            /* the row of its architecture */
@@ -633,6 +638,12 @@ typedef struct arch_hparams {
     int    n_top;                                     /* blocks of positions that a row attends to of more; 0: all */
     int    index_block;                               /* positions of a block, 1: each is chosen for itself */
     int    index_local;                               /* the last blocks, which are always among them */
+    int    n_out_group;                               /* groups of heads whose outputs have a matrix each; 0: none */
+    int    out_rank;                                  /* values that each of these gives */
+    float  pool_base;                                 /* base of RoPE in layers with groups of positions */
+    int    n_listed;                                  /* so many first layers choose experts by the token */
+    int    hyper_turns;                               /* normalisations of the matrix that mixes them */
+    float  hyper_eps;                                 /* what is added in these */
     int    n_bucket;                                  /* ranges of distances that have a bias of scores; 0: there are none */
     int    start;                                     /* token with which an answer begins after the text that the encoder reads;
                                                        * -1: the start token */
@@ -701,7 +712,7 @@ enum {
     ARCH_MAX_CTX = 1 << 28, ARCH_MAX_EXPERTS = DEV_EXPERTS, ARCH_MAX_SHARED = 64, ARCH_MAX_CLASSES = 512,
     ARCH_MAX_VOCAB = 1 << 24, ARCH_MAX_BUCKETS = 128, ARCH_MAX_CHOSEN = 1 << 20,
     ARCH_MAX_TAPS = DEV_TAPS,
-    ARCH_MAX_STREAMS = DEV_STREAMS
+    ARCH_MAX_STREAMS = DEV_STREAMS, ARCH_MAX_POOL = 1024, ARCH_MAX_TURNS = 1000
 };
 
 /* Frees what arch_load() made, also where that failed. */
@@ -777,6 +788,7 @@ enum {                                                /* flags of a key */
     H_LEAST = 16,                                     /* -infinity in an array: the layer has none */
     H_FLAT = 32,                                      /* of a pattern: one value is that of every layer, not a period */
     H_UNSET = 64,                                     /* 0 stands for 1 */
+    H_MORE = 128,                                     /* an array may go on with values of draft heads that the file lacks */
 };
 
 typedef struct {                                      /* what a default may be computed from */
@@ -895,18 +907,23 @@ static const arch_key arch_keys[] = {
     /* name                                 field                  type      flags   from, to             the rest by name */
     {"block_count",                         MODEL(n_layer),        H_INT,    H_NEED, 1, ARCH_MAX_LAYERS},
     {"nextn_predict_layers",                MODEL(n_ahead),        H_INT,    0,      0, ARCH_MAX_LAYERS,
-     .traits = A_NEXTN, .quirks = Q_STREAMS},
+     .traits = A_NEXTN, .quirks = Q_STREAMS | Q_POOLED},
     {"decoder_block_count",                 MODEL(n_dec),          H_INT,    0,      1, ARCH_MAX_LAYERS / 2,
      .from = arch__n_dec, .quirks = Q_PAIRS},
     {"decoder_start_token_id",              MODEL(start),          H_INT,    0,      0, ARCH_MAX_VOCAB - 1,
      .preset = -1, .quirks = Q_PAIRS},
     {"attention.relative_buckets_count",    MODEL(n_bucket),       H_INT,    H_NEED, 4, ARCH_MAX_BUCKETS, .quirks = Q_BUCKETS},
     {"attention.relative_buckets_count",    ONLY(0, 0)},
-    {"attention.indexer.head_count",        MODEL(n_index),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .quirks = Q_INDEX},
-    {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,    .quirks = Q_INDEX},
-    {"attention.indexer.top_k",             MODEL(n_top),          H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_INDEX},
+    {"attention.indexer.head_count",        MODEL(n_index),        H_INT,    H_NEED, 1, ARCH_MAX_HEADS,
+     .quirks = Q_INDEX | Q_POOLED},
+    {"attention.indexer.key_length",        MODEL(hd_index),       H_INT,    H_NEED, 2, ARCH_MAX_HEAD,
+     .quirks = Q_INDEX | Q_POOLED},
+    {"attention.indexer.top_k",             MODEL(n_top),          H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,
+     .quirks = Q_INDEX | Q_POOLED},
     {"attention.indexer.top_k",             ONLY(0, 0)},
     {"attention.compress_ratios",           LAYER(ratio),          H_INT,    0,      0, ARCH_MAX_TAPS,    .quirks = Q_MEANS},
+    {"attention.compress_ratios",           LAYER(ratio),          H_INT,    H_NEED | H_EACH | H_ZERO | H_MORE, 2, ARCH_MAX_POOL,
+     .quirks = Q_POOLED},
     {"attention.indexer.block_size",        MODEL(index_block),    H_INT,    H_NEED, 1, ARCH_MAX_CHOSEN,  .quirks = Q_BLOCKS},
     {"attention.indexer.block_size",        ONLY(0, 1)},
     {"attention.indexer.local_blocks",      MODEL(index_local),    H_INT,    H_NEED, 0, ARCH_MAX_CHOSEN,  .quirks = Q_BLOCKS},
@@ -934,7 +951,14 @@ static const arch_key arch_keys[] = {
     {"rope.dimension_count",                MODEL(hd_rot),         H_INT,    0,      2, ARCH_MAX_HEAD,
      .traits = A_HEAD_IS_ROT},                        /* the row below reads it too, as n_rot */
     {"attention.kv_lora_rank",              LAYER(rank),           H_INT,    H_NEED, 1, ARCH_MAX_HEAD,    .traits = A_LATENT},
+    {"attention.q_lora_rank",               LAYER(q_rank),         H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .quirks = Q_POOLED},
     {"attention.q_lora_rank",               LAYER(q_rank),         H_INT,    0,      0, ARCH_MAX_WIDTH,   .traits = A_LATENT},
+    {"attention.compress_rope_freq_base",   MODEL(pool_base),      H_FLT,    H_NEED, 1, 1e12,             .quirks = Q_POOLED},
+    {"attention.output_group_count",        MODEL(n_out_group),    H_INT,    H_NEED, 1, ARCH_MAX_HEADS,   .quirks = Q_POOLED},
+    {"attention.output_lora_rank",          MODEL(out_rank),       H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .quirks = Q_POOLED},
+    {"hash_layer_count",                    MODEL(n_listed),       H_INT,    H_NEED, 0, ARCH_MAX_LAYERS,  .quirks = Q_POOLED},
+    {"hyper_connection.sinkhorn_iterations", MODEL(hyper_turns),   H_INT,    H_NEED, 1, ARCH_MAX_TURNS,   .quirks = Q_POOLED},
+    {"hyper_connection.epsilon",            MODEL(hyper_eps),      H_FLT,    H_NEED, 0, 1,                .quirks = Q_POOLED},
     {"attention.key_length_mla",            LAYER(hd_q),           H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_LATENT},
     {"attention.value_length_mla",          LAYER(hd_o),           H_INT,    0,      1, ARCH_MAX_HEAD,    .traits = A_LATENT},
     {"attention.key_length",                LAYER(hd_k),           H_INT,    0,      2, ARCH_MAX_HEAD,    .from = arch__hd_k},
@@ -943,6 +967,7 @@ static const arch_key arch_keys[] = {
     {"attention.scale",                     LAYER(attn_scale),     H_FLT,    0,      1e-6, 1e3, .from = arch__attn_scale},
     {"attention.output_scale",              LAYER(attn_scale),     H_FLT,    H_ALSO, 1e-6, 1e3,           .quirks = Q_GROK},
     {"attention.output_scale",              ONLY(0, 1)},
+    {"attention.sliding_window",            LAYER(window),         H_INT,    H_NEED, 1, ARCH_MAX_CTX,     .quirks = Q_POOLED},
     {"attention.sliding_window",            LAYER(window),         H_INT,    0,      0, ARCH_MAX_CTX,     .from = arch__window},
     {"attention.sliding_window_pattern",    LAYER(windowed),       H_PATTERN, 0,     0, ARCH_MAX_LAYERS,  .from = arch__windowed},
     {"attention.key_length_swa",            MODEL(hd_k_local),     H_INT,    0,      2, ARCH_MAX_HEAD,    .traits = A_BY_LAYER},
@@ -951,7 +976,8 @@ static const arch_key arch_keys[] = {
      .traits = A_BY_LAYER, .quirks = Q_LOCAL_ROT},
     {"attention.shared_kv_layers",          MODEL(n_shared),       H_INT,    0,      0, ARCH_MAX_LAYERS,  .traits = A_BY_LAYER},
     {"attention.shared_kv_layers",          ONLY(0, 0)},
-    {"hyper_connection.count",              MODEL(n_stream),       H_INT,    H_NEED, 2, ARCH_MAX_STREAMS, .quirks = Q_STREAMS},
+    {"hyper_connection.count",              MODEL(n_stream),       H_INT,    H_NEED, 2, ARCH_MAX_STREAMS,
+     .quirks = Q_STREAMS | Q_POOLED},
     {"hyper_connection.low_rank",           MODEL(stream_rank),    H_INT,    H_NEED, 1, ARCH_MAX_WIDTH,   .quirks = Q_STREAMS},
     {"ple.ngram_size",                      MODEL(grams.n),        H_INT,    0,      2, DEV_GRAM,         .quirks = Q_STREAMS},
     {"ple.heads_per_ngram",                 MODEL(grams.each),     H_INT,    0,      1, DEV_GRAM_HEADS,   .quirks = Q_STREAMS},
@@ -1025,6 +1051,7 @@ static const arch_key arch_keys[] = {
      .from = arch__n_ff_shexp, .traits = A_SHARED_PLAIN},
     {"expert_group_count",                  MODEL(n_group),        H_INT,    0,      0, ARCH_MAX_EXPERTS},
     {"expert_group_used_count",             MODEL(n_group_used),   H_INT,    0,      0, ARCH_MAX_EXPERTS},
+    {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    H_NEED, 4, 4,                   .quirks = Q_POOLED},
     {"expert_gating_func",                  MODEL(expert_gate),    H_INT,    0,      0, 3,                   .from = arch__gate},
     {"expert_weights_norm",                 MODEL(topk_norm),      H_BOOL,   0,      0, 1, .from = arch__topk_norm},
     {"expert_weights_scale",                MODEL(expert_scale),   H_FLT,    0,      0, 1e6,              .preset = 1},
@@ -1110,7 +1137,8 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.scale",                     "granite granitemoe minicpm refact deepseek arcee granitehybrid"},
     {"attention.sliding_window",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding lfm2 gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
-     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek2-ocr"}, /* the last: A_WHOLE */
+     "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4 deepseek4 "
+     "deepseek2-ocr"},                                /* the last: A_WHOLE */
     {"attention.sliding_window_pattern",
      "gemma2 gemma3 gpt-oss olmo2 modern-bert gemma-embedding gemma4 gemma4-assistant gemma3n mellum mimo2 step35 exaone4 "
      "exaone-moe afmoe laguna smallthinker plamo3 muse-glimmer cohere2 cohere2moe llama4"},
@@ -1132,18 +1160,18 @@ static const struct { const char *key, *archs; } arch_peers[] = {
     {"attention.temperature_length",        "grok deepseek2 mistral4"},
     {"expert_gating_func",
      "lfm2moe glm4moe minimax-m2 dots1 hy_v3 step35 deepseek2-ocr exaone-moe afmoe laguna smallthinker deepseek2 "
-     "mistral4 bailingmoe2 cohere2moe kimi-linear"},
+     "mistral4 bailingmoe2 cohere2moe kimi-linear deepseek4"},
     {"expert_weights_norm",
      "glm4moe dots1 hy_v3 step35 deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe nemotron_h_moe"},
+     "cohere2moe nemotron_h_moe deepseek4"},
     {"expert_weights_scale",
      "glm4moe dots1 hy_v3 step35 deepseek deepseek2-ocr bailingmoe exaone-moe afmoe laguna deepseek2 mistral4 bailingmoe2 "
-     "cohere2moe nemotron_h_moe kimi-linear"},
+     "cohere2moe nemotron_h_moe kimi-linear deepseek4"},
     {"hidden_activation",                   "modern-bert"},
     {"router_logit_softcapping",            ""},
     {"nextn_predict_layers",
      "qwen35 qwen35moe qwen3next glm4 glm4moe hy_v3 mimo2 step35 exaone4 exaone-moe deepseek2 bailingmoe2 cohere2moe "
-     "qwen4exp"},
+     "qwen4exp deepseek4"},
 };
 enum { ARCH_PEERS = sizeof arch_peers / sizeof *arch_peers };
 
@@ -1289,20 +1317,23 @@ static int arch__trunk(const arch_hparams *hp, const gguf_file *g) {
     char     key[ARCH_KEY];
     uint64_t n = 0;
     arch__key(hp, "nextn_predict_layers", key);
-    if (hp->desc->traits & A_NEXTN || hp->desc->quirks & Q_STREAMS)
+    if (hp->desc->traits & A_NEXTN || hp->desc->quirks & (Q_STREAMS | Q_POOLED))
         gguf_get_u64(g, key, 0, (uint64_t)hp->n_layer - 1, &n, &(err_t){0});
     return hp->n_layer - (int)n;
 }
+
+enum { ARCH_MORE = 64 };                              /* most draft heads that a file may lack, of H_MORE */
 
 /* Reads an array with a value for each layer, which may leave out draft heads: integers, or for a pattern bools, or floats. */
 static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
     const bool   floats = k->type == H_FLT;
     const double hi = k->type == H_PATTERN ? 1 : k->hi;
-    if (kv->count != (uint64_t)hp->n_layer && kv->count != (uint64_t)arch__trunk(hp, g))
+    const bool   more = k->flags & H_MORE && kv->count > (uint64_t)hp->n_layer && kv->count <= (uint64_t)hp->n_layer + ARCH_MORE;
+    if (!more && kv->count != (uint64_t)hp->n_layer && kv->count != (uint64_t)arch__trunk(hp, g))
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", GGUF_U(kv->count), hp->n_layer);
     for (int il = (int)kv->count; il < hp->n_layer && hp->desc->local_turn && k->type == H_PATTERN; il++)
         arch__set(arch__field(hp, k, il), k->type, 0);
-    for (int il = 0; il < (int)kv->count; il++) {
+    for (int il = 0; il < min_int((int)kv->count, hp->n_layer); il++) {
         uint64_t     u = 0;
         float        f = 0;
         const bool   is = floats ? gguf_arr_f32(kv, (uint64_t)il, &f) : gguf_arr_u64(kv, (uint64_t)il, &u);
@@ -1446,7 +1477,13 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
 /* The RoPE that a layer needs, from that of the file. */
 static arch_rope_hp arch__rope_for(const arch_hparams *hp, arch_rope_hp of, const arch_layer_hp *l) {
     of.n_rot = l->n_rot;
-    of.yarn_scores = l->mixer == MIX_LATENT && of.yarn_log != 0;
+    of.yarn_scores = l->mixer == MIX_POOLED || (l->mixer == MIX_LATENT && of.yarn_log != 0);
+    if (l->mixer == MIX_POOLED) {
+        of.local = !l->ratio;
+        if (of.local) of.scaling = SCALE_NONE, of.factor = of.yarn_attn = 1;
+        else of.base = hp->pool_base;
+        return of;
+    }
     if (!l->window) return of;
     of.local = (hp->desc->traits & A_LOCAL_ROPE) != 0;
     if (of.local) of.scaling = SCALE_NONE, of.factor = of.yarn_attn = 1;
@@ -1572,11 +1609,51 @@ static bool arch__kda(const arch_hparams *hp, const gguf_file *g, arch_layer_hp 
     return true;
 }
 
+enum { ARCH_OVERLAP = 4 };                            /* groups of so many positions overlap the one before, and are chosen */
+
+/* The sizes of attention to groups of positions. Keys are values: what the cache keeps of a position is one row, as in latent
+ * attention. */
+static bool arch__pooled(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    const int il = (int)(l - hp->layer);
+    if (l->n_head_kv != 1)
+        return arch__bad(hp, g, "attention.head_count_kv", e, "%d key heads in layer %d, expected 1", l->n_head_kv, il);
+    if (l->hd_v != l->hd_k)
+        return arch__bad(hp, g, "attention.value_length", e, "%d, expected %d: keys are values", l->hd_v, l->hd_k);
+    if (l->hd_k < 2 || l->hd_k % 2)
+        return arch__bad(hp, g, "attention.key_length", e, "heads of %d values, expected an even number up to %d", l->hd_k,
+                         ARCH_MAX_HEAD);
+    if (l->n_rot < 2 || l->n_rot % 2 || l->n_rot > l->hd_k)
+        return arch__bad(hp, g, "rope.dimension_count", e, "%d, expected an even number from 2 to %d", l->n_rot, l->hd_k);
+    if (l->n_head % hp->n_out_group)
+        return arch__bad(hp, g, "attention.output_group_count", e, "%d groups, expected a number that divides %d heads",
+                         hp->n_out_group, l->n_head);
+    if ((int64_t)hp->n_out_group * hp->out_rank > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "attention.output_lora_rank", e, "%d groups of %d values, expected up to %d together",
+                         hp->n_out_group, hp->out_rank, ARCH_MAX_WIDTH);
+    if ((int64_t)hp->n_stream * hp->n_embd > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "hyper_connection.count", e, "%d streams of %d values, expected up to %d together", hp->n_stream,
+                         hp->n_embd, ARCH_MAX_WIDTH);
+    if (!hp->causal)
+        return arch__bad(hp, g, "attention.causal", e, "false, expected true: groups are of earlier positions");
+    if (hp->n_listed > hp->n_layer)
+        return arch__bad(hp, g, "hash_layer_count", e, "%d, expected up to %d layers", hp->n_listed, hp->n_layer);
+    l->rank = l->hd_k;
+    l->rec = l->conv[0] = l->conv[1] = (arch_rec){0};
+    l->indexed = l->ratio == ARCH_OVERLAP;
+    l->pool_span = l->indexed ? 2 * l->ratio : l->ratio;
+    l->listed = il < hp->n_listed;
+    if (l->indexed && (hp->hd_index % 2 || hp->hd_index < l->n_rot))
+        return arch__bad(hp, g, "attention.indexer.key_length", e, "%d, expected an even number from %d rotated values on",
+                         hp->hd_index, l->n_rot);
+    return true;
+}
+
 /* How a layer reads earlier positions. */
 static arch_mixer arch__mixer_of(const arch_hparams *hp, const arch_layer_hp *l) {
     const arch_desc *desc = hp->desc;
     if (hp->n_enc && l - hp->layer >= hp->n_enc) return MIX_CROSS;
     if (desc->quirks & Q_ONE_BLOCK && l->n_ff) return MIX_NONE;
+    if (desc->quirks & Q_POOLED) return MIX_POOLED;
     if (1u << desc->state & (unsigned)ARCH_WKV) return desc->state;
     if (desc->state) return desc->state == MIX_BOTH || !l->n_head_kv ? desc->state : MIX_ATTN;
     if (desc->quirks & Q_NO_HEADS && !l->n_head_kv) return l->n_head ? MIX_LINEAR : MIX_NONE;
@@ -1591,6 +1668,7 @@ static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_h
     l->mixer = arch__mixer_of(hp, l);
     l->gated = (hp->desc->traits & A_DELTA) && l->mixer == MIX_ATTN;
     if (1u << l->mixer & (unsigned)ARCH_WKV && !arch__wkv(hp, g, l, e)) return false;
+    if (l->mixer == MIX_POOLED) return arch__pooled(hp, g, l, e);
     if (l->mixer != MIX_ATTN && l->mixer != MIX_BOTH && l->mixer != MIX_CROSS) l->n_head_kv = l->n_rot = l->window = 0;
     if (l->mixer == MIX_ATTN || l->mixer == MIX_CROSS || l->mixer == MIX_NONE) {
         l->rec = l->conv[0] = l->conv[1] = (arch_rec){0};
@@ -1707,6 +1785,7 @@ static void arch__defaults(arch_hparams *hp) {
 static bool arch__index(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     arch_layer_hp *l = &hp->layer[il];
     const bool     blocks = hp->desc->quirks & Q_BLOCKS, means = hp->desc->quirks & Q_MEANS, head = il >= hp->n_layer;
+    if (hp->desc->quirks & Q_POOLED) return true;
     if (!hp->n_top) {
         l->indexed = false;
         return true;
@@ -1980,6 +2059,8 @@ typedef enum {
     D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_POOLED,
     D_BUCKETS, D_INDEX, D_INDEX_HEAD, D_INDEX_HEADS, D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
     D_WIDE, D_STREAM_RANK, D_GRAM_ROWS, D_GRAM_ROW, D_GRAM_HEADS, D_GRAM_WIDE, D_GRAM_EMBD, D_GRAM_TAPS,
+    D_OUT_GROUP, D_OUT_RANK, D_OUT_GROUPS, D_OUT_ALL, D_POOL, D_POOL_HEAD, D_POOL_ALL, D_POOL_INDEX, D_HYPER_MIX, D_THREE,
+    D_LISTED,
     D_FILE                                            /* as the tensor has it */
 } arch_size;
 
@@ -2012,6 +2093,25 @@ static int64_t arch__gram_dim(const arch_hparams *hp, arch_size d, int il) {
     if (d == D_GRAM_ROW || d == D_GRAM_TAPS) return d == D_GRAM_ROW ? hp->gram_row : hp->gram_taps;
     if (d == D_GRAM_HEADS) return here ? (int64_t)(hp->grams.n - 1) * hp->grams.each * hp->gram_row : 0;
     return !here ? 0 : d == D_GRAM_WIDE ? (int64_t)hp->n_stream * hp->n_embd : hp->n_embd;
+}
+
+/* The sizes of attention to groups of positions, of hyper-connections, of lists of experts; or of n-grams. */
+static int64_t arch__pooled_dim(const arch_hparams *hp, arch_size d, int il) {
+    const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
+    switch (d) {
+    case D_OUT_GROUP: return hp->n_out_group ? (int64_t)l->n_head * l->hd_v / hp->n_out_group : 0;
+    case D_OUT_RANK: return hp->out_rank;
+    case D_OUT_GROUPS: return hp->n_out_group;
+    case D_OUT_ALL: return (int64_t)hp->n_out_group * hp->out_rank;
+    case D_POOL: return l->ratio;
+    case D_POOL_HEAD: return l->ratio ? l->hd_k : 0;
+    case D_POOL_ALL: return l->ratio ? (int64_t)l->hd_k * (l->pool_span / l->ratio) : 0;
+    case D_POOL_INDEX: return l->indexed ? 2 * (int64_t)hp->hd_index : 0;
+    case D_HYPER_MIX: return (2 + (int64_t)hp->n_stream) * hp->n_stream;
+    case D_THREE: return 3;
+    case D_LISTED: return l->listed ? l->n_expert_used : 0;
+    default: return arch__gram_dim(hp, d, il);
+    }
 }
 
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
@@ -2092,7 +2192,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_STREAM_PAIRS: return (int64_t)hp->n_stream * hp->n_stream;
     case D_WIDE: return (int64_t)hp->n_stream * hp->n_embd;
     case D_STREAM_RANK: return hp->stream_rank;
-    default: return arch__gram_dim(hp, d, il);
+    default: return arch__pooled_dim(hp, d, il);
     }
 }
 
@@ -2131,6 +2231,9 @@ typedef enum {
     W_HC_ATTN_NORM, W_HC_ATTN_DOWN, W_HC_ATTN_UP, W_HC_ATTN_INJECT, W_HC_FFN_NORM, W_HC_FFN_DOWN, W_HC_FFN_UP, W_HC_FFN_INJECT,
     W_HC_OUT_NORM, W_HC_OUT_DOWN, W_HC_OUT_UP,
     W_GRAMS, W_GRAM_KEY, W_GRAM_VALUE, W_GRAM_KEY_NORM, W_GRAM_QUERY_NORM, W_GRAM_CONV_NORM, W_GRAM_TAPS,
+    W_OUT_A, W_POOL_KV, W_POOL_GATE, W_POOL_PLACE, W_POOL_NORM, W_POOL_INDEX_KV, W_POOL_INDEX_GATE, W_POOL_INDEX_PLACE,
+    W_POOL_INDEX_NORM, W_HYPER_ATTN, B_HYPER_ATTN, W_HYPER_ATTN_SCALE, W_HYPER_FFN, B_HYPER_FFN, W_HYPER_FFN_SCALE,
+    W_HYPER_HEAD, B_HYPER_HEAD, W_HYPER_HEAD_SCALE, W_LISTED,
     W_ENC_NORM, B_ENC_NORM, W_DISTANCE, W_CROSS_NORM, B_CROSS_NORM, W_CROSS_Q, W_CROSS_K, W_CROSS_V, W_CROSS_O,
     ARCH_SLOTS
 } arch_slot_id;
@@ -2145,6 +2248,9 @@ enum {                                                /* flags of a slot */
     S_OWN = 32,                                       /* of layers with keys and values of their own; in others it has no use */
     S_CHOICE = 64,                                    /* of layers with an indexer; in others it has no use */
     S_CHOICE_VEC = S_CHOICE | S_VEC,
+    S_FLAT = 128,                                     /* the file has the matrices of the stack as rows of one */
+    S_NUMBERS = 256,                                  /* integers, those of experts */
+    S_ANY_VEC = 512 | S_VEC,                          /* a vector of several rows, which may have a type of weights */
 };
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
@@ -2154,10 +2260,10 @@ enum {                                                /* who has the tensor: the
     ON_NONE = ON_MIXER << MIX_NONE, ON_SSD = ON_MIXER << MIX_SSD | ON_MIXER << MIX_BOTH,
     ON_SCAN = ON_MIXER << MIX_SCAN, ON_HEADS = ON_MIXER << MIX_SCAN_HEADS, ON_MAMBA = ON_SCAN | ON_HEADS,
     ON_SSM = ON_SSD | ON_MAMBA,
-    ON_CROSS = ON_MIXER << MIX_CROSS,
+    ON_CROSS = ON_MIXER << MIX_CROSS, ON_POOLED = ON_MIXER << MIX_POOLED,
     ON_WKV7 = ON_MIXER << MIX_WKV7, ON_WKV6 = ON_MIXER << MIX_WKV6, ON_WKV = ON_WKV7 | ON_WKV6,
     ON_KDA = ON_MIXER << MIX_KDA, ON_DELTAS = ON_DELTA | ON_KDA,
-    ON_MIXERS = ON_ATTN | ON_DELTAS | ON_CONV | ON_LATENT | ON_LINEAR | ON_SSM | ON_WKV,
+    ON_MIXERS = ON_ATTN | ON_DELTAS | ON_CONV | ON_LATENT | ON_LINEAR | ON_SSM | ON_WKV | ON_POOLED,
     ON_FFN = ON_MIXER << MIXERS, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
     ON_CHANNELS = ON_FFN << FFN_CHANNELS, ON_BESIDE = ON_FFN << FFN_BESIDE, ON_ASIDE = ON_FFN << FFN_ASIDE,
     ON_FFNS = ON_DENSE | ON_EXPERTS | ON_CHANNELS,
@@ -2258,14 +2364,17 @@ static const arch_slot arch_slots[] = {
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_HEAD_KV,   D_HEAD_K,    S_VEC,     ON_ATTN,    D_1, 0, Q_HEAD_NORMS},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",        D_1,         D_K,         S_VEC | S_OWN, ON_ATTN, D_1, A_QK_WHOLE},
     {B_K_NORM,         "blk.%d.attn_k_norm.bias",          D_1,         D_K,         S_OPT_VEC, ON_ATTN,    D_1, A_QK_LAYER_NORM},
-    {W_Q_A,            "blk.%d.attn_q_a.weight",           D_Q_RANK,    D_EMBD,      0,         ON_LATENT,  D_1, 0},
-    {W_Q_A_NORM,       "blk.%d.attn_q_a_norm.weight",      D_1,         D_Q_RANK,    S_VEC,     ON_LATENT,  D_1, 0},
+    {W_Q_A,            "blk.%d.attn_q_a.weight",           D_Q_RANK,    D_EMBD,      0, ON_LATENT | ON_POOLED, D_1, 0},
+    {W_Q_A_NORM,       "blk.%d.attn_q_a_norm.weight",      D_1,         D_Q_RANK,    S_VEC, ON_LATENT | ON_POOLED, D_1, 0},
     {W_Q_B,            "blk.%d.attn_q_b.weight",           D_Q_HEADS,   D_Q_RANK,    0,         ON_LATENT,  D_1, 0},
+    {W_Q_B,            "blk.%d.attn_q_b.weight",           D_Q,         D_Q_RANK,    0,         ON_POOLED,  D_1, 0},
+    {W_KV_A,           "blk.%d.attn_kv.weight",            D_K,         D_EMBD,      0,         ON_POOLED,  D_1, 0},
     {W_KV_A,           "blk.%d.attn_kv_a_mqa.weight",      D_KEY,       D_EMBD,      0,         ON_LATENT,  D_1, 0},
-    {W_KV_A_NORM,      "blk.%d.attn_kv_a_norm.weight",     D_1,         D_RANK,      S_VEC,     ON_LATENT,  D_1, 0},
+    {W_KV_A_NORM,      "blk.%d.attn_kv_a_norm.weight",     D_1,         D_RANK,      S_VEC, ON_LATENT | ON_POOLED, D_1, 0},
     {W_KV_B,           "blk.%d.attn_kv_b.weight",          D_KV_B,      D_RANK,      S_OPT,     ON_LATENT,  D_1, 0},
     {W_K_B,            "blk.%d.attn_k_b.weight",           D_RANK,      D_NOPE,      S_OPT,     ON_LATENT,  D_HEAD, 0},
     {W_V_B,            "blk.%d.attn_v_b.weight",           D_HEAD_O,    D_RANK,      S_OPT,     ON_LATENT,  D_HEAD, 0},
+    {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_POOLED,  D_1, 0},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_VEC,     ON_ATTN,    D_1, A_SINKS},
     {W_SINKS,          "blk.%d.attn_sinks.weight",         D_1,         D_HEAD,      S_OPT_VEC, ON_ATTN,    D_1, A_MAY_SINKS},
     {W_HEAD_GAIN,      "blk.%d.attn_q_norm.weight",        D_HEAD,      D_1,         S_VEC,     ON_ATTN,    D_1, 0, Q_SKIP},
@@ -2278,6 +2387,26 @@ static const arch_slot arch_slots[] = {
     {W_O,               "dec.blk.%d.attn_o.weight",         D_EMBD,      D_O,         0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_O,         0, ON_ATTN | ON_LATENT, D_1, 0},
     {W_O,              "blk.%d.attn_output.weight",        D_EMBD,      D_EMBD,      0,         ON_LINEAR,  D_1, 0},
+    {W_O,              "blk.%d.attn_output_b.weight",      D_EMBD,      D_OUT_ALL,   0,         ON_POOLED,  D_1, 0},
+    {W_OUT_A,          "blk.%d.attn_output_a.weight",      D_OUT_RANK,  D_OUT_GROUP, S_FLAT,    ON_POOLED,  D_OUT_GROUPS, 0},
+    {W_POOL_KV,        "blk.%d.attn_compressor_kv.weight", D_POOL_ALL,  D_EMBD,      0,         ON_POOLED,  D_1, 0},
+    {W_POOL_GATE,      "blk.%d.attn_compressor_gate.weight", D_POOL_ALL, D_EMBD,     0,         ON_POOLED,  D_1, 0},
+    {W_POOL_PLACE,     "blk.%d.attn_compressor_ape.weight", D_POOL,     D_POOL_ALL,  S_ANY_VEC,    ON_POOLED,  D_1, 0},
+    {W_POOL_NORM,      "blk.%d.attn_compressor_norm.weight", D_1,       D_POOL_HEAD, S_VEC,     ON_POOLED,  D_1, 0},
+    {W_POOL_INDEX_KV,  "blk.%d.indexer_compressor_kv.weight", D_POOL_INDEX, D_EMBD,  0,         ON_POOLED,  D_1, 0},
+    {W_POOL_INDEX_GATE, "blk.%d.indexer_compressor_gate.weight", D_POOL_INDEX, D_EMBD, 0,       ON_POOLED,  D_1, 0},
+    {W_POOL_INDEX_PLACE, "blk.%d.indexer_compressor_ape.weight", D_POOL, D_POOL_INDEX, S_ANY_VEC, ON_POOLED,  D_1, 0},
+    {W_POOL_INDEX_NORM, "blk.%d.indexer_compressor_norm.weight", D_1,    D_INDEX_HEAD, S_CHOICE_VEC, ON_POOLED, D_1, 0},
+    {W_HYPER_ATTN,     "blk.%d.hc_attn_fn.weight",         D_HYPER_MIX, D_WIDE, 0,        ON_POOLED,  D_1, 0},
+    {B_HYPER_ATTN,     "blk.%d.hc_attn_base.weight",       D_1,         D_HYPER_MIX, S_VEC,     ON_POOLED,  D_1, 0},
+    {W_HYPER_ATTN_SCALE, "blk.%d.hc_attn_scale.weight",    D_1,         D_THREE,     S_VEC,     ON_POOLED,  D_1, 0},
+    {W_HYPER_FFN,      "blk.%d.hc_ffn_fn.weight",          D_HYPER_MIX, D_WIDE, 0,        ON_POOLED,  D_1, 0},
+    {B_HYPER_FFN,      "blk.%d.hc_ffn_base.weight",        D_1,         D_HYPER_MIX, S_VEC,     ON_POOLED,  D_1, 0},
+    {W_HYPER_FFN_SCALE, "blk.%d.hc_ffn_scale.weight",      D_1,         D_THREE,     S_VEC,     ON_POOLED,  D_1, 0},
+    {W_HYPER_HEAD,     "output_hc_fn.weight",              D_STREAM,    D_WIDE, 0,        ON_MODEL,   D_1, 0, Q_POOLED},
+    {B_HYPER_HEAD,     "output_hc_base.weight",            D_1,         D_STREAM,    S_VEC,     ON_MODEL,   D_1, 0, Q_POOLED},
+    {W_HYPER_HEAD_SCALE, "output_hc_scale.weight",         D_1,         D_1,         S_VEC,     ON_MODEL,   D_1, 0, Q_POOLED},
+    {W_LISTED,         "blk.%d.ffn_gate_tid2eid.weight",   D_VOCAB,     D_LISTED,    S_NUMBERS, ON_POOLED,  D_1, 0},
     {B_O,              "blk.%d.attn_output.bias",          D_1,         D_EMBD,      S_OPT_VEC, ON_ATTN | ON_LINEAR, D_1, 0},
     {W_ATTN_POST_NORM, "blk.%d.attn_output_norm.weight",   D_1,         D_EMBD,      S_VEC,     ON_ATTN,    D_1, 0, Q_GROK},
     {W_ATTN_POST_NORM, "blk.%d.post_attention_norm",       D_1,         D_EMBD,      S_VEC, ON_ATTN,    D_1, 0, Q_SHORT_NAMES},
@@ -2481,10 +2610,12 @@ static const arch_slot arch_slots[] = {
     {W_CROSS_K,         "dec.blk.%d.cross_attn_k.weight",   D_K,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_CROSS_V,         "dec.blk.%d.cross_attn_v.weight",   D_V,         D_EMBD,      0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
     {W_CROSS_O,         "dec.blk.%d.cross_attn_o.weight",   D_EMBD,      D_O,         0,         ON_CROSS,   D_1, 0, Q_BUCKETS},
+    {W_INDEX_Q,         "blk.%d.indexer.attn_q_b.weight",   D_INDEX,     D_Q_RANK,    S_CHOICE,  ON_POOLED,  D_1, 0},
     {W_INDEX_Q,         "blk.%d.indexer.attn_q_b.weight",   D_INDEX,     D_Q_RANK,    S_CHOICE,  ON_LATENT,  D_1, 0, Q_INDEX},
     {W_INDEX_Q,         "blk.%d.indexer.q_proj.weight",     D_INDEX,     D_EMBD,      S_CHOICE,  ON_ATTN,    D_1, 0, Q_INDEX},
     {W_INDEX_K,         "blk.%d.indexer.attn_k.weight",     D_INDEX_HEAD, D_EMBD,      S_CHOICE,  ON_LATENT,  D_1, 0, Q_INDEX},
     {W_INDEX_K,         "blk.%d.indexer.k_proj.weight",     D_INDEX_HEAD, D_EMBD,      S_CHOICE,  ON_ATTN,    D_1, 0, Q_INDEX},
+    {W_INDEX_SHARE,     "blk.%d.indexer.proj.weight",       D_INDEX_HEADS, D_EMBD,      S_CHOICE,  ON_POOLED,  D_1, 0},
     {W_INDEX_SHARE,     "blk.%d.indexer.proj.weight",       D_INDEX_HEADS, D_EMBD,      S_CHOICE,  ON_LATENT,  D_1, 0, Q_INDEX},
     {W_INDEX_Q_NORM,    "blk.%d.indexer.q_norm.weight",     D_1,         D_INDEX_HEAD, S_CHOICE_VEC, ON_ATTN,    D_1, 0, Q_INDEX},
     {W_INDEX_K_NORM,    "blk.%d.indexer.k_norm.weight",     D_1,         D_INDEX_HEAD, S_CHOICE_VEC, ON_ATTN,    D_1, 0, Q_INDEX},

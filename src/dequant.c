@@ -191,7 +191,7 @@ static bool dq_check(const st_folder *f, const dq_mat *m, err_t *e) {
     case DQ_BNB4: case DQ_BNB8: return dq__check_bnb(f, m, e);
     case DQ_MXFP4:
         return m->cols % 32 ? st_bad(f, m->w, e, "has rows of %llu, expected a multiple of 32", GGUF_U(m->cols))
-                            : dq__has(f, m->w, all / 2, "U8", e) && dq__has(f, m->scale, all / 32, "U8 F8_E8M0", e);
+                            : dq__has(f, m->w, all / 2, "U8 I8", e) && dq__has(f, m->scale, all / 32, "U8 F8_E8M0", e);
     case DQ_NVFP4:
         return m->cols % 16 ? st_bad(f, m->w, e, "has rows of %llu, expected a multiple of 16", GGUF_U(m->cols))
                             : dq__has(f, m->w, all / 2, "U8", e) && dq__has(f, m->scale, all / 16, "F8_E4M3", e);

@@ -575,7 +575,7 @@ typedef enum {
 typedef enum { RULE_DELTA, RULE_SSD, RULE_SCAN, RULE_KDA, RULE_GLA, RULE_WKV6, RULE_WKV7 } dev_rule;
 
 /* The score of an expert from its logit. ROUTE_MIXER: of two experts, each of its own choice (SparseMixer: Liu et al. 2024). */
-typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER } dev_router;
+typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_MIXER, ROUTE_ROOT_SOFTPLUS } dev_router;
 /* Positions that a row sees: up to its own; all of the step; up to its own in its chunk, where a text is cut into chunks as long
  * as the window; those of the text that an encoder reads; those after it up to its own. */
 typedef enum { VIEW_PAST, VIEW_ALL, VIEW_CHUNK, VIEW_SOURCE, VIEW_ANSWER } dev_view;
@@ -638,6 +638,21 @@ typedef struct {
         int   share;                                  /* OPS_FAMILY: experts of a group */
         const struct dev_before *before;              /* OPS_BEFORE */
         int   active;                                 /* OPS_CORRECT: the stream that blocks read */
+        bool  above;                                  /* OPS_CLAMP: values below -scale stay */
+        struct {
+            const float *scale;                       /* [3] of the three kinds of coefficients; the first alone without turns */
+            int          turns;                       /* normalisations of the matrix; 0: there is none */
+        } hyper;
+        struct {
+            const dev_kv *raw;                        /* what keys are made of; NULL: the list is only measured */
+            const dev_kv *to;                         /* the keys */
+            const float  *place;                      /* [size][n * span / size] added to the gates of the positions of a group */
+            int           size;                       /* positions of a group */
+            int           span;                       /* positions that its key is made of, to the end of the group */
+            const double *freq;                       /* [n_rot / 2] radians per position */
+            int           n_rot;                      /* last values, which RoPE turns as at its first position */
+            float         mscale;                     /* of cos and sin */
+        } pool;
         k_row_pick pick;
         k_row_rope rope;
         k_row_mul  mul;
@@ -647,6 +662,7 @@ typedef struct {
             const double *freq;                       /* [n] radians per position */
             int           at;                         /* where they begin in a row */
             int           ahead;                      /* positions that are added to the row's */
+            bool          back;                       /* they turn back what those of the same position have turned */
         } angles;
         struct {
             const dev_kv *kv;                         /* of the layer; NULL: the list is only measured */
@@ -670,6 +686,8 @@ typedef struct {
             bool     by_head;                         /* each K/V head has blocks of its own */
             bool     ends;                            /* a block has the score of its last position, and all heads weigh the same;
                                                        * the positions after the last whole block count as one of `top` */
+            int      pool;                            /* rows see a key for each group of so many positions; 0: there are none */
+            const dev_kv *pooled;                     /* OPS_ATTEND_POOLED: those keys, beside the positions of the window */
         } cache;
         struct {
             const dev_state *st;                      /* of the layer; NULL: the list is only measured */
@@ -697,6 +715,7 @@ typedef struct {
             int        groups;                        /* that lie side by side, up to DEV_EXPERTS; 0, 1: all are one */
             int        groups_used;                   /* of these, groups that a row chooses from */
             bool       alone;                         /* a group has the score of its best expert, not that of the two best */
+            const int32_t *listed;                    /* [vocabulary, used] experts of a token; NULL: those of the best scores */
             int        wide;                          /* OPS_GROUP: products that read the rows, 2 with a gate */
         } experts;
         struct {
@@ -761,6 +780,7 @@ typedef struct {
     float       *parts;                               /* [n_parts] of attention and indexers; NULL: their tasks are not split */
     size_t       n_parts;                             /* floats */
     int          n_views;                             /* of keys, or of values, of attention; or as tables have */
+    int          n_more;                              /* beside them, for each block of the longest table */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, those that ask for something */
     size_t       n_bytes;                             /* of all that dev_plan_fill() allocates, and of the list */
@@ -808,6 +828,7 @@ typedef struct {
     int    attn_rows;                                 /* of a task of attention */
     size_t parts;                                     /* floats of partial results of attention, of indexers */
     int    views;                                     /* positions of attention that takes them one by one */
+    int    more_views;                                /* beside them, for each block of a table */
     int    experts;                                   /* of a layer */
     size_t low;                                       /* floats of adapters, for each row of a step */
 } dev_needs;
@@ -1042,6 +1063,7 @@ static void dev__fill_needs(dev_plan *p, int n_threads) {
         if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], &needs);
     p->attn_most = needs.attn_rows;
     p->n_views = needs.views;
+    p->n_more = needs.more_views;
     p->thread = dev__take(p, (size_t)n_threads, sizeof *p->thread, true);
     for (int i = 0; i < n_threads; i++) {
         const dev_thread own = {dev__take(p, needs.scratch, 1, false),
@@ -1181,8 +1203,9 @@ static void dev__main(void *ctx, int ith) {
 /* Memory for pointers to the blocks of the longest table, or to the positions that attention reads one by one. */
 static void dev__room(dev_run *run) {
     const dev_batch *b = run->batch;
-    int              n = run->plan->n_views;
+    int              n = 0;
     for (int i = 0; i < b->n_seq * b->n_group; i++) n = max_int(n, (int)(b->table_at[i + 1] - b->table_at[i]));
+    n = max_int(n, run->plan->n_views + n * run->plan->n_more);
     if (n <= run->n_views) return;
     run->n_views = n < 64 ? 64 : 2 * n;
     if (!run->views) run->views = mem_new((size_t)run->p->n, sizeof *run->views);

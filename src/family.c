@@ -114,6 +114,7 @@ static const family_row family_table[] = {
     {"DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM KimiVLForConditionalGeneration YoutuForCausalLM",
      "deepseek2", FAM_TIED, NULL},
     {"DeepseekV32ForCausalLM", "deepseek32", FAM_TIED, NULL},
+    {"DeepseekV4ForCausalLM", "deepseek4", 0, NULL},
     {"GlmMoeDsaForCausalLM", "glm-dsa", FAM_TIED, NULL},
     {"MiniCPM3ForCausalLM", "minicpm3", FAM_SPM, NULL},
     {"PLMForCausalLM", "plm", 0, NULL},
@@ -378,7 +379,8 @@ typedef struct {
 #define LATENT "deepseek2 deepseek32 glm-dsa mistral4"
 
 #define HYBRID "granitehybrid falcon-h1 nemotron_h nemotron_h_moe"
-#define ROPE_IN(name) "rope_parameters.full_attention." name " rope_parameters." name " rope_scaling." name
+#define ROPE_IN(name) \
+    "rope_parameters.full_attention." name " rope_parameters.compress." name " rope_parameters." name " rope_scaling." name
 
 static double family__layers(const family_config *c) { return c->n_layer + c->n_ahead; }
 static double family__heads(const family_config *c) { return c->n_head; }
@@ -403,6 +405,21 @@ static double family__ctx_gemma3(const family_config *c) { return (void)c, 13107
 static double family__none(const family_config *c) { return (void)c, (double)NAN; }
 static double family__ctx_falcon(const family_config *c) { return (void)c, 2048; }
 static double family__ctx_mamba(const family_config *c) { return (void)c, 1 << 20; }
+
+/* DeepSeek V4: values of a head that rotate; layers whose experts a table chooses. */
+static double family__rot_v4(const family_config *c) {
+    double part = 0;
+    if (family_number(c, "rope_parameters.main.partial_rotary_factor partial_rotary_factor", &part))
+        return (int)(part * c->head_dim);
+    return family_int(c, "qk_rope_head_dim", 64);
+}
+static double family__listed(const family_config *c) {
+    bytes list = family_get(c, "mlp_layer_types"), item;
+    int   n = 0;
+    while (bytes_cut_item(&list, &item) && item.n == 10 && !memcmp(item.p, "\"hash_moe\"", 10)) n++;
+    return n;
+}
+
 static double family__four(const family_config *c) { return (void)c, 4; }
 static double family__kv(const family_config *c) { return c->n_kv; }
 
@@ -853,7 +870,7 @@ static const family_key family_keys[] = {
     {"attention.value_length",           FK_INT, "kv_lora_rank", family__latent, LATENT},
     {"attention.key_length_mla",         FK_INT, NULL, family__key_whole, "kimi-linear " LATENT},
     {"attention.value_length_mla",       FK_INT, "v_head_dim", NULL, "kimi-linear " LATENT},
-    {"attention.q_lora_rank",            FK_INT, "q_lora_rank", NULL, "minicpm3 kimi-linear " LATENT},
+    {"attention.q_lora_rank",            FK_INT, "q_lora_rank", NULL, "minicpm3 kimi-linear deepseek4 " LATENT},
     {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", family__latent, LATENT},
     {"attention.kv_lora_rank",           FK_INT, "kv_lora_rank", NULL, "minicpm3 plm kimi-linear"},
     {"attention.key_length",             FK_INT, NULL, family__none, FAM_OWN " granite granitemoe granitehybrid"},
@@ -871,7 +888,7 @@ static const family_key family_keys[] = {
      "llama mistral3 granite granitemoe smollm3 arcee llama-embed deepseek deepseek2-ocr bailingmoe pangu-embedded nemotron "
      "lfm2 lfm2moe modern-bert cohere2 cohere2moe llama4 minicpm3 exaone4 afmoe apertus "
      "granitehybrid falcon-h1 nemotron_h nemotron_h_moe plm kimi-linear exaone-moe bailingmoe2 laguna nanbeige deci arctic "
-     "llada plamo2 plamo3 " LATENT},
+     "llada plamo2 plamo3 deepseek4 " LATENT},
     {"rope.dimension_count",             FK_INT, NULL, family__plain_head,
      "granite granitemoe granitehybrid baichuan xverse arctic"},
     {"rope.dimension_count",             FK_INT, NULL, family__rot_part, "cohere2 gptneox stablelm"},
@@ -926,7 +943,7 @@ static const family_key family_keys[] = {
     {"logit_scale",                      FK_FLT, NULL, family__logit_minicpm, "minicpm"},
     {"attention.sliding_window",         FK_INT, "sliding_window", NULL,
      "gemma2 gemma3 gemma3n gemma4 gemma-embedding gpt-oss olmo2 mellum cohere2 cohere2moe exaone4 exaone-moe afmoe mimo2 "
-     "step35"},
+     "step35 deepseek4"},
     {"attention.sliding_window",         FK_INT, NULL, family__window_some, "laguna"},
     {"attention.sliding_window",         FK_INT, NULL, family__window_small, "smallthinker"},
     {"attention.sliding_window",         FK_INT, "window_size sliding_window", NULL, "plamo3"},
@@ -969,7 +986,7 @@ static const family_key family_keys[] = {
     {"expert_feed_forward_length",       FK_INT, NULL, family__ff_hunyuan, "hunyuan-moe"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size", NULL,
      "qwen2moe qwen3moe qwen3vlmoe " FAM_DELTA " glm4moe dots1 hy_v3 deepseek bailingmoe mellum lfm2moe "
-     "ernie4_5-moe afmoe nemotron_h_moe kimi-linear mimo2 step35 exaone-moe bailingmoe2 laguna grovemoe grok"},
+     "ernie4_5-moe afmoe nemotron_h_moe kimi-linear mimo2 step35 exaone-moe bailingmoe2 laguna grovemoe grok deepseek4"},
     {"expert_feed_forward_length",       FK_INT, "moe_intermediate_size intermediate_size", NULL, "deepseek2-ocr " LATENT},
     {"expert_chunk_feed_forward_length", FK_INT, NULL, family__chunk, "grovemoe"},
     {"experts_per_group",                FK_INT, NULL, family__two, "grovemoe"},
@@ -986,7 +1003,8 @@ static const family_key family_keys[] = {
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__shared_cohere, "cohere2moe"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_hy, "hy_v3"},
     {"expert_shared_feed_forward_length", FK_INT, NULL, family__ff_shared_ernie, "ernie4_5-moe"},
-    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL, "glm4moe dots1 deepseek nemotron_h_moe minimax-m3"},
+    {"expert_shared_count",              FK_INT, "n_shared_experts", NULL,
+     "glm4moe dots1 deepseek nemotron_h_moe minimax-m3 deepseek4"},
     {"expert_shared_count",              FK_INT, "n_shared_experts", family__zero, "deepseek2-ocr " LATENT},
     {"expert_shared_count",              FK_INT, "num_shared_experts", NULL,
      "bailingmoe bailingmoe2 afmoe kimi-linear exaone-moe"},
@@ -1012,12 +1030,23 @@ static const family_key family_keys[] = {
     {"interleave_moe_layer_step",        FK_INT, "moe_layer_interval", NULL, "ernie4_5-moe"},
     {"expert_weights_scale",             FK_FLT, NULL, family__one, "deepseek bailingmoe"},
     {"expert_weights_scale",             FK_FLT, "routed_scaling_factor", NULL,
-     "glm4moe dots1 deepseek2-ocr nemotron_h_moe kimi-linear exaone-moe bailingmoe2 minimax-m3 " LATENT},
+     "glm4moe dots1 deepseek2-ocr nemotron_h_moe kimi-linear exaone-moe bailingmoe2 minimax-m3 deepseek4 " LATENT},
     {"expert_weights_scale",             FK_FLT, "moe_routed_scaling_factor", NULL, "laguna"},
     {"expert_weights_scale",             FK_FLT, "moe_router_scaling_factor", NULL, "step35"},
     {"expert_weights_scale",             FK_FLT, "router_scaling_factor", family__one, "hy_v3"},
     {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", NULL,
      "glm4moe dots1 bailingmoe bailingmoe2 nemotron_h_moe exaone-moe"},
+    {"expert_weights_norm",              FK_BOOL, "norm_topk_prob", family__yes, "deepseek4"},
+    {"expert_gating_func",               FK_INT, NULL, family__four, "deepseek4"},
+    {"rope.dimension_count",             FK_INT, NULL, family__rot_v4, "deepseek4"},
+    {"rope.freq_base",                   FK_FLT, "rope_parameters.main.rope_theta rope_theta", family__base, "deepseek4"},
+    {"attention.compress_rope_freq_base", FK_FLT, "compress_rope_theta rope_parameters.compress.rope_theta", NULL, "deepseek4"},
+    {"attention.output_group_count",     FK_INT, "o_groups", NULL, "deepseek4"},
+    {"attention.output_lora_rank",       FK_INT, "o_lora_rank", NULL, "deepseek4"},
+    {"hash_layer_count",                 FK_INT, "num_hash_layers", family__listed, "deepseek4"},
+    {"hyper_connection.count",           FK_INT, "hc_mult", NULL, "deepseek4"},
+    {"hyper_connection.sinkhorn_iterations", FK_INT, "hc_sinkhorn_iters", NULL, "deepseek4"},
+    {"hyper_connection.epsilon",         FK_FLT, "hc_eps", NULL, "deepseek4"},
     {"moe_latent_size",                  FK_INT, "moe_latent_size", NULL, "nemotron_h_moe"},
     {"rope.scaling.finetuned",           FK_BOOL, NULL, family__rope_hybrid, "granitehybrid nemotron_h nemotron_h_moe"},
     {"expert_weights_norm",              FK_BOOL, "route_norm", family__yes, "hy_v3"},
@@ -1027,9 +1056,9 @@ static const family_key family_keys[] = {
     {"moe_every_n_layers",               FK_INT, "moe_every_n_layers", NULL, "nomic-bert-moe"},
     {"nextn_predict_layers",             FK_INT, NULL, family__ahead,
      "glm4moe hy_v3 qwen3next qwen35 qwen35moe mimo2 step35 exaone-moe exaone4 bailingmoe2 deepseek32 glm-dsa"},
-    {"attention.indexer.head_count",     FK_INT, "index_n_heads", NULL, "deepseek32 glm-dsa"},
-    {"attention.indexer.key_length",     FK_INT, "index_head_dim", NULL, "deepseek32 glm-dsa"},
-    {"attention.indexer.top_k",          FK_INT, "index_topk", NULL, "deepseek32 glm-dsa"},
+    {"attention.indexer.head_count",     FK_INT, "index_n_heads", NULL, "deepseek32 glm-dsa deepseek4"},
+    {"attention.indexer.key_length",     FK_INT, "index_head_dim", NULL, "deepseek32 glm-dsa deepseek4"},
+    {"attention.indexer.top_k",          FK_INT, "index_topk", NULL, "deepseek32 glm-dsa deepseek4"},
     {"attention.indexer.head_count",     FK_INT, "sparse_attention_config.sparse_num_index_heads", NULL, "minimax-m3"},
     {"attention.indexer.key_length",     FK_INT, "sparse_attention_config.sparse_index_dim", NULL, "minimax-m3"},
     {"attention.indexer.top_k",          FK_INT, "sparse_attention_config.sparse_topk_blocks", NULL, "minimax-m3"},
@@ -1132,7 +1161,9 @@ static bool family__put(const family_config *c, const family_key *k, gguf_writer
 /* A number about RoPE, of the layers that see everything where there are two kinds. False: there is none. */
 static bool family_rope(const family_config *c, const char *name, double *out) {
     char paths[256];
-    snprintf(paths, sizeof paths, "rope_parameters.full_attention.%s rope_parameters.%s rope_scaling.%s", name, name, name);
+    snprintf(paths, sizeof paths,
+             "rope_parameters.full_attention.%s rope_parameters.compress.%s rope_parameters.%s rope_scaling.%s", name, name, name,
+             name);
     return family_number(c, paths, out);
 }
 
@@ -1186,7 +1217,7 @@ static void family__rope_keys(const family_config *c, gguf_writer *w) {
         gguf_write_f32(w, family__key(c, "rope.scaling.factor", key), (float)by);
         gguf_write_u32(w, family__key(c, "rope.scaling.original_context_length", key), (uint32_t)ctx);
     }
-    if (family_is(c, "neo-bert")) return;             /* its base is a row of family_keys */
+    if (family_is(c, "neo-bert deepseek4")) return;   /* their base is a row of family_keys */
     if (family_is(c, "step35") && family_get(c, "rope_theta").n && *family_get(c, "rope_theta").p == '[') {
         v = family_item(c, "rope_theta", 0);
         if (!isnan(v)) gguf_write_f32(w, family__key(c, "rope.freq_base", key), (float)v);
@@ -1610,6 +1641,37 @@ static bool family__causal(const family_config *c) {
            !bytes_is(family_get(c, "is_causal"), "false");
 }
 
+/* Groups of positions of each layer, and cuts of its experts, of DeepSeek V4. */
+static bool family__v4(const family_config *c, gguf_writer *w, err_t *e) {
+    static const char *const kinds[] = {"compressed_sparse_attention", "heavily_compressed_attention"},
+                      *const paths[] = {"compress_rates.compressed_sparse_attention compress_rate_csa",
+                                        "compress_rates.heavily_compressed_attention compress_rate_hca"};
+    const bytes types = family_get(c, "layer_types");
+    const bool  ratios = family_get(c, "compress_ratios").n;
+    const int   n = c->n_layer, rate[] = {family_int(c, paths[0], 4), family_int(c, paths[1], 128)};
+    double      cut = 0;
+    char        key[128];
+    if (family_get(c, "scoring_func").n && !family__says(c, "scoring_func", "sqrtsoftplus"))
+        return err_set(e, EXIT_INPUT, "%s/config.json: scoring_func is not sqrtsoftplus, expected that", c->dir);
+    if (!ratios && !types.n)
+        return err_set(e, EXIT_INPUT, "%s/config.json: no compress_ratios, expected those of %d layers", c->dir, n);
+    int32_t *v = mem_new((size_t)n, sizeof *v);
+    float   *limit = mem_new((size_t)n, sizeof *limit);
+    family_number(c, "swiglu_limit", &cut);
+    for (int i = 0; i < n; i++) {
+        const double is = ratios ? family_item(c, "compress_ratios", i) : 0;
+        v[i] = is >= 0 && is <= INT32_MAX ? (int32_t)is : -1;       /* the loader says what is wrong with others */
+        for (int k = 0; k < 2 && !ratios; k++)
+            if (family__layer_is(types, i, kinds[k])) v[i] = rate[k];
+        limit[i] = (float)cut;
+    }
+    gguf_write_array(w, family__key(c, "attention.compress_ratios", key), GGUF_I32, v, (uint64_t)n);
+    gguf_write_array(w, family__key(c, "swiglu_clamp_exp", key), GGUF_F32, limit, (uint64_t)n);
+    gguf_write_array(w, family__key(c, "swiglu_clamp_shexp", key), GGUF_F32, limit, (uint64_t)n);
+    mem_free_all(v, limit);
+    return true;
+}
+
 static const char *family__score(const family_config *c) {
     static const char names[] = "score_function scoring_func score_func moe_router_activation moe_router_activation_func "
                                 "expert_selection_fn";
@@ -1642,6 +1704,7 @@ static bool family__more(const family_config *c, gguf_writer *w, err_t *e) {
     family__by_layer(c, w);
     if (family_is(c, "gemma3n")) family__sparsity(c, w);
     if (family_is(c, "qwen4exp") && !family__qwen4(c, w, e)) return false;
+    if (family_is(c, "deepseek4") && !family__v4(c, w, e)) return false;
     if (!family__causal(c)) gguf_write_bool(w, family__key(c, "attention.causal", key), false);
     if (family_is(c, "llada llada-moe")) gguf_write_bool(w, "diffusion.shift_logits", false);
     if (family_is(c, "glm-dsa")) family__index_types(c, w);

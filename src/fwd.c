@@ -127,6 +127,9 @@ typedef struct {
     dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
     dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
     dev_buf side;                                     /* [B, D] a second part of a block, beside experts or attention */
+    dev_buf cs_back;                                  /* as cs, of angles that turn back */
+    dev_buf pool_kv, pool_gate;                       /* [B, 2 * HD or HD] what keys of groups of positions are made of */
+    dev_buf index_kv, index_gate;                     /* the same of the indexer */
     dev_buf streams;                                  /* [B, A*D] */
     dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
     dev_buf wide;                                     /* [B, A*D] of all streams: what a gate multiplies */
@@ -237,12 +240,12 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
     fwd__norm(d, d->x, d->x, norm, 1, n);
 }
 
-/* to = cos and sin of each table of RoPE, for the row's position and `ahead` more. */
-static void fwd__angles(fwd_draft *d, dev_buf to, int ahead) {
+/* to = cos and sin of each table of RoPE, for the row's position and `ahead` more; or such that turn back. */
+static void fwd__angles(fwd_draft *d, dev_buf to, int ahead, bool back) {
     const arch_hparams *hp = &d->m->hp;
     for (int t = 0; t < hp->n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {to}, .angles = {r->freq, r->at, ahead}, .n = hp->rope[t].n_rot / 2,
+        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {to}, .angles = {r->freq, r->at, ahead, back}, .n = hp->rope[t].n_rot / 2,
                             .scale = r->mscale});
     }
 }
@@ -269,8 +272,9 @@ static void fwd__embed(fwd_draft *d) {
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
     if (hp->desc->quirks & Q_EMBD_BARE) fwd__any_norm(d, d->x, d->x, fwd_no_norm, 1, w->n_in);
     if (hp->desc->quirks & Q_SKIP) fwd__pick(d, d->x, d->skip, 1, w->n_in, w->n_in, 0, 0);
-    fwd__angles(d, d->cs, 0);
-    if (d->m->means) fwd__angles(d, d->cs_block, 1 - hp->index_block);
+    fwd__angles(d, d->cs, 0, false);
+    if (d->m->means) fwd__angles(d, d->cs_block, 1 - hp->index_block, false);
+    if (hp->desc->quirks & Q_POOLED) fwd__angles(d, d->cs_back, 0, true);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper,
                             .temper = {(float)hp->temper_length, hp->temper_ahead}});
@@ -616,6 +620,97 @@ static void fwd__latent(fwd_draft *d) {
     fwd__by_heads(d, FWD_WO, &w[W_V_B], d->o, lh->rank, d->att, lh->hd_o);
     if (d->m->hp.value_scale != 0) fwd__scale(d, d->att, lh->n_head * lh->hd_o, d->m->hp.value_scale);
     fwd__give(d, &w[W_O], d->att);
+}
+
+/* --- attention to a window and to groups of positions, whose keys are values (DeepSeek-AI 2026) --- */
+
+/* Keys of groups: of attention (0), of the indexer (1); NULL: the list is only measured. */
+static const dev_kv *fwd__pooled(const fwd_draft *d, int i) { return d->kv ? &d->kv->pool[2 * d->il + i] : NULL; }
+
+/* What they are made of goes to the cache, and the key of each group that is complete. n: values of one. */
+static void fwd__pool(fwd_draft *d, int i, dev_buf values, dev_buf gates, int n, const float *place, const float *norm) {
+    const arch_layer_hp *lh = d->lh;
+    const model_rope    *ro = &d->m->rope[lh->rope];
+    const dev_kv        *raw = d->kv ? &d->kv->raw[2 * d->il + i] : NULL;
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {values, gates}, .cache = {.kv = raw}});
+    fwd__op(d, (dev_op){.kind = OPS_POOL, .vec = norm, .scale = d->m->hp.eps, .n = n,
+                        .pool = {.raw = raw, .to = fwd__pooled(d, i), .place = place, .size = lh->ratio, .span = lh->pool_span,
+                                 .freq = ro->freq, .n_rot = lh->n_rot, .mscale = ro->mscale}});
+}
+
+/* Rows choose among the groups. */
+static void fwd__choose_pooled(fwd_draft *d) {
+    const arch_hparams  *hp = &d->m->hp;
+    const arch_layer_hp *lh = d->lh;
+    const int            n = hp->hd_index;
+    fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {d->index_q}, .n = n, .n_head = hp->n_index,
+                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = n - lh->n_rot,
+                                 .form = K_ROPE_PAIRS}});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->index_q}, .n = n, .n_head = hp->n_index,
+                        .hadamard = {fwd__pooled(d, 1), false}});
+    fwd__op(d, (dev_op){.kind = OPS_CHOOSE, .in = {d->index_q, d->index_w}, .out = {d->chosen}, .n = n, .n_head = hp->n_index,
+                        .cache = {.kv = fwd__pooled(d, 1), .top = hp->n_top, .unit = 1, .pool = lh->ratio}});
+}
+
+/* y = the outputs of each group of heads times a matrix of its own, then that of all. RoPE is turned back first, since keys are
+ * values. */
+static void fwd__give_groups(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = &d->l->mat[W_OUT_A];
+    fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs_back}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head,
+                        .rope = {.n_rot = lh->n_rot, .at = d->m->rope[lh->rope].at, .skip = lh->hd_v - lh->n_rot,
+                                 .form = K_ROPE_PAIRS}});
+    fwd__op(d, (dev_op){.kind = OPS_DEAL, .in = {d->att}, .out = {d->head}, .n = w->n_in, .each = w->n_mat,
+                        .pick = {.stride = w->n_in}});
+    fwd__forms(d, d->head, w->n_in, w->n_mat);
+    fwd__matmul(d, FWD_WO);
+    dev_plan_heads(d->to, w, d->rows, d->head, d->o, w->n_out);
+    fwd__give(d, &d->l->mat[W_O], d->o);
+}
+
+static void fwd__pooled_attention(fwd_draft *d) {
+    const arch_hparams  *hp = &d->m->hp;
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float *const  *vec = d->l->vec;
+    const dev_kv        *kv = fwd__kv(d);
+    const int            hd = lh->hd_k, skip = hd - lh->n_rot;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_KV_A], d->rows, d->in, d->k);
+    if (lh->ratio) {
+        dev_plan_product(d->to, &w[W_POOL_KV], d->rows, d->in, d->pool_kv);
+        dev_plan_product(d->to, &w[W_POOL_GATE], d->rows, d->in, d->pool_gate);
+    }
+    if (lh->indexed) {
+        dev_plan_product(d->to, &w[W_POOL_INDEX_KV], d->rows, d->in, d->index_kv);
+        dev_plan_product(d->to, &w[W_POOL_INDEX_GATE], d->rows, d->in, d->index_gate);
+        dev_plan_product(d->to, &w[W_INDEX_SHARE], d->past, d->in, d->index_w);
+    }
+    dev_plan_product(d->to, &w[W_Q_A], d->past, d->in, d->all);
+    d->part = FWD_CACHE;
+    fwd__norm(d, d->k, d->k, &vec[W_KV_A_NORM], 1, hd);
+    fwd__rotate(d, d->k, 1, skip);
+    fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k}, .cache = {.kv = kv}});
+    if (lh->ratio) fwd__pool(d, 0, d->pool_kv, d->pool_gate, hd, vec[W_POOL_PLACE], vec[W_POOL_NORM]);
+    if (lh->indexed)
+        fwd__pool(d, 1, d->index_kv, d->index_gate, hp->hd_index, vec[W_POOL_INDEX_PLACE], vec[W_POOL_INDEX_NORM]);
+    d->rows = d->past;
+    fwd__norm(d, d->all, d->all, &vec[W_Q_A_NORM], 1, lh->q_rank);
+    fwd__product(d, FWD_QKV, &w[W_Q_B], d->all, d->q);
+    if (lh->indexed) dev_plan_product(d->to, &w[W_INDEX_Q], d->rows, d->all, d->index_q);
+    d->part = FWD_CACHE;
+    fwd__any_norm(d, d->q, d->q, fwd_no_norm, lh->n_head, hd);
+    fwd__rotate(d, d->q, lh->n_head, skip);
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = hd, .n_head = lh->n_head});
+    d->part = FWD_ATTN;
+    if (lh->indexed) fwd__choose_pooled(d);
+    fwd__op(d, (dev_op){.kind = OPS_ATTEND_POOLED, .in = {d->q, lh->indexed ? d->chosen : 0}, .out = {d->att}, .n = lh->hd_v,
+                        .n_head = lh->n_head, .scale = lh->attn_scale,
+                        .cache = {.kv = kv, .window = lh->window, .hd_k = hd, .group = lh->n_head, .sinks = vec[W_SINKS],
+                                  .top = lh->indexed ? hp->n_top : 0, .unit = 1, .pool = lh->ratio,
+                                  .pooled = lh->ratio ? fwd__pooled(d, 0) : NULL}});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
+    fwd__give_groups(d);
 }
 
 /* --- recurrent layers --- */
@@ -1005,8 +1100,13 @@ static void fwd__channels(fwd_draft *d) {
 }
 
 /* ff = act(ff) * up, n values of each of `each` rows; 0: one. up 0: act(ff) alone. Both factors are cut to [-cut, cut], 0: they
- * stay. */
+ * stay; or ff is cut to values up to `cut` before its activation. */
 static void fwd__activate(fwd_draft *d, dev_buf up, int n, int each, float cut) {
+    if (cut != 0 && d->m->hp.desc->quirks & Q_POOLED) {
+        fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {d->ff}, .n = n, .each = each, .scale = cut, .above = true});
+        fwd__op(d, (dev_op){.kind = OPS_CLAMP, .out = {up}, .n = n, .each = each, .scale = cut});
+        cut = 0;
+    }
     fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {cut != 0 ? 0 : up}, .out = {d->ff}, .act = d->m->hp.act, .n = n,
                         .each = each});
     if (cut == 0) return;
@@ -1065,9 +1165,10 @@ static void fwd__expert_matmul(fwd_draft *d, int E, int at) {
 static void fwd__route(fwd_draft *d) {
     const arch_hparams  *hp = &d->m->hp;
     const arch_layer_hp *lh = d->lh;
-    const dev_router     router = hp->desc->quirks & Q_MIXER         ? ROUTE_MIXER
-                                  : hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID
-                                                                    : ROUTE_SOFTMAX;
+    const dev_router     router = hp->desc->quirks & Q_MIXER               ? ROUTE_MIXER
+                                  : hp->expert_gate == GATE_SIGMOID       ? ROUTE_SIGMOID
+                                  : hp->expert_gate == GATE_ROOT_SOFTPLUS ? ROUTE_ROOT_SOFTPLUS
+                                                                          : ROUTE_SOFTMAX;
     if (!(hp->desc->quirks & Q_ROUTE_FIRST)) {
         fwd__matmul(d, FWD_FFN);
         dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
@@ -1078,7 +1179,8 @@ static void fwd__route(fwd_draft *d) {
                         .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
                         .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router,
                                     .groups = hp->n_group, .groups_used = hp->n_group_used,
-                                    .alone = (hp->desc->traits & A_GROUP_BEST) && !d->l->vec[B_ROUTER_CHOICE]}});
+                                    .alone = (hp->desc->traits & A_GROUP_BEST) && !d->l->vec[B_ROUTER_CHOICE],
+                                    .listed = d->l->listed}});
 }
 
 /* The expert that runs for every row is added to y, after its gate if it has one; or y becomes the mean of both. */
@@ -1206,7 +1308,7 @@ static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA]
                                         [MIX_SSD] = fwd__ssd, [MIX_BOTH] = fwd__attn_ssd,
                                         [MIX_SCAN] = fwd__scan, [MIX_SCAN_HEADS] = fwd__scan_heads,
                                         [MIX_WKV7] = fwd__wkv7, [MIX_WKV6] = fwd__wkv6, [MIX_KDA] = fwd__kda,
-                                        [MIX_CROSS] = fwd__cross};
+                                        [MIX_CROSS] = fwd__cross, [MIX_POOLED] = fwd__pooled_attention};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
                                       [FFN_CHANNELS] = fwd__channels, [FFN_BESIDE] = fwd__beside, [FFN_BOTH] = fwd__both,
                                       [FFN_ASIDE] = fwd__aside};
@@ -1417,6 +1519,44 @@ static void fwd__streams_layer(fwd_draft *d) {
     fwd__inject(d);
 }
 
+/* --- hyper-connections: each block reads one mixture of all streams and is added to all, which are mixed --- */
+
+/* coef = the coefficients, from the streams; x = what a block, or the output, reads. turns 0: the output. */
+static void fwd__hyper_in(fwd_draft *d, const dev_mat *w, const float *base, const float *scale, int turns) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->n_embd, A = hp->n_stream;
+    d->part = FWD_NORM;
+    fwd__any_norm(d, d->streams, d->ahead, fwd_no_norm, 1, A * n);
+    fwd__product(d, FWD_NORM, w, d->ahead, d->mode);
+    fwd__op(d, (dev_op){.kind = OPS_HYPER, .in = {d->mode}, .out = {d->coef}, .vec = base, .scale = hp->hyper_eps, .n_head = A,
+                        .hyper = {scale, turns}});
+    fwd__op(d, (dev_op){.kind = OPS_COLLAPSE, .in = {d->streams, d->coef}, .out = {d->x}, .n = n, .n_head = A});
+}
+
+/* The streams take in what the block gives. */
+static void fwd__hyper_out(fwd_draft *d) {
+    const dev_buf was = d->streams;
+    d->part = FWD_NORM;
+    fwd__op(d, (dev_op){.kind = OPS_EXPAND, .in = {d->y, d->streams, d->coef}, .out = {d->ahead}, .n = d->m->hp.n_embd,
+                        .n_head = d->m->hp.n_stream});
+    d->streams = d->ahead;
+    d->ahead = was;
+}
+
+static void fwd__hyper_layer(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    const int           turns = d->m->hp.hyper_turns;
+    fwd__hyper_in(d, &d->l->mat[W_HYPER_ATTN], vec[B_HYPER_ATTN], vec[W_HYPER_ATTN_SCALE], turns);
+    fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd_mixers[d->lh->mixer](d);
+    d->rows = d->past;
+    fwd__hyper_out(d);
+    fwd__hyper_in(d, &d->l->mat[W_HYPER_FFN], vec[B_HYPER_FFN], vec[W_HYPER_FFN_SCALE], turns);
+    fwd__enter(d, &vec[W_FFN_NORM]);
+    fwd_ffns[d->lh->ffn](d);
+    fwd__hyper_out(d);
+}
+
 /* Attention and feed-forward side by side: both read the stream as it is, with one norm or with one of each. A norm is taken anew
  * where experts follow for some of the rows alone: they do not look for rows among all. */
 static void fwd__side_by_side(fwd_draft *d) {
@@ -1499,8 +1639,8 @@ static void fwd__buffers(fwd_draft *d) {
         FWD_BUF(piece[3]), FWD_BUF(piece[4]), FWD_BUF(piece[5]), FWD_BUF(low[0]), FWD_BUF(low[1]), FWD_BUF(low[2]),
         FWD_BUF(low[3]), FWD_BUF(before), FWD_BUF(first), FWD_BUF(share), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
         FWD_BUF(wide), FWD_BUF(lift), FWD_BUF(token), FWD_BUF(grams), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode),
-        FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(pairs), FWD_BUF(skip),
-        FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state)};
+        FWD_BUF(coef), FWD_BUF(pair), FWD_BUF(pairs), FWD_BUF(skip), FWD_BUF(family), FWD_BUF(guess), FWD_BUF(state),
+        FWD_BUF(cs_back), FWD_BUF(pool_kv), FWD_BUF(pool_gate), FWD_BUF(index_kv), FWD_BUF(index_gate)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -1604,7 +1744,7 @@ static void fwd__plan_assist(fwd *f, fwd_draft *d) {
     fwd__pick(d, d->next, d->pair, 1, n, n, 0, 0);
     fwd__op(d, (dev_op){.kind = OPS_BEFORE, .out = {d->y}, .n = n, .before = &f->prior});
     fwd__pick(d, d->y, d->pair, 1, n, n, 0, n);
-    fwd__angles(d, d->cs, 1);
+    fwd__angles(d, d->cs, 1, false);
     fwd__at_layer(d, 0);
     fwd__product(d, FWD_EMBED, &f->m->layer[0].mat[W_ASSIST_IN], d->pair, d->x);
     for (int il = 0; il < f->m->hp.n_layer; il++) {
@@ -1696,26 +1836,28 @@ static void fwd__plan_encoder(fwd *f, fwd_draft *d) {
 static void fwd__plan_model(fwd *f, fwd_draft *d) {
     const arch_hparams *hp = &f->m->hp;
     const bool          watched = f->run.tap != NULL, ahead = hp->n_nextn && f->gives == FWD_LOGITS, here = ahead && !f->apart;
-    const bool          chain = ahead && fwd__chains(hp), hyper = hp->desc->quirks & Q_STREAMS;
+    const bool          chain = ahead && fwd__chains(hp), low = hp->desc->quirks & Q_STREAMS,
+                        pooled = hp->desc->quirks & Q_POOLED, altup = hp->n_stream && !low && !pooled;
     const int           keeper = fwd__last_keeper(hp);
     const model_tensors *glob = &f->m->glob;
     ASSERT(!watched || !f->m->gpus);
     fwd__embed(d);
     if (here && !chain) fwd__pair_token(d, 0, true);
     fwd__draw_by_layer(d);
-    if (hp->n_stream) (hyper ? fwd__repeat : fwd__spread)(d);
+    if (hp->n_stream) (altup ? fwd__spread : fwd__repeat)(d);
     for (int il = hp->n_enc; il < hp->n_layer; il++) {
         fwd__at_layer(d, il);
         d->after = il >= keeper && !watched && !ahead ? DEV_OUT : DEV_ALL;
         d->past = d->lh->ffn == FFN_CHANNELS ? DEV_ALL : d->after;
-        (hyper ? fwd__streams_layer : hp->n_stream ? fwd__altup_layer : fwd__layer)(d);
+        (low ? fwd__streams_layer : pooled ? fwd__hyper_layer : altup ? fwd__altup_layer : fwd__layer)(d);
         if (!hp->loop_skip && il + 1 < hp->n_layer && arch_own(hp, il + 1) == 0)
             fwd__norm(d, d->x, d->x, &glob->vec[W_OUTPUT_NORM], 1, hp->n_embd);
         if (hp->rescale_every && (il + 1) % hp->rescale_every == 0) fwd__scale(d, d->x, hp->n_embd, 0.5f);
     }
-    if (hp->n_stream && !hyper) fwd__gather(d);
+    if (altup) fwd__gather(d);
+    if (pooled) fwd__hyper_in(d, &glob->mat[W_HYPER_HEAD], glob->vec[B_HYPER_HEAD], glob->vec[W_HYPER_HEAD_SCALE], 0);
     if (chain) fwd__pick(d, d->x, d->state, 1, hp->n_embd, hp->n_embd, 0, 0);
-    if (hyper) fwd__enter_streams(d, glob->vec[W_HC_OUT_NORM], &glob->mat[W_HC_OUT_DOWN], &glob->mat[W_HC_OUT_UP], NULL);
+    if (low) fwd__enter_streams(d, glob->vec[W_HC_OUT_NORM], &glob->mat[W_HC_OUT_DOWN], &glob->mat[W_HC_OUT_UP], NULL);
     else fwd__enter(d, &glob->vec[W_OUTPUT_NORM]);
     f->hidden = d->in;
     f->state = chain ? d->state : f->hidden;

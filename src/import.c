@@ -61,6 +61,7 @@ typedef enum {
     IC_SPREAD_IN,                    /* the same of columns                                                */
     IC_INDEX,                        /* two tensors: rows of all heads of an indexer, and those of its key */
     IC_HASH,                         /* left out; its numbers are what the config gives                    */
+    IC_NUMBERS,                      /* integers, which the file has as those of 32 bits                   */
     IC_FIRST,                        /* left out where another tensor has the name already                 */
     IC_SKIP                          /* left out                                                           */
 } import_change;
@@ -72,6 +73,7 @@ typedef struct {
     const char   *archs;             /* these alone, "!" all but these, "-" these without experts; NULL: all */
 } import_name;
 
+#define V4 "deepseek4"
 #define LATE_NORM \
     "glm4moe seed_oss gpt-oss qwen35 qwen35moe qwen3next gemma2 gemma3 gemma3n gemma4 gemma-embedding olmo2 exaone4 afmoe"
 #define LINEAR    "qwen3next qwen35 qwen35moe"
@@ -202,6 +204,25 @@ static const import_name import_layer_names[] = {
     {"transformer.shared_head.norm", "nextn.shared_head_norm", 0, "step35"},
     {"transformer.shared_head.output", "nextn.shared_head_head", 0, "step35"},
     {"mlp.experts.e_score_correction_bias", "exp_probs_b.bias", 0, "laguna"},
+    /* DeepSeek V4 */
+    {"attn.wq_a", "attn_q_a", 0, V4}, {"attn.q_norm", "attn_q_a_norm", 0, V4}, {"attn.wq_b", "attn_q_b", 0, V4},
+    {"attn.wkv", "attn_kv", 0, V4}, {"attn.kv_norm", "attn_kv_a_norm", 0, V4}, {"attn.attn_sink", "attn_sinks.weight", 0, V4},
+    {"attn.wo_a", "attn_output_a", 0, V4}, {"attn.wo_b", "attn_output_b", 0, V4},
+    {"attn.compressor.ape", "attn_compressor_ape.weight", 0, V4}, {"attn.compressor.wkv", "attn_compressor_kv", 0, V4},
+    {"attn.compressor.wgate", "attn_compressor_gate", 0, V4}, {"attn.compressor.norm", "attn_compressor_norm", 0, V4},
+    {"attn.indexer.wq_b", "indexer.attn_q_b", 0, V4}, {"attn.indexer.weights_proj", "indexer.proj", 0, V4},
+    {"attn.indexer.compressor.ape", "indexer_compressor_ape.weight", 0, V4},
+    {"attn.indexer.compressor.wkv", "indexer_compressor_kv", 0, V4},
+    {"attn.indexer.compressor.wgate", "indexer_compressor_gate", 0, V4},
+    {"attn.indexer.compressor.norm", "indexer_compressor_norm", 0, V4},
+    {"hc_attn_fn", "hc_attn_fn.weight", 0, V4}, {"hc_attn_base", "hc_attn_base.weight", 0, V4},
+    {"hc_attn_scale", "hc_attn_scale.weight", 0, V4}, {"hc_ffn_fn", "hc_ffn_fn.weight", 0, V4},
+    {"hc_ffn_base", "hc_ffn_base.weight", 0, V4}, {"hc_ffn_scale", "hc_ffn_scale.weight", 0, V4},
+    {"ffn.gate.tid2eid", "ffn_gate_tid2eid.weight", IC_NUMBERS, V4}, {"ffn.gate.bias", "exp_probs_b.bias", 0, V4},
+    {"ffn.gate", "ffn_gate_inp", 0, V4}, {"ffn.experts.#.w1", "ffn_gate_exps", 0, V4},
+    {"ffn.experts.#.w2", "ffn_down_exps", 0, V4}, {"ffn.experts.#.w3", "ffn_up_exps", 0, V4},
+    {"ffn.shared_experts.w1", "ffn_gate_shexp", 0, V4}, {"ffn.shared_experts.w2", "ffn_down_shexp", 0, V4},
+    {"ffn.shared_experts.w3", "ffn_up_shexp", 0, V4},
     {"self_attn.indexer.k_norm", "indexer.k_norm", 0, NULL}, {"self_attn.indexer.weights_proj", "indexer.proj", 0, NULL},
     {"self_attn.indexer.wk", "indexer.attn_k", 0, NULL}, {"self_attn.indexer.wq_b", "indexer.attn_q_b", 0, NULL},
     {"self_attn.indexer.index_qk_proj", "indexer.q_proj|indexer.k_proj", IC_INDEX, "qwen4exp"},
@@ -438,6 +459,8 @@ static const import_name import_model_names[] = {
     {"hyper_connection_mixer.hc_norm", "output_hc_norm", 0, NULL},
     {"hyper_connection_mixer.input_mix_weight_down", "output_hc_down", 0, NULL},
     {"hyper_connection_mixer.input_mix_weight_up", "output_hc_up", 0, NULL},
+    {"hc_head_fn", "output_hc_fn.weight", 0, V4}, {"hc_head_base", "output_hc_base.weight", 0, V4},
+    {"hc_head_scale", "output_hc_scale.weight", 0, V4},
     /* T5; # is the number of the layer */
     {"shared", "token_embd", IC_FIRST, T5},
     {"encoder.block.#.layer.0.SelfAttention.q", "enc.blk.#.attn_q", 0, T5},
@@ -474,10 +497,10 @@ static const import_name import_model_names[] = {
     {"decoder.embed_tokens", "token_embd", IC_FIRST, T5},
     /* others */
     {"embeddings", "token_embd", 0, "rwkv7 rwkv6"}, {"pre_ln", "token_embd_norm", 0, "rwkv7 rwkv6"},
-    {"ln_out", "output_norm", 0, "rwkv7 rwkv6"}, {"head", "output", 0, "rwkv7 rwkv6"},
+    {"ln_out", "output_norm", 0, "rwkv7 rwkv6"}, {"head", "output", 0, "rwkv7 rwkv6 " V4},
     {"ff_out", "output", 0, "llada"}, {"token_embeddings", "token_embd", 0, "openelm"},
     {"in_out_embed", "token_embd", 0, "grok"}, {"rms_norm", "output_norm", 0, "grok"},
-    {"embed", "token_embd", 0, "talkie"}, {"lm_head", "output.weight", 0, "talkie"},
+    {"embed", "token_embd", 0, "talkie " V4}, {"lm_head", "output.weight", 0, "talkie"},
     {"lm_head_gain.w_g", "", IC_SKIP, "talkie"},
     {"embed_tokens", "token_embd", IC_TIMES, "falcon-h1"}, {"lm_head", "output", IC_TIMES, "falcon-h1"},
     {"embed_in", "token_embd", 0, "gptneox"}, {"embed_out", "output", 0, "gptneox"},
@@ -536,6 +559,8 @@ static const char *const import_f32[] = {"ffn_gate_inp.weight", "ffn_gate_inp_sh
                                              "altup_correct_coef.weight",
                                              "altup_predict_coef.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
                                          "ssm_conv1d_v.weight", "indexer.proj.weight", "time_mix_first.weight",
+                                         "hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight",
+                                         "_compressor_ape.weight",
                                          "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight",
                                          "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight"};
 
@@ -570,6 +595,7 @@ typedef struct {
     float         mean;              /* m, once it is known; 0: not yet                                    */
     uint32_t      type;              /* in the file                                                        */
     float        *own;               /* values that no tensor has; NULL: pieces have them                  */
+    bool          numbers;           /* they are integers of 32 bits                                       */
     const st_tensor *from;           /* the first source, for messages                                     */
 } import_tensor;
 
@@ -904,6 +930,10 @@ static bool import__source(import_job *j, const st_tensor *t, bytes base, bool w
         import__beside(j, base, ".input_scale_ub");
         m->zero = import__beside(j, base, ".weight_zero_point");
         return import__scaled(j, m, s);
+    }
+    if (family_is(&j->c, V4) && (s = import__beside(j, base, ".scale"))) {
+        if (t->type != ST_I8) return import__scaled(j, m, s);
+        m->form = DQ_MXFP4, m->scale = s, m->bits = 4, m->cols *= 2;
     }
     return dq_check(f, m, j->e);
 }
@@ -1443,12 +1473,38 @@ static bool import__rounds(const import_job *j) {
     return family_is(&j->c, "bitnet") || bytes_is(family_get(&j->c, QUANT_AT("quantization_mode")), "\"online\"");
 }
 
+/* Integers, as they are: those of experts. */
+static bool import__numbers(import__one *o) {
+    const st_tensor *t = o->t;
+    if ((t->type != ST_I64 && t->type != ST_I32) || t->n_dims != 2)
+        return st_bad(&o->j->made->files, t, o->j->e, "has %d dimensions of %s, expected 2 of I64 or I32", t->n_dims,
+                      st_type_name(t->type));
+    o->m = dq_plain(t);
+    import_tensor *made = import__take(o, 0, 0, 1, o->m.rows, false);
+    if (!made) return false;
+    const uint64_t each = st_type_bytes(t->type), n = t->n_bytes / each;
+    mem_free(made->own);
+    made->own = mem_new((size_t)n, sizeof *made->own);
+    made->numbers = true;
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t v = 0;
+        int32_t is;
+        memcpy(&v, t->data + i * each, each);
+        is = each == 8 ? (int32_t)v : (int32_t)(uint32_t)v;
+        if (each == 8 && is != v)
+            return st_bad(&o->j->made->files, t, o->j->e, "has %lld as value %llu, expected an integer of 32 bits",
+                          (long long)v, GGUF_U(i));
+        memcpy(&made->own[i], &is, sizeof is);
+    }
+    return true;
+}
+
 /* What a tensor of the folder becomes. */
 static bool import__convert(import__one *o) {
     import_tensor *t = NULL;
     const uint64_t heads = (uint64_t)o->j->c.n_head, kv = (uint64_t)o->j->c.n_kv;
     switch (o->row->change) {
-    case IC_SKIP: case IC_HASH: return true;
+    case IC_SKIP: case IC_HASH: case IC_NUMBERS: return true;
     case IC_DEEP: case IC_DECAYS: case IC_TOP: return import__reshaped(o);
     case IC_FLAT: case IC_FLIP: case IC_FIVE: case IC_LERPS: case IC_LERP_0: case IC_LERP_1: case IC_LERP_2: case IC_LERP_3:
     case IC_LERP_4: case IC_LERP_5: return import__wkv(o);
@@ -1633,6 +1689,11 @@ static bool import__quantised(import_job *j, const st_tensor *t, bytes *base, dq
         .bits = 4};
         return dq_check(&j->made->files, m, j->e);
     }
+    if (family_is(&j->c, V4) && bytes_ends(t->name, bytes_of(".scale"))) {
+        if (bytes_begins(t->name, bytes_of("mtp."))) j->used[t - j->made->files.tensor] = true;    /* of what is left out */
+        *base = (bytes){0};
+        return true;
+    }
     for (size_t i = 0; i < sizeof aside / sizeof *aside; i++)
         if (bytes_ends(t->name, bytes_of(aside[i])) && !bytes_ends(t->name, bytes_of("per_expert_scale"))) {
             *base = (bytes){0};
@@ -1754,6 +1815,7 @@ static bool import__tensor(import_job *j, const st_tensor *t) {
             ok = st_bad(&j->made->files, t, j->e, "is of layer %d, expected one below %d", o.layer, layers);
         else if (!o.row) ok = st_bad(&j->made->files, t, j->e, "has no place in a %s model", j->c.row->arch);
         else if (o.row->change == IC_HASH) ok = import__hash(&o);
+        else if (o.row->change == IC_NUMBERS) ok = import__numbers(&o);
         else if (o.row->change != IC_SKIP) {
             const size_t cut = weight ? 7 : 0;
             ok = (done || import__source(j, t, bytes_slice(t->name, 0, t->name.n - cut), weight, &o.m)) &&
@@ -1788,6 +1850,7 @@ static uint32_t import__type(const import_job *j, const import_tensor *t) {
     const size_t n = strlen(t->name);
     const bool   weight = n > 7 && !strcmp(t->name + n - 7, ".weight"), norm = n > 12 &&
         !strcmp(t->name + n - 12, "_norm.weight");
+    if (t->numbers) return K_I32;
     if (t->own || t->n_dims <= 1 || !weight || norm) return K_F32;
     for (size_t i = 0; i < sizeof import_f32 / sizeof *import_f32; i++)
         if (bytes_ends(bytes_of(t->name), bytes_of(import_f32[i]))) return K_F32;

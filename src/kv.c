@@ -42,9 +42,9 @@
  * kv_has_states, kv_is_weak, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot;
  * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_place, kv_prefault,
  * kv_bytes_peak, kv_bytes_most.
- * Opens: kv_cache.adapters, kv_cache.index, kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks,
- *   kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used,
- *   kv_opts, kv_part, kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
+ * Opens: kv_cache.adapters, kv_cache.index, kv_cache.pool, kv_cache.raw, kv_cache.layer, kv_cache.state, kv_cache.states,
+ *   kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_load,
+ *   kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.adapters, kv_seq.first, kv_seq.n, kv_seq.source. */
 
 typedef struct {
     uint32_t type_k;                                  /* type of keys */
@@ -139,6 +139,9 @@ typedef struct {
     kv_opts   opts;                                   /* as the run asks for */
     dev_kv   *layer;                                  /* [n_layer] where its keys and values lie; group -1: it has none */
     dev_kv   *index;                                  /* [n_layer] where keys of its indexer lie: a head, without values */
+    dev_kv   *raw;                                    /* [n_layer][2] what keys of groups of positions, and those of the indexer,
+                                                       * are made of: values, and gates in place of V, in f32 */
+    dev_kv   *pool;                                   /* [n_layer][2] those keys, one for each group: ops__pooled_at() */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
     dev_state *conv;                                  /* [n_layer][ARCH_CONVS] of convolutions apart from them */
     int       n_layer;                                /* layers of the model, draft heads among them */
@@ -236,7 +239,7 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     l.type_v = l.shared ? o->type_k : o->type_v;
     l.hd_k = lh->hd_k;
     l.hd_v = lh->hd_v;
-    l.hadamard_k = kv__hadamard(l.type_k, l.shared ? l.hd_k - l.hd_v : l.hd_k);
+    l.hadamard_k = kv__hadamard(l.type_k, !l.shared ? l.hd_k : l.hd_k > l.hd_v ? l.hd_k - l.hd_v : 1);
     l.hadamard_v = kv__hadamard(l.type_v, l.hd_v);
     l.k_stride = k_kv_bytes(l.type_k, l.hd_k);
     l.v_stride = l.shared ? l.k_stride : k_kv_bytes(l.type_v, l.hd_v);
@@ -256,6 +259,28 @@ static dev_kv kv__index(kv_cache *kv, const dev_kv *of, int hd, int on_gpu) {
     *at += kv__aligned((size_t)l.block * l.k_stride);
     kv->group[of->group].end[1 + on_gpu] = *at;
     return l;
+}
+
+/* Places keys of groups of `of->ratio` positions, hd values each (which are values too where `whole`), and what they are made of.
+ * Of a group, a block has what ends in it. */
+static void kv__pool(kv_cache *kv, const arch_layer_hp *of, int hd, bool whole, int on_gpu, dev_kv *raw, dev_kv *to) {
+    const int block = kv->opts.block, wide = hd * (of->pool_span / of->ratio), all = kv__group_of(kv, KV_ALL, 0, false),
+              few = kv__group_of(kv, KV_WINDOW, of->pool_span, false);
+    size_t   *at = &kv->group[all].mem.block_bytes;
+    *to = (dev_kv){.mem = &kv->group[all].mem, .group = all, .block = block, .k_at = *at, .v_at = *at, .n_head = 1,
+                   .shared = true, .type_k = kv->opts.type_k, .type_v = kv->opts.type_k, .hd_k = hd, .hd_v = whole ? hd : 0};
+    to->hadamard_k = whole ? 1 : kv__hadamard(to->type_k, hd);
+    to->hadamard_v = whole ? kv__hadamard(to->type_k, hd) : 1;
+    to->k_stride = to->v_stride = k_kv_bytes(to->type_k, hd);
+    *at += kv__aligned((size_t)((block - 1) / of->ratio + 1) * to->k_stride);
+    kv->group[all].end[1 + on_gpu] = *at;
+    at = &kv->group[few].mem.block_bytes;
+    *raw = (dev_kv){.mem = &kv->group[few].mem, .group = few, .block = block, .k_at = *at, .n_head = 1, .type_k = K_F32,
+                    .type_v = K_F32, .hd_k = wide, .hd_v = wide, .hadamard_k = 1, .hadamard_v = 1};
+    raw->k_stride = raw->v_stride = k_kv_bytes(K_F32, wide);
+    raw->v_at = *at += kv__aligned((size_t)block * raw->k_stride);
+    *at += kv__aligned((size_t)block * raw->v_stride);
+    kv->group[few].end[1 + on_gpu] = *at;
 }
 
 /* Places the states of layer il, if it has any, after those of the layers before it. */
@@ -281,7 +306,7 @@ static void kv_free(kv_cache *kv) {
         mem_free_all(kv->group[i].block, kv->group[i].spare);
     }
     if (kv->tree) mem_free_all(kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh);
-    mem_free_all(kv->tree, kv->gap, kv->cost, kv->mark, kv->copy, kv->group, kv->layer, kv->index, kv->state,
+    mem_free_all(kv->tree, kv->gap, kv->cost, kv->mark, kv->copy, kv->group, kv->layer, kv->index, kv->raw, kv->pool, kv->state,
                  kv->conv, kv);
 }
 
@@ -368,16 +393,21 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = arch_layers(hp)};
     kv->layer = mem_new((size_t)kv->n_layer, sizeof *kv->layer);
     kv->index = mem_new((size_t)kv->n_layer, sizeof *kv->index);
+    kv->raw = mem_new((size_t)kv->n_layer * 2, sizeof *kv->raw);
+    kv->pool = mem_new((size_t)kv->n_layer * 2, sizeof *kv->pool);
     kv->state = mem_new((size_t)kv->n_layer, sizeof *kv->state);
     kv->conv = mem_new((size_t)kv->n_layer * ARCH_CONVS, sizeof *kv->conv);
-    kv->group = mem_new((size_t)kv->n_layer + 1, sizeof *kv->group);
+    kv->group = mem_new(3 * (size_t)kv->n_layer + 1, sizeof *kv->group);
     for (int il = 0; il < kv->n_layer; il++) {
         const arch_layer_hp *lh = &hp->layer[il];
         const int            on_gpu = dev_gpus_of(load.gpus, il);
         kv->layer[il].group = -1;
         if (lh->kv_back || lh->kv_over) kv->layer[il] = kv->layer[il - max_int(lh->kv_back, 1)];
         else if (lh->n_head_kv) kv->layer[il] = kv__layer(kv, lh, on_gpu);
-        if (lh->indexed) kv->index[il] = kv__index(kv, &kv->layer[il], hp->hd_index, on_gpu);
+        if (lh->pool_span) kv__pool(kv, lh, lh->hd_k, true, on_gpu, &kv->raw[2 * il], &kv->pool[2 * il]);
+        if (lh->pool_span && lh->indexed)
+            kv__pool(kv, lh, hp->hd_index, false, on_gpu, &kv->raw[2 * il + 1], &kv->pool[2 * il + 1]);
+        if (lh->indexed && !lh->pool_span) kv->index[il] = kv__index(kv, &kv->layer[il], hp->hd_index, on_gpu);
         kv__layer_states(kv, lh, il, on_gpu);
     }
     kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);

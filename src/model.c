@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     dev_mat      mat[ARCH_SLOTS];                     /* matrices */
     const float *vec[ARCH_SLOTS];                     /* vectors, among them gains and biases */
+    const int32_t *listed;                            /* [vocabulary, used] experts of each token; NULL: a router chooses */
 } model_tensors;
 
 enum { MODEL_REACH = 128 };                           /* distances from there on have the same bias (T5) */
@@ -72,7 +73,7 @@ static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_f
 
 /* Matrices of the model, not of a layer, that rows are multiplied with: the output is last. */
 static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_HC_OUT_DOWN, W_HC_OUT_UP,
-                                             W_ASSIST_OUT, W_OUTPUT};
+                                             W_ASSIST_OUT, W_HYPER_HEAD, W_OUTPUT};
 enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
 
 /* Whether rows are not multiplied with a matrix of a layer: it holds embeddings or biases. */
@@ -174,6 +175,33 @@ static void model__name(const model *m, const arch_slot *s, int il, char name[MO
     snprintf(name, MODEL_NAME, s->name, arch_number(&m->hp, il));
 }
 
+/* The floats that a tensor of a type of weights stands for. */
+static const float *model__opened(model *m, const gguf_tensor *t) {
+    if (t->type == K_F32) return (const float *)(const void *)t->data;
+    const uint64_t rows = t->dim[1] * t->dim[2] * t->dim[3];
+    float         *to = mem_new(mem_size((size_t)rows, (size_t)t->dim[0]), sizeof *to);
+    for (uint64_t r = 0; r < rows; r++)
+        k_types[t->type].dequant(t->data + r * k_row_bytes(t->type, (int64_t)t->dim[0]), to + r * t->dim[0], (int64_t)t->dim[0]);
+    MEM_PUSH(m->made, m->n_made, (uint8_t *)to);
+    return to;
+}
+
+/* The experts of each token in layer il, which must be experts of the layer. */
+static bool model__listed(model *m, const gguf_tensor *t, int il, err_t *e) {
+    const arch_layer_hp *l = &m->hp.layer[il];
+    const size_t         n = (size_t)l->n_expert_used * (size_t)m->hp.n_vocab;
+    const int32_t       *list = (const int32_t *)(const void *)t->data;
+    if (t->type != K_I32)
+        return gguf_bad(m->g, t->part, t->at, e, "tensor %.*s has type %s, expected i32", GGUF_SHOW(t->name),
+                        k_types[t->type].name);
+    for (size_t i = 0; i < n; i++)
+        if (list[i] < 0 || list[i] >= l->n_expert)
+            return gguf_bad(m->g, t->part, t->at, e, "tensor %.*s has expert %d for token %zu, expected 0 to %d",
+                            GGUF_SHOW(t->name), list[i], i / (size_t)l->n_expert_used, l->n_expert - 1);
+    m->layer[il].listed = list;
+    return true;
+}
+
 /* Finds the tensor of a slot in layer il (-1: of the model). */
 static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
@@ -196,13 +224,18 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     if (s->in == D_FILE && t->dim[0] <= ARCH_MAX_WIDTH) want[0] = t->dim[0];
     if (s->out == D_FILE && t->dim[1] <= ARCH_MAX_WIDTH) want[1] = t->dim[1];
     if (s->flags & S_FIT && t->dim[1] != want[1]) return true;
+    if (s->flags & S_FLAT) want[1] *= want[2], want[2] = 1;
     used[t - g->tensor] = true;
     if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
-    m->lacks = s->flags & S_VEC ? t->type != K_F32 : !k_type_weight(t->type);
+    if (s->flags & S_NUMBERS) return model__listed(m, t, il, e);
+    const bool any = (s->flags & S_ANY_VEC) == S_ANY_VEC && k_type_weight(t->type);
+    m->lacks = s->flags & S_VEC ? t->type != K_F32 && !any : !k_type_weight(t->type);
+    if (any) return (to->vec[id] = model__opened(m, t)) != NULL;
     if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
+    if (s->flags & S_FLAT) want[2] = (uint64_t)arch_dim(&m->hp, s->stack, il), want[1] /= want[2];
     to->mat[id] = (dev_mat){.data = t->data, .type = t->type, .n_in = (int)want[0], .n_out = (int)want[1], .n_mat = (int)want[2],
                             .row_bytes = row, .mat_bytes = row * (size_t)want[1]};
     if (t->type == K_I2_S) to->mat[id].scale = model__same_scale(m, gguf_scale(t), (int)want[2]);
@@ -1096,13 +1129,28 @@ static uint64_t model__position_bytes(const arch_hparams *hp, int il, uint32_t t
     const arch_layer_hp *l = &hp->layer[il];
     if (l->kv_back || l->kv_over) return 0;
     return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + (l->rank ? 0 : k_kv_bytes(type_v, l->hd_v))) +
-           (l->indexed ? k_kv_bytes(type_k, hp->hd_index) : 0);
+           (l->indexed && !l->pool_span ? k_kv_bytes(type_k, hp->hd_index) : 0);
+}
+
+/* Bytes of a position for keys of groups and those of the indexer: of the keys, which stay, and of what the last of them are made
+ * of (made). */
+static uint64_t model__pooled_bytes(const arch_hparams *hp, int il, uint32_t type_k, bool made) {
+    const arch_layer_hp *l = &hp->layer[il];
+    uint64_t             n = 0;
+    for (int i = 0; l->pool_span && i < 1 + l->indexed; i++) {
+        const int hd = i ? hp->hd_index : l->hd_k;
+        n += made ? 2 * (uint64_t)(l->pool_span / l->ratio) * k_kv_bytes(K_F32, hd)
+                  : (k_kv_bytes(type_k, hd) - 1) / (uint64_t)l->ratio + 1;
+    }
+    return n;
 }
 
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < arch_layers(hp); il++) n += model__position_bytes(hp, il, type_k, type_v);
+    for (int il = 0; il < arch_layers(hp); il++)
+        n += model__position_bytes(hp, il, type_k, type_v) + model__pooled_bytes(hp, il, type_k, false) +
+             model__pooled_bytes(hp, il, type_k, true);
     return n;
 }
 
@@ -1110,5 +1158,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int64_t n_ctx, int n_rows) {
     const arch_layer_hp *l = &m->hp.layer[il];
     const int64_t        seen = l->window ? min_i64(l->window + n_rows, n_ctx) : n_ctx;
-    return (uint64_t)seen * model__position_bytes(&m->hp, il, type_k, type_v);
+    return (uint64_t)seen * model__position_bytes(&m->hp, il, type_k, type_v) +
+           (uint64_t)n_ctx * model__pooled_bytes(&m->hp, il, type_k, false) +
+           (uint64_t)min_i64(l->pool_span + n_rows, n_ctx) * model__pooled_bytes(&m->hp, il, type_k, true);
 }

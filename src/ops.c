@@ -504,7 +504,7 @@ static void ops__angles(const dev *dv, const dev_op *op, int r) {
     for (int i = 0; i < op->n; i++) {
         const double angle = (dv->run->batch->pos[ops__which(dv, op, r)] + op->angles.ahead) * op->angles.freq[i];
         cs[2 * i] = (float)cos(angle) * op->scale;
-        cs[2 * i + 1] = (float)sin(angle) * op->scale;
+        cs[2 * i + 1] = (float)sin(op->angles.back ? -angle : angle) * op->scale;
     }
 }
 
@@ -563,10 +563,10 @@ static void ops__scale(const dev *dv, const dev_op *op, int r) {
 /* out = scale * tanh(out / scale). */
 static void ops__cap(const dev *dv, const dev_op *op, int r) { k_cap(ops__out(dv, op, 0, r), op->scale, op->n); }
 
-/* out is cut to [-scale, scale]. */
+/* out is cut to [-scale, scale], or to values up to scale. */
 static void ops__clamp(const dev *dv, const dev_op *op, int r) {
     float *x = ops__out(dv, op, 0, r), s = op->scale;
-    for (int i = 0; i < op->n; i++) x[i] = x[i] > s ? s : x[i] < -s ? -s : x[i];
+    for (int i = 0; i < op->n; i++) x[i] = x[i] > s ? s : x[i] < -s && !op->above ? -s : x[i];
 }
 
 /* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
@@ -1007,9 +1007,20 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
  * 2025; MiniMax Sparse Attention). It chooses blocks of `unit` positions, 1 or more. Which ones depends on the row and on what
  * its sequence has stored alone: of equal scores the earlier one is better --- */
 
+/* The last of what row r of the batch sees and may choose: positions, or groups of them that are complete (-1: none is). */
+static int ops__last(const dev_batch *b, const dev_op *op, int r) {
+    return op->cache.pool ? (b->pos[r] + 1) / op->cache.pool - 1 : b->pos[r];
+}
+
 /* Blocks that row r of the batch sees a part of, its own among them; where op->cache.ends, whole ones and what follows them. */
 static int ops__units(const dev_batch *b, const dev_op *op, int r) {
-    return (b->pos[r] + op->cache.ends) / op->cache.unit + 1;
+    return (ops__last(b, op, r) + op->cache.ends + op->cache.unit) / op->cache.unit;
+}
+
+/* The key of group i of `size` positions: it lies in the block of its last position. */
+static uint8_t *ops__pooled_at(const dev_kv *kv, const int32_t *table, int size, int i) {
+    const int block = (int)(((int64_t)(i + 1) * size - 1) / kv->block), first = (int)((int64_t)block * kv->block / size);
+    return dev_block(kv->mem, table[block]) + kv->k_at + (size_t)(i - first) * kv->k_stride;
 }
 
 /* Whether it sees some of them alone. */
@@ -1135,17 +1146,18 @@ static void ops__index_take(const dev_op *op, ops_best *best, float *most, const
 static ops_index ops__index_scan(const dev *dv, const dev_op *op, int r, int from, int end) {
     const dev_run  *run = dv->run;
     const dev_kv   *kv = op->cache.kv;
-    const int       row = run->plan->rows[op->rows].row[r], pos = run->batch->pos[row];
+    const int       row = run->plan->rows[op->rows].row[r], pos = ops__last(run->batch, op, row), size = op->cache.pool;
     const uint8_t **views = run->views[dv->ith];
     k_attn_row     *rows = run->plan->thread[dv->ith].rows;
     const ops_index x = ops__index_carve(op, dv->scratch);
     int             n_blocks;
     const int32_t  *table = dev_table(run->batch, kv->group, row, &n_blocks);
-    ops__kv_views(kv, table, n_blocks, 0, views, views + run->n_views);
+    if (!size) ops__kv_views(kv, table, n_blocks, 0, views, views + run->n_views);
+    for (int i = from; i < end && size; i++) views[i] = ops__pooled_at(kv, table, size, i);
     for (int h = 0; h < op->n_head; h++) rows[h] = (k_attn_row){.q = ops__in(dv, op, 0, r) + h * op->n, .end = end};
     const k_attn_args a = {.n_rows = op->n_head, .rows = rows, .hd_k = op->n, .type_k = kv->type_k, .type_v = kv->type_k,
-                           .k_blocks = views, .v_blocks = views, .block = kv->block, .k_stride = kv->k_stride,
-                           .v_stride = kv->k_stride};
+                           .k_blocks = views, .v_blocks = views, .block = size ? 1 : kv->block,
+                           .k_stride = kv->k_stride, .v_stride = kv->k_stride};
     k_attn_ask(&a, x.attn);
     for (int base = from; base < end; base += OPS_TILE) {
         k_attn_products(&a, base, x.s, x.attn);
@@ -1172,7 +1184,7 @@ static void ops__index_give(const dev *dv, const dev_op *op, int r, const ops_in
 static void ops__choose(const dev *dv, const dev_op *op, int r) {
     const int row = dv->run->plan->rows[op->rows].row[r];
     if (!ops__is_choosy(dv->run->batch, op, row)) return;
-    const ops_index x = ops__index_scan(dv, op, r, 0, dv->run->batch->pos[row] + 1);
+    const ops_index x = ops__index_scan(dv, op, r, 0, ops__last(dv->run->batch, op, row) + 1);
     ops__index_give(dv, op, r, &x);
 }
 
@@ -1202,7 +1214,7 @@ static int ops__span_from(const ops_choose_stage *st, int pos, int i) {
 static void ops__choose_span(const dev *dv, const void *stage, int task) {
     const ops_choose_stage *st = stage;
     const int r = task / st->spans, i = task % st->spans, row = dv->run->plan->rows[st->op->rows].row[r],
-              pos = dv->run->batch->pos[row];
+              pos = ops__last(dv->run->batch, st->op, row);
     if (!ops__is_choosy(dv->run->batch, st->op, row)) return;
     const ops_index x = ops__index_scan(dv, st->op, r, ops__span_from(st, pos, i),
                                         min_int(ops__span_from(st, pos, i + 1), pos + 1));
@@ -1342,6 +1354,131 @@ static void ops__attend_chosen(const dev *dv, const dev_op *op, int task) {
     const int         wide = ops__attend_deal(dv->run, op, n.runs);
     const k_attn_args a = ops__attend_args(dv, op, ops__chosen_find(dv->run, op, true, task % n.runs), task / n.runs, wide);
     k_attn(&a, dv->scratch);
+}
+
+/* --- attention to groups of positions (DeepSeek-AI 2026, compressed attention): beside a window, a row sees one key for each
+ * group of positions that is complete. What keys are made of is kept for each position, so that they do not depend on where a
+ * step ends --- */
+
+/* The key of the group that ends with the row's position, if one does: each value is the mean of `span` positions, weighted by a
+ * softmax of their gates, then the norm with gain vec, then RoPE. Where a key is made of two groups, the earlier one has values
+ * and gates of its own, the first n. A task is a row: it reads what others have stored. */
+static void ops__pool(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const int        row = dv->run->plan->rows[op->rows].row[r], pos = b->pos[row], n = op->n, size = op->pool.size,
+                     span = op->pool.span, wide = n * (span / size), rot = op->pool.n_rot;
+    const dev_kv    *raw = op->pool.raw, *to = op->pool.to;
+    float           *most = dv->scratch, *sum = most + n, *x = sum + n, *e = x + n, *cs = e + n;
+    int              n_blocks;
+    if ((pos + 1) % size) return;
+    const int32_t   *table = dev_table(b, raw->group, row, &n_blocks);
+    for (int i = 0; i < n; i++) most[i] = -INFINITY, sum[i] = x[i] = 0;
+    for (int turn = 0; turn < 2; turn++)
+        for (int p = max_int(pos + 1 - span, 0); p <= pos; p++) {
+            const int      at = p > pos - size ? wide - n : 0;
+            const uint8_t *block = dev_block(raw->mem, table[p / raw->block]);
+            const size_t   in = (size_t)(p % raw->block);
+            const float   *kv = (const float *)(const void *)(block + raw->k_at + in * raw->k_stride) + at;
+            const float   *gate = (const float *)(const void *)(block + raw->v_at + in * raw->v_stride) + at;
+            k_add(e, gate, op->pool.place + (size_t)(p % size) * (size_t)wide + at, n);
+            if (!turn) {
+                for (int i = 0; i < n; i++) most[i] = e[i] > most[i] ? e[i] : most[i];
+                continue;
+            }
+            k_axpy(e, most, -1, n);
+            k_activate(K_EXP, e, NULL, n);
+            k_add(sum, sum, e, n);
+            k_mul(e, e, kv, n);
+            k_add(x, x, e, n);
+        }
+    for (int i = 0; i < n; i++) x[i] /= sum[i];
+    k_rms_norm(x, op->vec, op->scale, n, x);
+    for (int i = 0; i < rot / 2; i++) {
+        const double angle = (pos + 1 - size) * op->pool.freq[i];
+        cs[2 * i] = (float)cos(angle) * op->pool.mscale;
+        cs[2 * i + 1] = (float)sin(angle) * op->pool.mscale;
+    }
+    k_rope(x + n - rot, 1, n, rot, K_ROPE_PAIRS, cs);
+    ops__turn(to, x, 1);
+    k_kv_store(to->type_k, x, ops__pooled_at(to, dev_table(b, to->group, row, &n_blocks), size, (pos + 1) / size - 1), n);
+}
+
+static int ops__attend_pooled_tasks(const dev_run *run, const dev_op *op) {
+    const int n = run->plan->rows[op->rows].n;
+    return n * ops__chosen_deal(run, op, n);
+}
+
+/* out = attention of the queries in[0] to the row's window and to keys of groups: all that are complete, or those that in[1]
+ * lists where there are more than `top`; top 0: all. Keys are values. A task is a row, or a part of its heads. */
+static void ops__attend_pooled(const dev *dv, const dev_op *op, int task) {
+    const dev_run   *run = dv->run;
+    const dev_kv    *kv = op->cache.kv, *of = op->cache.pooled;
+    const int        n_rows = run->plan->rows[op->rows].n, r = task % n_rows, deal = ops__chosen_deal(run, op, n_rows),
+                     g = op->n_head / deal, head = task / n_rows * g, row = run->plan->rows[op->rows].row[r],
+                     pos = run->batch->pos[row], size = op->cache.pool;
+    const bool       choosy = op->cache.top && ops__is_choosy(run->batch, op, row);
+    const int        groups = !size ? 0 : choosy ? op->cache.top : ops__last(run->batch, op, row) + 1;
+    const uint8_t  **kb = run->views[dv->ith];
+    k_attn_row      *rows = run->plan->thread[dv->ith].rows;
+    int              n = 0, n_blocks;
+    const int32_t   *table = dev_table(run->batch, kv->group, row, &n_blocks);
+    for (int p = max_int(pos + 1 - op->cache.window, 0); p <= pos; p++)
+        kb[n++] = dev_block(kv->mem, table[p / kv->block]) + kv->k_at + (size_t)(p % kv->block) * kv->k_stride;
+    if (groups) table = dev_table(run->batch, of->group, row, &n_blocks);
+    for (int i = 0; i < groups; i++)
+        kb[n++] = ops__pooled_at(of, table, size, choosy ? dev_ints(ops__in(dv, op, 1, r))[i] : i);
+    for (int i = 0; i < g; i++)
+        rows[i] = (k_attn_row){.q = ops__in(dv, op, 0, r) + (head + i) * kv->hd_k,
+                               .o = ops__out(dv, op, 0, r) + (head + i) * kv->hd_v, .end = n};
+    const k_attn_args a = {.n_rows = g, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
+                           .sinks = ops__by_head(dv, op->cache.sinks, head, g, g, 0), .type_k = kv->type_k, .type_v = kv->type_k,
+                           .k_blocks = kb, .v_blocks = kb, .block = 1, .k_stride = kv->k_stride, .v_stride = kv->k_stride};
+    k_attn(&a, dv->scratch);
+}
+
+/* --- hyper-connections (Xie et al. 2026): a row has n_head streams of n values, which each block reads as one and writes as
+ * all --- */
+
+/* out: n_head coefficients for what a block reads; of a block, n_head for what it gives, and the matrix of n_head rows that mixes
+ * the streams, whose rows and columns sum to 1 after `turns` normalisations. in[0]: what they are made of, vec is added. */
+static void ops__hyper(const dev *dv, const dev_op *op, int r) {
+    const int    A = op->n_head, turns = op->hyper.turns;
+    const float *x = ops__in(dv, op, 0, r), *base = op->vec, *scale = op->hyper.scale, eps = op->scale;
+    float       *y = ops__out(dv, op, 0, r), *mix = y + 2 * A;
+    for (int i = 0; i < A; i++) y[i] = k_sigmoid(x[i] * scale[0] + base[i]) + eps;
+    if (!turns) return;
+    for (int i = A; i < 2 * A; i++) y[i] = 2 * k_sigmoid(x[i] * scale[1] + base[i]);
+    for (int i = 0; i < A * A; i++) mix[i] = x[2 * A + i] * scale[2] + base[2 * A + i];
+    for (int i = 0; i < A; i++) k_softmax(mix + i * A, A);
+    for (int i = 0; i < A * A; i++) mix[i] += eps;
+    for (int turn = 0; turn < 2 * turns - 1; turn++) {
+        const int along = turn % 2 ? 1 : A, across = turn % 2 ? A : 1;   /* columns come first */
+        for (int i = 0; i < A; i++) {
+            float sum = eps;
+            for (int k = 0; k < A; k++) sum += mix[i * across + k * along];
+            for (int k = 0; k < A; k++) mix[i * across + k * along] /= sum;
+        }
+    }
+}
+
+/* out = the sum of the streams in[0] by the first coefficients of in[1]. */
+static void ops__collapse(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *c = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r);
+    memset(y, 0, (size_t)op->n * sizeof *y);
+    for (int i = 0; i < op->n_head; i++) k_axpy(y, x + i * op->n, c[i], op->n);
+}
+
+/* out: each stream is in[0] times its coefficient of in[2], and the streams in[1] by its column of the matrix there. */
+static void ops__expand(const dev *dv, const dev_op *op, int r) {
+    const int    A = op->n_head;
+    const float *of = ops__in(dv, op, 0, r), *x = ops__in(dv, op, 1, r), *c = ops__in(dv, op, 2, r), *mix = c + 2 * A;
+    float       *y = ops__out(dv, op, 0, r);
+    memset(y, 0, (size_t)op->n * (size_t)A * sizeof *y);
+    for (int i = 0; i < A; i++, y += op->n) {
+        k_axpy(y, of, c[A + i], op->n);
+        for (int k = 0; k < A; k++) k_axpy(y, x + k * op->n, mix[k * A + i], op->n);
+    }
 }
 
 /* out = in[0] + (in[1] - in[0]) times vec, or in[2] where there is none. */
@@ -1917,14 +2054,17 @@ static void ops__route(const dev *dv, const dev_op *op, int r) {
         k_scale(w, op->scale, K);
         return;
     }
+    const int32_t *listed = op->experts.listed;
     if (op->experts.router == ROUTE_SOFTMAX) k_softmax(p, E);
-    else k_activate(K_SIGMOID, p, NULL, E);
+    else k_activate(op->experts.router == ROUTE_SIGMOID ? K_SIGMOID : K_SOFTPLUS, p, NULL, E);
+    for (int i = 0; i < E && op->experts.router == ROUTE_ROOT_SOFTPLUS; i++) p[i] = sqrtf(p[i]);
+    if (listed) listed += (size_t)dv->run->batch->token[ops__which(dv, op, r)] * (size_t)K;
     if (op->experts.groups > 1) ops__leave_groups(op, p);
     for (int i = 0; i < K; i++) {
-        const int best = ops__best(p, op->vec, E);
+        const int best = listed ? listed[i] : ops__best(p, op->vec, E);
         pick[i] = best;
         w[i] = p[best];
-        p[best] = -INFINITY;
+        if (!listed) p[best] = -INFINITY;
         sum += w[i];
     }
     for (int i = 0; i < K; i++) w[i] = w[i] / (op->experts.norm && sum > 0 ? sum : 1.0f) * op->scale;
@@ -2018,6 +2158,9 @@ static void ops__add_scaled(const dev *dv, const dev_op *op, int r) {
 static int ops__heads(const dev_op *op) { return max_int(op->n_head, 1); }
 static int ops__all_heads(const dev_op *op) { return op->n * ops__heads(op); }
 
+/* Coefficients of hyper-connections. */
+static int ops__hyper_width(const dev_op *op) { return op->hyper.turns ? (2 + op->n_head) * op->n_head : op->n_head; }
+
 static size_t ops__vec_each(const dev_op *op) { return (size_t)op->n * (size_t)max_int(op->experts.n, 1); }
 
 /* Values of a row of the keys or values; a list that is only measured has no cache. */
@@ -2040,11 +2183,17 @@ static void ops__attend_needs(const dev_op *op, dev_needs *to) {
     if (heads % to->threads) to->parts = max_size(to->parts, (size_t)op->n_head * k_attn_part(1, op->n) * (size_t)n);
 }
 
+/* Pointers to keys of groups, as many as end in a block of the cache. */
+static void ops__pooled_views(const dev_op *op, const dev_kv *kv, dev_needs *to) {
+    if (op->cache.pool && kv) to->more_views = max_int(to->more_views, (kv->block - 1) / op->cache.pool + 1);
+}
+
 /* Space for what a row chooses. */
 static void ops__choose_needs(const dev_op *op, dev_needs *to) {
     const size_t lists = (size_t)ops__lists(op, op->n_head), each = 2 * ((size_t)op->cache.top + 1);
     to->scratch = max_size(to->scratch, ops__index_scratch(op));
     to->attn_rows = max_int(to->attn_rows, op->n_head);
+    ops__pooled_views(op, op->cache.kv, to);
     if (to->threads > 1) to->parts = max_size(to->parts, (size_t)to->threads * lists * each);
 }
 
@@ -2053,6 +2202,18 @@ static void ops__chosen_needs(const dev_op *op, dev_needs *to) {
     to->scratch = max_size(to->scratch, k_attn_scratch(rows, op->cache.hd_k, op->n));
     to->attn_rows = max_int(to->attn_rows, rows);
     to->views = max_int(to->views, op->cache.top * op->cache.unit);
+}
+
+static void ops__attend_pooled_needs(const dev_op *op, dev_needs *to) {
+    const int rows = ops__attend_most(op);
+    to->scratch = max_size(to->scratch, k_attn_scratch(rows, op->cache.hd_k, op->n));
+    to->attn_rows = max_int(to->attn_rows, rows);
+    to->views = max_int(to->views, op->cache.window);
+    ops__pooled_views(op, op->cache.pooled, to);
+}
+
+static void ops__pool_needs(const dev_op *op, dev_needs *to) {
+    to->scratch = max_size(to->scratch, (4 * (size_t)op->n + (size_t)op->pool.n_rot) * sizeof(float));
 }
 
 static void ops__delta_needs(const dev_op *op, dev_needs *to) {
@@ -2143,7 +2304,7 @@ static void ops__choose_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     for (int i = 0; i < b->n; i++) {
         const bool last = i + 1 == b->n || b->seq[i + 1] != b->seq[i];
         if (ops__is_choosy(b, op, i) && (op->rows == DEV_ALL || b->want[i])) {
-            seen = b->pos[i] + 1;
+            seen = ops__last(b, op, i) + 1;
             c->mul[k_kv_act(kv->type_k, K_F16)] += (double)seen * op->n_head * op->n;
         }
         if (!last) continue;
@@ -2161,6 +2322,19 @@ static void ops__chosen_cost(const dev_op *op, const dev_batch *b, dev_cost *c) 
     c->mul[k_kv_act(kv->type_k, kv->type_v)] += seen * op->n_head * kv->hd_k;
     c->mul[k_kv_act(kv->type_v, kv->type_k)] += seen * op->n_head * kv->hd_v;
     c->bytes += seen * kv->n_head * (double)(kv->k_stride + (kv->shared ? 0 : kv->v_stride));
+}
+
+/* Every row reads its window and the keys of groups. */
+static void ops__attend_pooled_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    double        seen = 0;
+    for (int i = 0; i < b->n; i++) {
+        if (op->rows != DEV_ALL && !b->want[i]) continue;
+        seen += min_int(b->pos[i] + 1, op->cache.window);
+        if (op->cache.pool) seen += ops__is_choosy(b, op, i) ? op->cache.top : ops__last(b, op, i) + 1;
+    }
+    c->mul[k_kv_act(kv->type_k, kv->type_k)] += 2 * seen * op->n_head * kv->hd_k;
+    c->bytes += seen * (double)kv->k_stride;
 }
 
 /* The sums of each sequence are read and written. */
@@ -2482,6 +2656,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 
 /* Keys that RoPE also sorts into pairs are the host's: rows of Q and K of a model for GPUs are sorted in memory. */
 static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_PAIRS; }
+static bool ops__clamp_can(const dev_op *op) { return !op->above; }
+static bool ops__route_can(const dev_op *op) { return op->experts.router != ROUTE_ROOT_SOFTPLUS && !op->experts.listed; }
 
 /* To add an operation:
  *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
@@ -2516,7 +2692,7 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(CAP, "cap", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
       ops__no_cost, OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP))                                                                      \
     X(CLAMP, "clamp", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                              \
-      ops__no_cost, OPS_ROW(ops__clamp), OPS_GPU(K_ROW_CLAMP))                                                                  \
+      ops__no_cost, OPS_ROW(ops__clamp), OPS_GPU(K_ROW_CLAMP), .gpu_can = ops__clamp_can)                                       \
     X(TEMPER, "temper", DEV_WRITES, ops__all_heads(op), 0, 0, 0, 0,                                                             \
       ops__no_cost, OPS_ROW(ops__temper), OPS_HOST)                                                                             \
     X(PICK, "pick", DEV_WRITES, op->pick.to + (op->n_head - 1) * ops__pick_step(op) + op->n,                                    \
@@ -2540,6 +2716,17 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ATTEND_CHOSEN, "attend, chosen", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k,                             \
       ops__lists(op, op->n_head / op->cache.group) * op->cache.top, 0, 0,                                                       \
       ops__chosen_cost, OPS_TASKS(ops__attend_chosen, ops__chosen_tasks), .needs = ops__chosen_needs, OPS_HOST)                 \
+    X(POOL, "pool", DEV_WRITES, 0, 0, 0, 0, op->n,                                                                              \
+      ops__no_cost, OPS_TASKS(ops__pool, ops__choose_tasks), .needs = ops__pool_needs, OPS_HOST)                                \
+    X(ATTEND_POOLED, "attend, pooled", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, op->cache.top, 0, 0,        \
+      ops__attend_pooled_cost, OPS_TASKS(ops__attend_pooled, ops__attend_pooled_tasks), .needs = ops__attend_pooled_needs,      \
+      OPS_HOST)                                                                                                                 \
+    X(HYPER, "hyper", DEV_WRITES, ops__hyper_width(op), ops__hyper_width(op), 0, 0, ops__hyper_width(op),                       \
+      ops__no_cost, OPS_ROW(ops__hyper), OPS_HOST)                                                                              \
+    X(COLLAPSE, "collapse", DEV_WRITES, op->n, op->n * op->n_head, op->n_head, 0, 0,                                            \
+      ops__no_cost, OPS_ROW(ops__collapse), OPS_HOST)                                                                           \
+    X(EXPAND, "expand", DEV_WRITES, ops__all_heads(op), op->n, op->n * op->n_head, (2 + op->n_head) * op->n_head, 0,            \
+      ops__no_cost, OPS_ROW(ops__expand), OPS_HOST)                                                                             \
     X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
       ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
@@ -2551,7 +2738,7 @@ static bool ops__rope_can(const dev_op *op) { return op->rope.form != K_ROPE_TO_
     X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
       ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
     X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
-      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args, .gpu_can = ops__route_can)          \
     X(FAMILY, "family", DEV_WRITES, op->n, op->n, 0, 0, 0,                                                                      \
       ops__no_cost, OPS_ROW(ops__family), OPS_GPU(K_ROW_FAMILY), OPS_TOLD(share))                                               \
     X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \

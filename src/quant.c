@@ -84,7 +84,8 @@ static const char *const quant_kept[] = {
     "altup", "laurel", "per_layer_model_proj",                                      /* Gemma 3n                    */
     "=position_embd.weight", "=token_types.weight", "attn_rel_b.weight",            /* positions of BERT, T5       */
     "ssm_conv1d", "shortconv.conv.weight", "ple_conv1d.weight",                         /* short convolutions          */
-    "indexer.k_proj.weight", "indexer.q_proj.weight",                               /* sparse attention            */
+    "indexer.k_proj.weight", "indexer.q_proj.weight", "_compressor_ape.weight",     /* sparse attention            */
+    "hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight",                 /* hyper-connections           */
     "time_mix_first.weight", "time_mix_w0.weight", "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_v0.weight",
     "time_mix_v1.weight", "time_mix_v2.weight", "time_mix_a0.weight", "time_mix_a1.weight", "time_mix_a2.weight",
     "time_mix_g1.weight", "time_mix_g2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight",

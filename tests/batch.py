@@ -266,9 +266,10 @@ def invariance_models():
 
 KINDS = ("gemma3", "gpt-oss", "llama4", "qwen35", "qwen35_near", "lfm2moe", "deepseek2_v3", "plamo2",
          "falcon-h1", "mamba", "rwkv7", "kimi-linear", "glm-dsa", "minimax-m3",
-         "qwen4exp")
+         "qwen4exp", "deepseek4")
 # windows, sinks, chunks, gated delta nets, a draft head, short convolutions, latent attention, states of Mamba and RWKV, both of the
-# latter kinds in one model, positions and blocks that an indexer chooses, a table of n-grams
+# latter kinds in one model, positions and blocks that an indexer chooses, a table of n-grams, keys of
+# groups of positions
 
 
 def kinds_lines():
@@ -308,7 +309,7 @@ def invariance_spans():
     """what an indexer chooses from spans of positions that threads score apart is what one thread chooses"""
     rng = random.Random(22)
     lines = [{"prompt": [rng.randrange(10, 260) for _ in range(200)], "max_tokens": 24, "ignore_eos": True, "temperature": 0, "logprobs": 1}]
-    for name in ("deepseek32", "glm-dsa", "minimax-m3", "qwen4exp", "qwen4exp_odd"):
+    for name in ("deepseek32", "glm-dsa", "minimax-m3", "qwen4exp", "qwen4exp_odd", "deepseek4", "deepseek4_odd"):
         model = os.path.join(TINY, name + ".gguf")
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
         for config in ("-t 4", "-t 3 -b 7", "-t 4 -b 64 --kv-block-size 16"):

@@ -42,6 +42,16 @@ def draw(rng, shape, scale=0.2, center=0.0):
     return [center + scale * (2 * rng.random() - 1) for _ in range(count(shape))]
 
 
+def raw(rng, dtype, n):
+    """Numbers of experts, pairs of FP4 codes, powers of two near 1, FP8 codes of small numbers; floats."""
+    if dtype == "I64":
+        return struct.pack("<%dq" % n, *(rng.randrange(E) for _ in range(n)))
+    if dtype in PACK:
+        return PACK[dtype](draw(rng, (n,)))
+    low, high = {"I8": (0, 256), "F8_E8M0": (120, 125), "F8_E4M3": (0x20, 0x40)}[dtype]
+    return bytes(rng.randrange(low, high) | (rng.randrange(2) << 7 if dtype == "F8_E4M3" else 0) for _ in range(n))
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 def safetensors(tensors, metadata=True):
     """The bytes of a file; tensors: name -> (dtype, shape, bytes)."""
@@ -164,6 +174,34 @@ def hyper(front):
     """Hyper-connections of three streams; what a block adds to each of them comes last."""
     return [(front + "hc_norm.weight", (3 * D,)), (front + "input_mix_weight_down.weight", (32, 3 * D)), (front + "input_mix_weight_up.weight", (3 * D, 32)),
             (front + "block_inject_weight.weight", (3, 3 * D))]
+
+
+def v4_hyper(name):
+    """Hyper-connections of two streams of DeepSeek V4."""
+    return [("hc_%s_fn" % name, (8, 2 * D), "F32"), ("hc_%s_base" % name, (8,), "F32"), ("hc_%s_scale" % name, (3,), "F32")]
+
+
+def v4_groups(front, size, wide, n):
+    return [(front + "ape", (size, wide), "F32"), (front + "wkv.weight", (wide, D)), (front + "wgate.weight", (wide, D)), (front + "norm.weight", (n,))]
+
+
+def v4_scaled(name, rows, cols):
+    return [(name + ".weight", (rows, cols), "F8_E4M3"), (name + ".scale", (-(-rows // 128), -(-cols // 128)), "F8_E8M0")]
+
+
+def v4(i):
+    """A layer of DeepSeek V4 as it is published: FP8 with a scale for each block of 128 x 128, FP4 with one for 32 values."""
+    rows = v4_hyper("attn") + v4_hyper("ffn") + v4_scaled("attn.wq_a", 32, D) + v4_scaled("attn.wq_b", H * HD, 32) + v4_scaled("attn.wkv", HD, D) + [
+        ("attn.attn_sink", (H,), "F32"), ("attn.q_norm.weight", (32,)), ("attn.kv_norm.weight", (HD,)), ("attn.wo_a.weight", (2 * 32, H * HD // 2)),
+        ("attn_norm.weight", (D,)), ("ffn_norm.weight", (D,)), ("ffn.gate.weight", (E, D))] + v4_scaled("attn.wo_b", D, 2 * 32)
+    rows += v4_groups("attn.compressor.", *((4, 2 * HD, HD) if i else (8, HD, HD)))
+    rows += [("ffn.gate.bias", (E,), "F32")] + v4_groups("attn.indexer.compressor.", 4, 32, 16) + v4_scaled("attn.indexer.wq_b", 2 * 16, 32) + [
+        ("attn.indexer.weights_proj.weight", (2, D))] if i else [("ffn.gate.tid2eid", (V, 2), "I64")]
+    for n, r, w in (("w1", FE, D), ("w3", FE, D), ("w2", D, FE)):
+        rows += v4_scaled("ffn.shared_experts." + n, r, w)
+        for e in range(E):
+            rows += [("ffn.experts.%d.%s.weight" % (e, n), (r, w // 2), "I8"), ("ffn.experts.%d.%s.scale" % (e, n), (r, w // 32), "F8_E8M0")]
+    return [("layers.%d.%s" % (i, row[0]), *row[1:]) for row in rows]
 
 
 def at(i, rows, front="model.layers.%d."):
@@ -389,6 +427,15 @@ FAMILIES = {
     "glm-dsa": (base("GlmMoeDsaForCausalLM", "glm_moe_dsa", **dict(DEEP, indexer_types=["full", "full"])),
                 TOP + at(0, LATENT + INDEX + MLP + NORMS) + at(1, LATENT + INDEX + NORMS + SPARSE + CHOICE + SHARED) +
                 at(2, LATENT + INDEX + NORMS + SPARSE + CHOICE + SHARED + AHEAD + [("shared_head.norm.weight", (D,))])),
+    "deepseek4": (base("DeepseekV4ForCausalLM", "deepseek_v4", num_key_value_heads=1, head_dim=HD, qk_rope_head_dim=8, q_lora_rank=32, o_lora_rank=32, o_groups=2,
+                       sliding_window=8, compress_ratios=[8, 4, 0], compress_rope_theta=40000.0, hc_mult=2, hc_sinkhorn_iters=3, hc_eps=1e-6, num_hash_layers=1,
+                       rope_scaling=dict(type="yarn", factor=4, original_max_position_embeddings=64, beta_fast=32, beta_slow=1), n_routed_experts=E, n_shared_experts=1,
+                       num_experts_per_tok=2, moe_intermediate_size=FE, scoring_func="sqrtsoftplus", norm_topk_prob=True, routed_scaling_factor=1.5, swiglu_limit=7.0,
+                       index_n_heads=2, index_head_dim=16, index_topk=3, num_nextn_predict_layers=1,
+                       quantization_config=dict(quant_method="fp8", fmt="e4m3", scale_fmt="ue8m0", weight_block_size=[128, 128])),
+                  [("embed.weight", (V, D)), ("norm.weight", (D,)), ("head.weight", (V, D)), ("hc_head_fn", (2, 2 * D), "F32"), ("hc_head_base", (2,), "F32"),
+                   ("hc_head_scale", (1,), "F32")] + v4(0) + v4(1) + [("mtp.0.enorm.weight", (D,))] +
+                  [("mtp.0.attn.wkv" + n[8:], s, t) for n, s, t in v4_scaled("attn.wkv", HD, D)]),
     "kimi-linear": (base("KimiLinearForCausalLM", "kimi_linear", head_dim=HD, num_key_value_heads=H, kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=16,
                          qk_rope_head_dim=8, v_head_dim=12, mla_use_nope=True, num_experts=E, num_experts_per_token=2, num_shared_experts=1,
                          moe_intermediate_size=FE, moe_router_activation_func="sigmoid", moe_renormalize=True, routed_scaling_factor=2.446, first_k_dense_replace=1, topk_group=1,
@@ -586,7 +633,10 @@ def config_of(name):
 @functools.cache
 def drawn(name, dtype):
     rng, out = random.Random(zlib.crc32(name.encode())), {}
-    for tensor, shape in FAMILIES[name][1]:
+    for tensor, shape, *own in FAMILIES[name][1]:
+        if own:
+            out[tensor] = (own[0], shape, raw(rng, own[0], count(shape)))
+            continue
         gain = "norm" in tensor.lower() and tensor.endswith("weight") or ".ln" in tensor and tensor.endswith("weight") or tensor.endswith((".a_g", ".w_g", "head_g"))
         values = draw(rng, shape, 0.3 if gain else 0.2, 1.0 if gain else 0.0)
         out[tensor] = (dtype, shape, PACK[dtype](values))

@@ -26,7 +26,8 @@ TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran a
 RECURRENT = ("qwen35", "qwen35_even", "qwen3next", "qwen35moe", "lfm2", "lfm2_tap4", "lfm2moe", "nemotron_h_moe", "granitehybrid",
              "falcon-h1", "plamo2", "jamba", "mamba_falcon", "kimi-linear", "rwkv7", "arwkv7", "rwkv6", "rwkv6qwen2")
 # attention to positions that indexers choose has no kernels, nor have streams with hyper-connections
-INDEXED = "deepseek32", "glm-dsa", "minimax-m3", "qwen4exp", "qwen4exp_odd", "qwen4exp_plain", "qwen4exp_q8_0"
+INDEXED = ("deepseek32", "glm-dsa", "minimax-m3", "qwen4exp", "qwen4exp_odd", "qwen4exp_plain", "qwen4exp_q8_0", "deepseek4", "deepseek4_odd",
+           "deepseek4_q8_0")
 SHORT = "-m", SMALL, "-p", "Hello", "-n", "2", "--temp", "0", "--ignore-eos", "--same", "on", "-q", "--no-stdin"
 LAYERS = "all", "1"
 CALLS = collections.Counter()          # runs, and calls of the driver

@@ -7,7 +7,7 @@ import struct
 import sys
 
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}        # bytes of a number, by type
-BLOCKS = {0: (1, 4), 1: (1, 2), 30: (1, 2), 39: (32, 17), 40: (64, 36)}              # F32, F16, BF16, MXFP4, NVFP4: values and bytes of a block
+BLOCKS = {0: (1, 4), 1: (1, 2), 26: (1, 4), 30: (1, 2), 39: (32, 17), 40: (64, 36)}     # F32, F16, I32, BF16, MXFP4, NVFP4: values and bytes of a block
 
 
 class Reader:

@@ -16,7 +16,7 @@ import argparse, json, os, random, resource, shutil, struct, subprocess, sys, te
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, STR, ARR, U64, I64, F64 = range(13)
 FORM = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "B", U64: "Q", I64: "q", F64: "d"}
-T_F32, T_F16, T_Q4_0, T_Q8_0, T_Q8_1, T_Q8_K, T_I8, T_I64 = 0, 1, 2, 8, 9, 15, 24, 27
+T_F32, T_F16, T_Q4_0, T_Q8_0, T_Q8_1, T_Q8_K, T_I8, T_I32, T_I64 = 0, 1, 2, 8, 9, 15, 24, 26, 27
 BAD, EITHER, GOOD = {2}, {0, 2}, {0}
 PROMPT = "a " * 500
 SCARCE = {2, 3}                       # a file larger than the address space we allow may also be a lack of memory
@@ -410,7 +410,7 @@ def opened(path):
     heads = [(text(), [take("Q") for _ in range(take("I"))], take("I"), take("Q")) for _ in range(n_tensors)]
     base = -(-at // f.align) * f.align
     for name, dims, t, start in heads:
-        size = {T_F32: 4, T_F16: 2}[t]
+        size = {T_F32: 4, T_F16: 2, T_I32: 4}[t]
         for d in dims: size *= d
         f.add(name, dims, t, b[base + start:base + start + size])
     return f
@@ -432,9 +432,10 @@ def family(name, key=None, t=None, v=None):
 def resized(name, tensor, dims):
     """A tensor of other sizes."""
     f = family(name)
-    n = {T_F32: 4, T_F16: 2}[f.tensor(tensor)["type"]]
+    of = f.tensor(tensor)["type"]
+    n = {T_F32: 4, T_F16: 2, T_I32: 4}[of]
     for d in dims: n *= d
-    f.tensor(tensor).update(dims=dims, type=T_F32, data=bytes(n))
+    f.tensor(tensor).update(dims=dims, type=of if of == T_I32 else T_F32, data=bytes(n))
     return f.bytes()
 
 
@@ -1017,7 +1018,7 @@ def wholes():
     """Encoders with a decoder, models that decode by diffusion, indexers."""
     top = 1 << 31
     for m in ("../pairs/t5", "../pairs/t5_gated", "../pairs/t5_umt5", "../diffuse/dream", "../diffuse/llada", "../diffuse/llada-moe", "deepseek32", "glm-dsa", "minimax-m3",
-              "qwen4exp", "qwen4exp_odd", "qwen4exp_plain"):
+              "qwen4exp", "qwen4exp_odd", "qwen4exp_plain", "deepseek4", "deepseek4_odd"):
         yield "81 good " + m, GOOD, family(m).bytes()
     for m, k, values in (("../pairs/t5", "decoder_block_count", (0, 1, 3, 257, top)), ("../pairs/t5", "decoder_start_token_id", (272, 1 << 24, top)),
                          ("../pairs/t5", "attention.relative_buckets_count", (0, 3, 15, 17, 129, top)), ("../pairs/t5", "attention.key_length", (0, 1, 12, top)),
@@ -1035,7 +1036,15 @@ def wholes():
                          ("qwen4exp", "attention.indexer.key_length", (0, 6, 11, 1025)), ("qwen4exp", "attention.compress_ratios", (17, top)),
                          ("qwen4exp", "ple.ngram_size", (0, 1, 2, 4, 9, top)), ("qwen4exp", "ple.heads_per_ngram", (0, 1, 3, 33, top)),
                          ("qwen4exp", "ple.conv_kernel", (0, 3, 6, 17, top)), ("qwen4exp", "ple.eos_token_id", (272, 1 << 24, top)),
-                         ("qwen4exp", "embedding_length_per_layer_input", (0, 5, 7, 1 << 20, top)), ("qwen4exp", "nextn_predict_layers", (4, top))):
+                         ("qwen4exp", "embedding_length_per_layer_input", (0, 5, 7, 1 << 20, top)), ("qwen4exp", "nextn_predict_layers", (4, top)),
+                         ("deepseek4", "hyper_connection.count", (0, 1, 3, 17, top)), ("deepseek4", "hyper_connection.sinkhorn_iterations", (0, 1001, top)),
+                         ("deepseek4", "attention.indexer.top_k", (0, (1 << 20) + 1, top)), ("deepseek4", "attention.indexer.head_count", (0, 7, 4097)),
+                         ("deepseek4", "attention.indexer.key_length", (0, 2, 7, 9, 10, 1025)), ("deepseek4", "attention.output_group_count", (0, 3, 4, 8, top)),
+                         ("deepseek4", "attention.output_lora_rank", (0, 5, 7, 1 << 20, top)), ("deepseek4", "attention.compress_ratios", (1, 1025, top)),
+                         ("deepseek4", "attention.sliding_window", (0, top)), ("deepseek4", "attention.q_lora_rank", (0, 9, top)),
+                         ("deepseek4", "attention.head_count_kv", (0, 2)), ("deepseek4", "attention.value_length", (8, 12)), ("deepseek4", "attention.key_length", (14, 15)),
+                         ("deepseek4", "rope.dimension_count", (0, 3, 10, 18)), ("deepseek4", "hash_layer_count", (2, 5, top)), ("deepseek4", "expert_gating_func", (1, 2, 5)),
+                         ("deepseek4", "nextn_predict_layers", (4, top))):
         for v in values: yield "81 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
     for m in ("../pairs/t5", "../encoders/t5encoder"):
         for k, v in (("head_count", [1, 2]), ("head_count", [2, 1]), ("key_length", [8, 4]), ("value_length", [10, 12])):
@@ -1062,6 +1071,30 @@ def wholes():
         yield "81 qwen4exp: %s is %s" % (t, dims), BAD, resized("qwen4exp", t, dims)
     for t, dims in (("output_norm.weight", [24]), ("blk.0.attn_norm.weight", [24]), ("blk.1.ple_key.weight", [24, 72])):
         yield "81 qwen4exp: %s too" % t, BAD, with_tensor("qwen4exp", t, dims)
+    for v in ([0, 4, 16], [0, 4, 16, 1], [0, 4, 16, -4], [0, 4, 16, 1025], [0, 4, 16, 16], [4, 4, 16, 4], [0, 4, 8, 4], [0] * 1025):
+        yield "81 deepseek4: attention.compress_ratios %s" % v[:5], BAD, family("deepseek4", "attention.compress_ratios", ARR, (I32, v)).bytes()
+    yield "81 deepseek4: ratios of draft heads that the file lacks", GOOD, family("deepseek4", "attention.compress_ratios", ARR, (I32, [0, 4, 16, 4, 0])).bytes()
+    yield "81 deepseek4: a last layer that is a draft head, which is not used", GOOD, family("deepseek4", "nextn_predict_layers", U32, 1).bytes()
+    yield "81 deepseek4: attention.causal", BAD, family("deepseek4", "attention.causal", BOOL, False).bytes()
+    for v in (-1.0, 2.0, float("nan")): yield "81 deepseek4: hyper_connection.epsilon %g" % v, BAD, family("deepseek4", "hyper_connection.epsilon", F32, v).bytes()
+    for v in (0.5, 1e13, float("nan")): yield "81 deepseek4: compress_rope_freq_base %g" % v, BAD, family("deepseek4", "attention.compress_rope_freq_base", F32, v).bytes()
+    for k in ("hyper_connection.count", "hyper_connection.sinkhorn_iterations", "hyper_connection.epsilon", "attention.compress_ratios", "attention.compress_rope_freq_base",
+              "attention.output_group_count", "attention.output_lora_rank", "attention.indexer.top_k", "attention.sliding_window", "attention.q_lora_rank", "hash_layer_count",
+              "expert_gating_func"):
+        yield "81 deepseek4: %s missing" % k, BAD, family("deepseek4", k, U32, None).bytes()
+    for t in ("blk.0.hc_attn_fn.weight", "blk.3.hc_ffn_base.weight", "blk.1.hc_attn_scale.weight", "output_hc_base.weight", "output_hc_fn.weight", "blk.0.ffn_gate_tid2eid.weight",
+              "blk.1.attn_compressor_kv.weight", "blk.2.attn_compressor_ape.weight", "blk.3.attn_compressor_norm.weight", "blk.1.indexer_compressor_gate.weight",
+              "blk.1.indexer.proj.weight", "blk.3.indexer.attn_q_b.weight", "blk.0.attn_sinks.weight", "blk.0.attn_output_a.weight", "blk.2.attn_kv.weight", "blk.0.attn_kv_a_norm.weight"):
+        yield "81 deepseek4: %s missing" % t, BAD, without_tensor("deepseek4", t)
+    for t, dims in (("blk.0.attn_output_a.weight", [32, 11]), ("blk.0.attn_output_a.weight", [31, 12]), ("blk.0.ffn_gate_tid2eid.weight", [2, 271]),
+                    ("blk.0.ffn_gate_tid2eid.weight", [1, 272]), ("blk.1.attn_compressor_ape.weight", [32, 3]), ("blk.1.attn_compressor_kv.weight", [16, 16]),
+                    ("blk.2.attn_compressor_gate.weight", [16, 15]), ("blk.0.hc_attn_fn.weight", [64, 23]), ("output_hc_scale.weight", [2]), ("blk.1.hc_ffn_scale.weight", [2])):
+        yield "81 deepseek4: %s is %s" % (t, dims), BAD, resized("deepseek4", t, dims)
+    for t, dims in (("blk.1.ffn_gate_tid2eid.weight", [2, 272]), ("blk.0.attn_compressor_kv.weight", [16, 32]), ("blk.0.attn_q.weight", [16, 64])):
+        yield "81 deepseek4: %s too" % t, BAD, with_tensor("deepseek4", t, dims)
+    for word in (6, 0xffffffff, 0x7fffffff): yield "81 deepseek4: expert %d of a token" % word, BAD, filled("deepseek4", "blk.0.ffn_gate_tid2eid.weight", word)
+    for t, word in (("output_hc_fn.weight", 0x7fc00000), ("blk.1.attn_compressor_ape.weight", 0x7f800000), ("blk.1.hc_attn_base.weight", 0xff800000)):
+        yield "81 deepseek4: %s of bits %08x" % (t, word), EITHER, filled("deepseek4", t, word)
     for v in ([0, 1, 1], [1, 0], [1, 0, 1, 1], [1, 2, 1]):
         yield "81 glm-dsa: attention.indexer.types %s" % v, BAD, family("glm-dsa", "attention.indexer.types", ARR, (U32, v)).bytes()
     yield "81 glm-dsa: a window of a layer without an indexer", BAD, family("glm-dsa", "attention.sliding_window", ARR, (U32, [0, 8, 0])).bytes()

@@ -81,7 +81,7 @@ def digest(path):
 
 # --- folders as they are ---------------------------------------------------------------------------------------------
 RUNS = ["llama", "llama_bias", "llama_tied", "mixtral", "qwen2", "qwen3moe", "gemma2", "phi3", "gpt2", "internlm2", "baichuan", "chatglm", "gpt_oss",
-        "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2", "plm", "arctic", "deepseek32", "glm-dsa", "kimi-linear", "mimo2", "step35",
+        "falcon", "gptneox", "phi2", "stablelm", "phimoe", "mpt", "command-r", "deepseek2", "plm", "arctic", "deepseek32", "glm-dsa", "deepseek4", "kimi-linear", "mimo2", "step35",
         "exaone-moe", "exaone4", "minimax-m3", "qwen4exp", "openelm", "grok", "grok_1", "bitnet", "bitnet_2b4t", "laguna", "smallthinker", "grovemoe", "nanbeige", "maincoder", "deci", "deci_7b", "bailingmoe2", "sarvam", "talkie",
         "hunyuan_vl", "mistral4", "plamo2", "plamo3", "rwkv7", "rwkv7_own", "rwkv7_joined", "arwkv7", "rwkv6", "rwkv6qwen2"]
 TEXTS = ["dream", "llada", "llada-moe", "t5", "t5_gated"]      # their logits are not those of tokens in turn
@@ -318,6 +318,48 @@ def experts_in_blocks():
         same(dump(exact, name), c.f32(values), name + " in F32")
         same(dump(kept, name), c.f32([x + 0.0 for x in values]), name)        # GGUF's MXFP4 has no -0
     same(logits(path), logits(kept), "logits")
+
+
+@case
+def tables_and_scales():
+    """DeepSeek V4 as published: experts keep FP4 codes and scales, FP8 its values, lists of experts become numbers of 32 bits; draft heads are left out;
+    the config that frameworks write gives the same keys"""
+    t = c.tensors_of("deepseek4")
+    path = folder("deepseek4")
+    kept, exact = convert(path, "auto"), convert(path, "F32")
+    _, tensors = read_file(kept)
+    ids = struct.unpack("<%dq" % (2 * c.V), t["layers.0.ffn.gate.tid2eid"][2])
+    same(tensors["blk.0.ffn_gate_tid2eid.weight"][1:], ((2, c.V), struct.pack("<%di" % len(ids), *ids)), "lists of experts")
+    fp4 = [s * x for s in (1, -1) for x in (0, .5, 1, 1.5, 2, 3, 4, 6)]
+    for name, of in (("gate", "w1"), ("down", "w2"), ("up", "w3")):
+        want = []
+        for e in range(c.E):
+            _, shape, codes = t["layers.1.ffn.experts.%d.%s.weight" % (e, of)]
+            scales = t["layers.1.ffn.experts.%d.%s.scale" % (e, of)][2]
+            want += [fp4[codes[i // 2] >> i % 2 * 4 & 15] * 2.0 ** (scales[i // 32] - 127) + 0.0 for i in range(2 * shape[0] * shape[1])]
+        name = "blk.1.ffn_%s_exps.weight" % name
+        same(types(kept)[name], "mxfp4", name)
+        same(dump(kept, name), c.f32(want), name)
+    codes, scale = t["layers.1.attn.wq_b.weight"][2], t["layers.1.attn.wq_b.scale"][2][0]
+    want = [(-1 if b & 128 else 1) * (1 + (b & 7) / 8) * 2.0 ** ((b >> 3 & 15) - 7 + scale - 127) for b in codes]
+    same(dump(exact, "blk.1.attn_q_b.weight"), c.f32(want), "FP8")
+    check(not any(n.startswith("blk.2.") for n in types(kept)), "no draft head")
+    def own(path):
+        return {k: v for k, v in keys_of(path).items() if k.startswith("deepseek4.")}
+    config, keys = c.config_of("deepseek4"), own(path)
+    for k in ("compress_ratios", "num_hash_layers", "qk_rope_head_dim", "rope_scaling", "compress_rope_theta"):
+        del config[k]
+    yarn = dict(rope_type="yarn", rope_theta=40000.0, factor=4, original_max_position_embeddings=64, beta_fast=32, beta_slow=1, partial_rotary_factor=0.5)
+    config.update(layer_types=["heavily_compressed_attention", "compressed_sparse_attention"], mlp_layer_types=["hash_moe", "moe"], partial_rotary_factor=0.5,
+                  compress_rates=dict(compressed_sparse_attention=4, heavily_compressed_attention=8),
+                  rope_parameters=dict(main=dict(rope_type="default", rope_theta=config.get("rope_theta", 10000.0), partial_rotary_factor=0.5), compress=yarn))
+    same(own(folder("deepseek4", config=config)), keys, "keys")
+    for k, v in (("scoring_func", "sigmoid"), ("compress_ratios", [8, 5]), ("compress_ratios", [8]), ("o_groups", 3), ("hc_mult", 3), ("num_hash_layers", 2)):
+        broken(folder("deepseek4", config=dict(c.config_of("deepseek4"), **{k: v})), "", "%s %r" % (k, v))
+    for n, tensor in (("layers.0.ffn.gate.tid2eid", ("I64", (c.V, 2), struct.pack("<%dq" % (2 * c.V), *[1 << 32] * (2 * c.V)))),
+                      ("layers.0.ffn.gate.tid2eid", ("I64", (c.V, 2), struct.pack("<%dq" % (2 * c.V), *[c.E] * (2 * c.V)))),
+                      ("layers.0.ffn.gate.tid2eid", ("F32", (c.V, 2), bytes(8 * c.V))), ("layers.1.ffn.experts.0.w1.scale", ("F8_E8M0", (c.FE, 1), bytes(c.FE)))):
+        broken(folder("deepseek4", tensors=dict(t, **{n: tensor})), "", "%s of %s" % (n, tensor[0]))
 
 
 @case

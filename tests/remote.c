@@ -91,6 +91,10 @@ static void device_make_plan(uint64_t id) {
         dev_kv    *index = &p->kv->index[il];
         if (l->n_head) l->mem = device_blocks_of(in.group[l->group]);
         if (index->mem) index->mem = device_blocks_of(in.group[index->group]);
+        for (int k = 2 * il; k < 2 * il + 2; k++) {
+            dev_kv *raw = &p->kv->raw[k], *keys = &p->kv->pool[k];
+            if (raw->mem) raw->mem = device_blocks_of(in.group[raw->group]), keys->mem = device_blocks_of(in.group[keys->group]);
+        }
         if (st->mem) st->mem = device_blocks_of(in.group[st->group]);
         for (int k = 0; k < ARCH_CONVS; k++) {
             dev_state *conv = &p->kv->conv[il * ARCH_CONVS + k];

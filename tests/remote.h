@@ -146,10 +146,11 @@ static void remote_say_group(remote_plan *to, int group, const dev_blocks *mem) 
 static void remote_say_cache(const dev_plan *p, remote_plan *to) {
     for (int i = 0; i < p->n_op; i++) {
         if (p->op[i].kind == OPS_KEEP) remote_say_group(to, p->op[i].state.st->group, p->op[i].state.st->mem);
+        if (p->op[i].kind == OPS_POOL) remote_say_group(to, p->op[i].pool.to->group, p->op[i].pool.to->mem);
         if (p->op[i].kind != OPS_STORE) continue;
         const dev_kv *kv = p->op[i].cache.kv;
         remote_say_group(to, kv->group, kv->mem);
-        if (!kv->hd_v) continue;                      /* keys of an indexer are of the type of the layer's */
+        if (!kv->hd_v || to->block) continue;         /* the first keys have the types; what keys of groups are made of has its own */
         to->type_k = kv->type_k;
         to->type_v = kv->type_v;
         to->block = kv->block;

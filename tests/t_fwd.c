@@ -294,6 +294,7 @@ static void t_fwd_cache_types(void) {
     t_fwd_cache_model("llama_odd");
     t_fwd_cache_model("minimax-m3");                 /* keys of an indexer too: in latent models rounding of them moves choices more */
     t_fwd_cache_model("qwen4exp");
+    t_fwd_cache_model("deepseek4_odd");
 }
 
 /* One channel of K and one of V, of every head, as far above the others as trained models have them: a factor on them here, one
@@ -737,6 +738,16 @@ static void t_break_grams(t_rig *r) { r->m.hp.gram_layer = -1; }
 static void t_break_gram_stop(t_rig *r) { r->m.hp.grams.stop = 0; }
 static void t_break_gram_factor(t_rig *r) { r->m.hp.grams.factor[2] += 2; }
 static void t_break_gram_rows(t_rig *r) { r->m.hp.grams.rows[3]--; }
+static void t_break_all_groups(t_rig *r) { r->m.hp.layer[1].indexed = false; }
+static void t_break_index_of_groups(t_rig *r) { r->m.layer[1].mat[W_INDEX_SHARE] = r->m.layer[3].mat[W_INDEX_SHARE]; }
+static void t_break_place(t_rig *r) { r->m.layer[1].vec[W_POOL_PLACE] = r->m.layer[3].vec[W_POOL_PLACE]; }
+static void t_break_index_place(t_rig *r) { r->m.layer[1].vec[W_POOL_INDEX_PLACE] = r->m.layer[3].vec[W_POOL_INDEX_PLACE]; }
+static void t_break_span(t_rig *r) { r->m.hp.layer[2].pool_span--; }
+static void t_break_pool_norm(t_rig *r) { r->m.layer[1].vec[W_POOL_NORM] = r->m.layer[2].vec[W_POOL_NORM]; }
+static void t_break_out_groups(t_rig *r) { r->m.layer[1].mat[W_OUT_A] = r->m.layer[2].mat[W_OUT_A]; }
+static void t_break_listed(t_rig *r) { r->m.layer[0].listed = NULL; }
+static void t_break_turns(t_rig *r) { r->m.hp.hyper_turns--; }
+static void t_break_hyper_base(t_rig *r) { r->m.layer[1].vec[B_HYPER_FFN] = r->m.layer[1].vec[B_HYPER_ATTN]; }
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -797,6 +808,17 @@ static void t_fwd_faults(void) {
         {"qwen4exp", "another factor of the hash", t_break_gram_factor},
         {"qwen4exp", "one row of a head fewer", t_break_gram_rows},
         {"qwen4exp_odd", "all positions", t_break_all_seen},  {"qwen4exp_odd", "no n-grams", t_break_grams},
+        {"deepseek4", "all groups", t_break_all_groups},      {"deepseek4", "one group fewer", t_break_top},
+        {"deepseek4", "another layer's weights of the indexer", t_break_index_of_groups},
+        {"deepseek4", "another layer's gates of places", t_break_place},
+        {"deepseek4", "another layer's gates of places in the indexer", t_break_index_place},
+        {"deepseek4", "a key of one position fewer", t_break_span}, {"deepseek4", "another layer's norm of groups", t_break_pool_norm},
+        {"deepseek4", "another layer's outputs of groups", t_break_out_groups},
+        {"deepseek4", "a window one wider", t_break_window_of_some}, {"deepseek4", "another layer's sinks", t_break_sinks},
+        {"deepseek4", "experts by their scores", t_break_listed}, {"deepseek4", "no bias of the choice", t_break_choice},
+        {"deepseek4", "the other scores of experts", t_break_scores}, {"deepseek4", "no scale of experts", t_break_expert_scale},
+        {"deepseek4", "one normalisation fewer", t_break_turns}, {"deepseek4", "another block's base of streams", t_break_hyper_base},
+        {"deepseek4_odd", "one group fewer", t_break_top},
         {"minimax-m3", "the last block by its score", t_break_last_block},
         {"minimax-m3", "queries with the norm of keys", t_break_index_norm},
         {"hunyuan-dense", "norms before RoPE", t_break_late}, {"exaone4_window", "RoPE in a layer without a window", t_break_still},

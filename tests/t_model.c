@@ -188,7 +188,7 @@ static void t_model_keys(void) {
          "bailingmoe", "minicpm", "olmo", "deepseek2-ocr", "mimo2", "step35", "beside/gemma4-assistant", "phimoe", "deci", "grok",
          "hunyuan_vl", "grovemoe", "nanbeige", "apertus", "mpt", "laguna", "deepseek2_v3",
          "mistral4", "command-r", "falcon", "gptneox", "llama4", "mamba2", "nemotron_h_moe_latent", "granitehybrid", "mamba",
-         "rwkv7", "rwkv6", "kimi-linear", "minimax-m3", "deepseek32", "qwen4exp", "../pairs/t5", "../diffuse/dream"};
+         "rwkv7", "rwkv6", "kimi-linear", "minimax-m3", "deepseek32", "qwen4exp", "deepseek4", "../pairs/t5", "../diffuse/dream"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;

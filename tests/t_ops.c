@@ -74,6 +74,12 @@ static void top_fit_streams(top_rig *r) { r->op.active = r->op.n_head - 1; }
 static void top_fit_one(top_rig *r) { r->op.n = 1; }
 static void top_fit_route(top_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
 static void top_fit_groups(top_rig *r) { r->op.experts.n = (5 + r->op.n % 60) / 4 * 4 + 4, r->op.experts.groups = 4; }
+static void top_fit_listed(top_rig *r) {
+    static int32_t list[TOP_TOKENS * TOP_USED];
+    for (int i = 0; i < TOP_TOKENS * TOP_USED; i++) list[i] = (i / TOP_USED + 2 * (i % TOP_USED)) % 5;
+    top_fit_route(r);
+    r->op.experts.listed = list;
+}
 static void top_fit_used(top_rig *r) { r->op.n = TOP_USED; }
 static void top_fit_slots(top_rig *r) { r->op.experts.n = TOP_EXPERTS; }
 
@@ -121,6 +127,31 @@ static void top_fit_heads(top_rig *r) {
     top_fit_cache(r);
     r->op.hadamard.kv = &r->kv;
     r->op.hadamard.values = r->b.n % 2;
+}
+
+/* Attention to a window and to groups of TOP_PAGE positions. A block has keys of its positions, the key of the group that ends in
+ * it, that of the indexer, and what these are made of. */
+enum { TOP_POOLS = 2 };
+static dev_kv top_raw[TOP_POOLS], top_pool[TOP_POOLS];
+static void top_fit_pooled(top_rig *r) {
+    top_fit_cache(r);
+    dev_kv   *kv = &r->kv;
+    const int hd = kv->hd_k, wide = 2 * hd;
+    kv->shared = true, kv->type_v = kv->type_k, kv->hadamard_v = kv->hadamard_k, kv->hadamard_k = 1;
+    kv->v_at = 0, kv->v_stride = kv->k_stride;
+    size_t end = (kv->k_stride * TOP_PAGE * 2 + 63) & ~(size_t)63;   /* top_fill() fills two heads: the second has the groups */
+    for (int i = 0; i < TOP_POOLS; i++) {
+        top_pool[i] = *kv;
+        top_pool[i].n_head = 1, top_pool[i].k_at = top_pool[i].v_at = (size_t)(TOP_PAGE + i) * kv->k_stride;
+        top_raw[i] = (dev_kv){.mem = &r->mem, .block = TOP_PAGE, .n_head = 1, .type_k = K_F32, .type_v = K_F32, .hd_k = wide,
+                              .hd_v = wide, .hadamard_k = 1, .hadamard_v = 1, .k_at = end};
+        top_raw[i].k_stride = top_raw[i].v_stride = k_kv_bytes(K_F32, wide);
+        top_raw[i].v_at = end + top_raw[i].k_stride * TOP_PAGE;
+        end = (top_raw[i].v_at + top_raw[i].v_stride * TOP_PAGE + 63) & ~(size_t)63;
+    }
+    top_pool[1].hd_v = 0, top_pool[1].hadamard_k = kv->hadamard_v, top_pool[1].hadamard_v = 1;
+    r->mem = dev_blocks_new(end, r->n_blocks);
+    r->op.cache.hd_k = hd, r->op.cache.group = 4;
 }
 
 /* Slots of a recurrent layer: two of each sequence, and one for its snapshot. Every third sequence has not begun. */
@@ -342,6 +373,28 @@ static void top_build_chosen(top_rig *r) {
     dev_plan_op(&r->plan, op);
 }
 
+/* Keys of groups, some of these for the rows, attention; of an example that makes keys, keys alone. */
+static void top_build_pooled(top_rig *r) {
+    const int     hd = r->op.n, size = r->of->op.cache.pool;
+    const dev_buf ask = r->in[0] = top_buf(r, "ask", 1, 9 * hd), weight = r->in[1] = top_buf(r, "weight", 1, 9),
+                  q = r->in[2] = top_buf(r, "q", 1, 4 * hd);
+    r->first = r->plan.n_buf;
+    const dev_buf chosen = dev_plan_buf(&r->plan, "chosen", false), y = r->out[0] = dev_plan_buf(&r->plan, "y", false);
+    dev_op        op = r->op;
+    for (int i = 0; size && i < TOP_POOLS; i++)
+        dev_plan_op(&r->plan, (dev_op){.kind = OPS_POOL, .rows = DEV_ALL, .n = hd, .vec = top_vec, .scale = 1e-6f,
+                                       .pool = {.raw = &top_raw[i], .to = &top_pool[i], .place = top_vec + 50, .size = size,
+                                                .span = 2 * size, .freq = top_freq, .n_rot = hd / 2, .mscale = 1.1f}});
+    if (op.kind == OPS_POOL) return;
+    op.rows = DEV_ALL, op.kind = OPS_CHOOSE, op.n_head = 9, op.in[0] = ask, op.in[1] = weight, op.out[0] = chosen;
+    op.cache.kv = &top_pool[1];
+    if (op.cache.top) dev_plan_op(&r->plan, op);
+    op = r->op;
+    op.kind = OPS_ATTEND_POOLED, op.in[0] = q, op.in[1] = op.cache.top ? chosen : 0, op.out[0] = y;
+    if (size) op.cache.pooled = &top_pool[0];
+    dev_plan_op(&r->plan, op);
+}
+
 #define TOP_ONE    .in = {1}
 #define TOP_TWO    .in = {1, 1}
 #define TOP_THREE  .in = {1, 1, 1}
@@ -363,6 +416,7 @@ static const top_example top_examples[] = {
     {.name = "scale, vec",      .op = {.kind = OPS_SCALE, .vec = top_vec}},
     {.name = "cap",             .op = {.kind = OPS_CAP, .scale = 1.5f}},
     {.name = "clamp",           .op = {.kind = OPS_CLAMP, .scale = 0.5f}},
+    {.name = "clamp, above",    .op = {.kind = OPS_CLAMP, .scale = 0.5f, .above = true}, .host = true},
     {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {3, 1}}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "pick, apart",     .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_step},
@@ -393,6 +447,16 @@ static const top_example top_examples[] = {
      .build = top_build_chosen},
     {.name = "choose, means",   .op = {.kind = OPS_CHOOSE, .cache = {.top = 4, .unit = 3, .ends = true}}, .fit = top_fit_cache,
      .build = top_build_chosen},
+    {.name = "pool",            .op = {.kind = OPS_POOL, .cache = {.pool = TOP_PAGE}}, .fit = top_fit_pooled,
+     .build = top_build_pooled},
+    {.name = "attend, pooled",
+     .op = {.kind = OPS_ATTEND_POOLED, .cache = {.top = 3, .unit = 1, .pool = TOP_PAGE, .window = 6, .sinks = top_vec}},
+     .fit = top_fit_pooled, .build = top_build_pooled},
+    {.name = "attend, all groups",
+     .op = {.kind = OPS_ATTEND_POOLED, .cache = {.unit = 1, .pool = TOP_PAGE, .window = 3}}, .fit = top_fit_pooled,
+     .build = top_build_pooled},
+    {.name = "attend, no groups", .op = {.kind = OPS_ATTEND_POOLED, .cache = {.unit = 1, .window = 5, .sinks = top_vec}},
+     .fit = top_fit_pooled, .build = top_build_pooled},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
     {.name = "low",             .op = {.kind = OPS_LOW}, .build = top_build_low, .host = true},
@@ -415,6 +479,12 @@ static const top_example top_examples[] = {
     {.name = "route, best of a group",
      .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TOP_USED, .groups_used = 3, .alone = true}},
      .fit = top_fit_groups},
+    {.name = "route, root of softplus",
+     .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .vec = top_vec, .scale = 1.5f,
+            .experts = {.used = TOP_USED, .norm = true, .router = ROUTE_ROOT_SOFTPLUS}}, .fit = top_fit_route, .host = true},
+    {.name = "route, by token", .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1,
+                                       .experts = {.used = TOP_USED, .norm = true, .router = ROUTE_ROOT_SOFTPLUS}},
+     .fit = top_fit_listed, .host = true},
     {.name = "group",           .op = {.kind = OPS_GROUP, TOP_ONE, .out = {1, 1}, .experts = {.used = TOP_USED}},
      .fit = top_fit_slots, .build = top_build_experts, .ints = 1},
     {.name = "mix",             .op = {.kind = OPS_MIX}, .build = top_build_experts, .ints = 1},
@@ -463,6 +533,10 @@ static const top_example top_examples[] = {
     {.name = "mean",            .op = {.kind = OPS_MEAN, TOP_ONE}},
     {.name = "inject",          .op = {.kind = OPS_INJECT, TOP_THREE, .scale = 0.3f}},
     {.name = "recall",          .op = {.kind = OPS_RECALL, TOP_THREE, .scale = 1e-6f}},
+    {.name = "hyper",           .op = {.kind = OPS_HYPER, TOP_ONE, .vec = top_vec, .scale = 1e-3f, .hyper = {top_vec + 9, 3}}},
+    {.name = "hyper, output",   .op = {.kind = OPS_HYPER, TOP_ONE, .vec = top_vec, .scale = 1e-3f, .hyper = {top_vec + 9, 0}}},
+    {.name = "collapse",        .op = {.kind = OPS_COLLAPSE, TOP_TWO}},
+    {.name = "expand",          .op = {.kind = OPS_EXPAND, TOP_THREE}},
     {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .to = 4}},
 };
 enum { TOP_EXAMPLES = sizeof top_examples / sizeof *top_examples };

@@ -21,6 +21,7 @@ import tiny_read_decoders
 import tiny_read_gemma
 import tiny_read_latent
 import tiny_read_parallel
+import tiny_read_pooled
 import tiny_read_quirks
 import tiny_read_recurrent
 import tiny_read_rwkv
@@ -29,8 +30,8 @@ import tiny_read_streams
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny")
 READERS = {}                    # general.architecture -> its reading, where that is not Model
-for family in (tiny_read_decoders, tiny_read_quirks, tiny_read_latent, tiny_read_parallel, tiny_read_recurrent, tiny_read_streams, tiny_read_ssm,
-               tiny_read_rwkv, tiny_read_gemma):
+for family in (tiny_read_decoders, tiny_read_quirks, tiny_read_latent, tiny_read_pooled, tiny_read_parallel, tiny_read_recurrent, tiny_read_streams,
+               tiny_read_ssm, tiny_read_rwkv, tiny_read_gemma):
     READERS.update(family.READERS)
 
 

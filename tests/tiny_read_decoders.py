@@ -313,7 +313,7 @@ class Decoder(Model):
         if scores.shape[1] > top:
             last, refused = (np.take_along_axis(scores, order[:, at:at + 1], 1)[:, 0] for at in (top - 1, top))
             with np.errstate(invalid="ignore"):
-                gap = (last - refused) / np.where(np.isfinite(scores), np.abs(scores), 0).max(1)
+                gap = (last - refused) / np.maximum(np.where(np.isfinite(scores), np.abs(scores), 0).max(1), 1e-30)
             self.choices.append(np.where(np.isfinite(last) & np.isfinite(refused), gap, 1.0))
         return chosen
 

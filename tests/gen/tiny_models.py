@@ -37,6 +37,7 @@ import tiny_latent                                              # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_gemma                                               # noqa: E402
 import tiny_parallel                                            # noqa: E402
+import tiny_pooled                                              # noqa: E402
 import tiny_quirks                                              # noqa: E402
 import tiny_recurrent                                           # noqa: E402
 import tiny_rwkv                                                # noqa: E402
@@ -45,7 +46,8 @@ import tiny_streams                                             # noqa: E402
 from gguf import GGUFWriter                                     # noqa: E402
 from tiny_base import BASE, N_VOCAB, Weights, add_vocab, arguments, f32, stop_ids, write_tensors     # noqa: E402
 
-FAMILIES = [tiny_llama, tiny_decoders, tiny_quirks, tiny_latent, tiny_parallel, tiny_recurrent, tiny_streams, tiny_ssm, tiny_rwkv, tiny_gemma]
+FAMILIES = [tiny_llama, tiny_decoders, tiny_quirks, tiny_latent, tiny_pooled, tiny_parallel, tiny_recurrent, tiny_streams, tiny_ssm, tiny_rwkv,
+            tiny_gemma]
 OUT = os.path.join(HERE, "..", "data", "tiny")
 GREEDY = 24
 
