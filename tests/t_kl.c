@@ -150,6 +150,7 @@ static void tkl_shape(tkl_model *t, const arch_hparams *was, const arch_hparams 
     if (s->in != D_FILE) x->dim[0] = (uint64_t)arch_dim(hp, s->in, il);
     if (s->out != D_FILE && s->out != D_VOCAB && !(s->flags & S_LONG)) x->dim[1] = (uint64_t)arch_dim(hp, s->out, il);
     x->dim[2] = (uint64_t)arch_dim(hp, s->stack, il);
+    if (s->flags & S_FLAT) x->dim[1] *= x->dim[2], x->dim[2] = 1;
     x->dim[3] = 1;                                    /* rows of time_mix_lerp_fused stood there */
     x->n_dims = 3;
     t->gain[i] = s->flags & S_VEC ? 0 : tkl_deviation(narrow) * sqrt((double)narrow->dim[0]);
@@ -188,22 +189,22 @@ static void tkl_calm(tkl_model *t, const arch_layer_hp *was, const arch_layer_hp
     for (size_t i = 0; i < sizeof last / sizeof *last; i++) tkl_times(t, last[i], il, TKL_CALM);
 }
 
-/* The values of tensor i in type `to`; of a vector those of the narrow one, again and again. */
+/* The values of tensor i in type `to`; of a vector, and of a list of numbers, those of the narrow one, again and again. */
 static void tkl_fill(tkl_model *t, uint64_t i, uint32_t to) {
     gguf_tensor       *x = &t->g.tensor[i];
     const gguf_tensor *narrow = &t->was[i];
     const uint64_t    *dim = narrow->dim, had = dim[0] * dim[1] * dim[2] * dim[3];
-    const bool         mat = t->gain[i] > 0;
+    const bool         list = narrow->type == K_I32, mat = t->gain[i] > 0 && !list;
     const uint64_t     n = x->dim[0], rows = x->dim[1] * x->dim[2];
     if (t->gain[i] < 0) return;
-    x->type = mat ? to : K_F32;
+    x->type = list ? K_I32 : mat ? to : K_F32;
     const size_t   row = k_row_bytes(x->type, (int64_t)n);
     const uint8_t *from = mat ? tkl_rows(x->type, (int)n, t->gain[i] * t->factor[i] / sqrt((double)n))
                                    : narrow->data;
     t->data[i] = mem_aligned(rows * row, 1);
     for (uint64_t r = 0; r < rows && mat; r++) memcpy(t->data[i] + r * row, from + (r + 101 * i) % TKL_POOL * row, row);
     for (uint64_t k = 0; k < rows * n && !mat; k++) memcpy(t->data[i] + 4 * k, from + 4 * (k % had), 4);
-    if (!mat && t->factor[i] != 1) k_scale((float *)(void *)t->data[i], (float)t->factor[i], (int)(rows * n));
+    if (!mat && !list && t->factor[i] != 1) k_scale((float *)(void *)t->data[i], (float)t->factor[i], (int)(rows * n));
     x->data = t->data[i];
     x->n_bytes = rows * row;
 }
