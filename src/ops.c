@@ -1366,7 +1366,7 @@ static void ops__attend_chosen(const dev *dv, const dev_op *op, int task) {
 static void ops__pool(const dev *dv, const dev_op *op, int r) {
     const dev_batch *b = dv->run->batch;
     const int        row = dv->run->plan->rows[op->rows].row[r], pos = b->pos[row], n = op->n, size = op->pool.size,
-                     span = op->pool.span, wide = n * (span / size), rot = op->pool.n_rot;
+                     span = op->pool.span, wide = n * ((span + size - 1) / size), rot = op->pool.n_rot;
     const dev_kv    *raw = op->pool.raw, *to = op->pool.to;
     float           *most = dv->scratch, *sum = most + n, *x = sum + n, *e = x + n, *cs = e + n;
     int              n_blocks;
