@@ -355,12 +355,12 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     FILE        *f = tmpfile();
     memcpy(want, r->f->logits, V * (size_t)b->n_out * sizeof *want);
     bool ok = CHECK(f != NULL);
-    for (int i = 0; ok && i < PARTS; i++) ok = fwrite(parts[i], 1, sizes[i], f) == sizes[i];
+    for (int i = 0; ok && i < PARTS; i++) ok = !sizes[i] || fwrite(parts[i], 1, sizes[i], f) == sizes[i];
     for (int i = 0; ok && i < PARTS; i++) if (sizes[i]) memset(parts[i], 0x55, sizes[i]);
     memset(r->f->logits, 0, V * (size_t)b->n_out * sizeof *want);
     td_slots_restore(r->kv, slots);
     if (ok) rewind(f);
-    for (int i = 0; ok && i < PARTS; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
+    for (int i = 0; ok && i < PARTS; i++) ok = !sizes[i] || fread(parts[i], 1, sizes[i], f) == sizes[i];
     CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0,
            "%s: a recorded batch gives other logits", t->name);
     if (f) fclose(f);
