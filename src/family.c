@@ -1404,13 +1404,6 @@ static void family__by_kind(const family_config *c, gguf_writer *w) {
     mem_free_all(j.q, j.k, j.ff);
 }
 
-static uint64_t family__mixed(uint64_t x) {           /* SplitMix64 (Steele et al. 2014) */
-    x += 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
-}
-
 static bool family__is_prime(uint64_t n) {
     for (uint64_t i = 2; i * i <= n; i++)
         if (n % i == 0) return false;
@@ -1429,7 +1422,7 @@ static family_hash family_grams(const family_config *c) {
         (to.n - 1) * to.each > FAM_GRAM_HEADS) return (family_hash){0};
     to.stop = stop >= 0 && stop <= INT32_MAX ? (int)stop : -1;
     for (int i = 0; i < to.n; i++)
-        to.factor[i] = 2 * (family__mixed(seed + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1)) % half) + 1;
+        to.factor[i] = 2 * (rng_mix(seed + 0x9E3779B97F4A7C15u * (uint64_t)(i + 1)) % half) + 1;
     for (int h = 0; h < (to.n - 1) * to.each; h++, rows++) {
         while (!family__is_prime(rows)) rows++;
         to.first[h] = at;

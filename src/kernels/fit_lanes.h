@@ -911,7 +911,7 @@ FL_FN void FL(iq4_scales)(const float *x, const float *w, int n, float *s, k__fg
 
 enum { FL(GROUPS) = FL_N / 4 };
 
-/* The same four values of as many groups as there is room for; n: from one group to the next. */
+/* Four values of each group, of GROUPS groups: those at p, p + n, p + 2 n, ... */
 FL_IN FL_F FL(fours)(const float *p, int n) {
 #if FL_N == 16
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu2_m128(p + n, p)), _mm256_loadu2_m128(p + 3 * n, p + 2 * n), 1);
