@@ -565,8 +565,7 @@ static void ops__cap(const dev *dv, const dev_op *op, int r) { k_cap(ops__out(dv
 
 /* out is cut to [-scale, scale], or to values up to scale. */
 static void ops__clamp(const dev *dv, const dev_op *op, int r) {
-    float *x = ops__out(dv, op, 0, r), s = op->scale;
-    for (int i = 0; i < op->n; i++) x[i] = x[i] > s ? s : x[i] < -s && !op->above ? -s : x[i];
+    k_clamp(ops__out(dv, op, 0, r), op->scale, op->above, op->n);
 }
 
 /* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */

@@ -624,6 +624,8 @@ K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alp
 K_PUBLIC void k_xielu(float *x, const k_row_xielu *of, int n);                 /* x = xIELU(x) */
 /* Caps logits or scores softly: what the line says for each of n values. */
 K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
+/* Each of n values is cut to [-limit, limit]; above: to values up to limit. NaN stays. limit >= 0. */
+K_PUBLIC void k_clamp(float *x, float limit, bool above, int n);
 /* x = exp(x - max) / sum of them, in place. n >= 1. */
 K_PUBLIC void k_softmax(float *x, int n);
 /* Functions of one value. They have the same bits on every machine. */

@@ -28,7 +28,7 @@ K_CUDA_FN float k__cuda_map_one(int fn, int act, float a, float b, bool two, flo
     case K__MAP_AXPY: return fmaf(s, b, a);
     case K__MAP_MUL: return a * b;
     case K__MAP_SCALE: return a * s;
-    case K__MAP_CLAMP: return a > s ? s : a < -s ? -s : a;
+    case K__MAP_CLAMP: return k__clamp_ref(a, s, false);
     case K__MAP_CAP: return s * k__tanh_ref(a / s);
     case K__MAP_ABOVE: return a > s ? a - s : 0.0f;
     case K__MAP_ACT: return two ? k__act_ref((k_act_fn)act, a) * b : k__act_ref((k_act_fn)act, a);

@@ -524,6 +524,9 @@ K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float al
     g_k_level->swiglu_clip(gate, up, limit, alpha, n);
 }
 K_PUBLIC void  k_cap(float *x, float cap, int n) { g_k_level->cap(x, cap, n); }
+K_PUBLIC void  k_clamp(float *x, float limit, bool above, int n) {
+    for (int i = 0; i < n; i++) x[i] = k__clamp_ref(x[i], limit, above);
+}
 K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu,
                       float *y, size_t ldy) {
     g_k_level->conv(x, w, bias, taps, n, n_rows, silu, y, ldy);

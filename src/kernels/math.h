@@ -112,6 +112,12 @@ K_BOTH inline float k__clip_ref(float gate, float up, float limit, float alpha) 
     return g / (1.0f + k__exp_ref(-alpha * g)) * (u + 1.0f);
 }
 
+/* k_clamp for one value, by its bits: modes that take tiny values for 0 then change none, however a compiler arranges it. */
+K_BOTH inline float k__clamp_ref(float x, float limit, bool above) {
+    const uint32_t bits = k__bits_of(x), far = bits & 0x7fffffff, sign = bits ^ far, most = k__bits_of(limit);
+    return far > most && far <= 0x7f800000 && !(above && sign) ? k__f32_of(sign | most) : x;
+}
+
 /* The factor of a Walsh-Hadamard transform of `size` values. */
 K_BOTH inline float k__hadamard_unit(int size) { return 1.0f / sqrtf((float)size); }
 
