@@ -22,6 +22,8 @@ DRAFT    ?= models/pip-draft-q8_0.gguf
 BENCH    ?= -p 512 -n 128
 MODEL_DIR ?= build/models
 MINUTES  ?= 15
+# Kernels for GPUs are tested by make test.
+LEVELS   ?= ^cuda
 
 comma    := ,
 # No -march: one binary holds every kernel level. -ffp-contract=off: the same bits at every level.
@@ -89,7 +91,7 @@ test:                                  ## the tests, in some seven minutes with 
 	+@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512, AVX-VNNI and AMX emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512, AVX-VNNI and AMX emulated (tests/avx512.h); LEVELS="quant -v" (all but those for GPUs), RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
 	+@$(PARALLEL) $(EMULATED)
 	@for i in $$(grep -ohE '\bemu_(mm[0-9]*|tile)_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done

@@ -1,5 +1,5 @@
 /* main() of a program of tests: runs the suites of its list, SUITES, or those of their cases whose names begin with one of the
- * arguments. */
+ * arguments, and with none that follows a ^. */
 #include "program.h"
 #include "check.h"
 
@@ -9,13 +9,16 @@ SUITES(RUNNER_KNOW)
 static const t_suite *const suites[] = {SUITES(RUNNER_ROW)};
 
 static bool wanted(const char *name, int argc, char **argv) {
-    int asked = 0;
+    bool asked = false, found = false;
     for (int i = 1; i < argc; i++) {
-        if (argv[i][0] == '-') continue;
-        asked++;
-        if (strncmp(name, argv[i], strlen(argv[i])) == 0) return true;
+        const bool  out = argv[i][0] == '^';
+        const char *word = argv[i] + out;
+        if (*word == '-') continue;
+        const bool same = strncmp(name, word, strlen(word)) == 0;
+        if (out && same) return false;
+        if (!out) asked = true, found |= same;
     }
-    return asked == 0;
+    return !asked || found;
 }
 
 static struct { int passed, failed, skipped; } count;
