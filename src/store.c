@@ -149,9 +149,10 @@ static void store__layout(store *s, const char *rope) {
     for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
     int il = 0;
     while (il < kv->n_layer - 1 && kv->layer[il].group < 0) il++;
-    const bool integers = k_kv_act(kv->opts.type_k, kv->opts.type_v) == K_ACT_I8;
-    str_fmt(&s->layout, " segments%s hadamard %d %d %s", integers ? " integers" : "", kv->layer[il].hadamard_k,
-            kv->layer[il].hadamard_v, rope);
+    const bool integers = k_kv_act(kv->opts.type_k, kv->opts.type_v) == K_ACT_I8,
+               fits = kv->opts.type_k == K_Q4_0 || kv->opts.type_v == K_Q4_0;
+    str_fmt(&s->layout, " segments%s hadamard %d %d%s %s", integers ? " integers" : "", kv->layer[il].hadamard_k,
+            kv->layer[il].hadamard_v, fits ? " fit" : "", rope);
 }
 
 /* Adds the rows that store__bind() has checked to the prefix tree. */

@@ -484,9 +484,51 @@ static void tf_hadamard(void) {
 /* --- the cache's types --- */
 
 static const struct { uint32_t type; double step; } tf_kv[] = {       /* step: error bound relative to the largest of 32 */
-    {K_F32, 0}, {K_F16, 0x1p-11}, {K_BF16, 0x1p-8}, {K_Q8_0, 0.51 / 127 + 0x1p-11}, {K_Q4_0, 1.01 / 8},
+    {K_F32, 0}, {K_F16, 0x1p-11}, {K_BF16, 0x1p-8}, {K_Q8_0, 0.51 / 127 + 0x1p-11}, {K_Q4_0, 1.5 / 8},
 };
 enum { TF_KV = sizeof tf_kv / sizeof *tf_kv };
+
+/* The squared error of values d * y, where y are the nearest codes -8 .. 7 with the extreme value of 32 at -aim, and d is the scale
+ * of the least squares. */
+static double tf_kv_fit(const float *x, double aim) {
+    double top = 0, xy = 0, yy = 0, error = 0, y[32];
+    for (int i = 0; i < 32; i++) top = fabs(x[i]) > fabs(top) ? x[i] : top;
+    for (int i = 0; i < 32; i++) {
+        y[i] = fmin(fmax(round(x[i] / (top / -aim)), -8), 7);
+        xy += x[i] * y[i];
+        yy += y[i] * y[i];
+    }
+    for (int i = 0; i < 32; i++) error += (x[i] - xy / yy * y[i]) * (x[i] - xy / yy * y[i]);
+    return error;
+}
+
+static double tf_kv_error(const float *x, const float *back, int n) {
+    double error = 0;
+    for (int i = 0; i < n; i++) error += ((double)x[i] - back[i]) * ((double)x[i] - back[i]);
+    return error;
+}
+
+/* A block of q4_0 in a cache is as near as the best of three fits in double, and blocks are nearer than the quantiser's. */
+static void tf_kv_fits(void) {
+    enum { BLOCKS = 500 };
+    float   x[32], back[32];
+    uint8_t row[18];
+    double  all = 0, plain = 0;
+    for (int b = 0; b < BLOCKS; b++) {
+        tf_fill(x, 32, b % 2 ? 30 : 0.01f);
+        if (b % 3 == 0) x[b % 32] *= 5;
+        const double norm = tf_kv_error(x, (float[32]){0}, 32), least = fmin(tf_kv_fit(x, 8), fmin(tf_kv_fit(x, 7.3), tf_kv_fit(x, 8.6))) / norm;
+        k_kv_store(K_Q4_0, x, row, 32);
+        k_types[K_Q4_0].dequant(row, back, 32);
+        const double own = tf_kv_error(x, back, 32) / norm;
+        CHECKF(fabs(own - least) <= 1e-3 * least + 1e-6, "block %d: squared error %g of the squares, %g in double", b, own, least);
+        k_types[K_Q4_0].quant(x, row, 32);
+        k_types[K_Q4_0].dequant(row, back, 32);
+        all += own;
+        plain += tf_kv_error(x, back, 32) / norm;
+    }
+    CHECK(all < 0.92 * plain);
+}
 
 static void tf_kv_store(void) {
     float   x[257], back[257];
@@ -498,7 +540,10 @@ static void tf_kv_store(void) {
             tf_fill(x, n, 30);
             if (ty->block == 1 && n > 6) x[0] = NAN, x[1] = -INFINITY, x[2] = 1e-6f, x[3] = 65520, x[4] = -1e-8f, x[5] = -0.0f;
             memset(want, 0xa5, sizeof want);
-            ty->quant(x, want, n);
+            if (tf_kv[k].type == K_Q4_0) {            /* its scale is fitted: tf_kv_fits() */
+                tf_use(0);
+                k_kv_store(K_Q4_0, x, want, n);
+            } else ty->quant(x, want, n);
             for (int l = 0; l < tf_levels(); l++) {
                 tf_use(l);
                 memset(got, 0xa5, sizeof got);
@@ -1286,7 +1331,8 @@ static const t_case t_float_cases[] = {
     {"float conv",          "causal convolutions: the double sums, rows of zeros, same bits at every level and split", tf_conv},
     {"float delta",         "the gated delta rule is that of the paper; same bits at every level and for any split", tf_delta},
     {"float outer",         "states of Mamba, linear attention, RWKV: as the header says; same bits at every level, for any split", tf_outer},
-    {"float kv store",      "cache rows are what the type's quantiser writes, within its step", tf_kv_store},
+    {"float kv store",      "cache rows are what the type's quantiser writes (q4_0: the scalar level), within its step", tf_kv_store},
+    {"float kv fit",        "the scale of q4_0 in a cache has the least squared error of three fits in double", tf_kv_fits},
     {"float round",         "every f16 to bf16, the same at each level", tf_round},
     {"float mul",           "F32 F16 BF16 products, F16 as BF16: right, same bits for any level, column mix and address", tf_mul},
     {"float mul odd",       "NaN and infinity stay in their columns of a product, at every level", tf_mul_odd},

@@ -432,6 +432,7 @@ static void t_kv_index(void) {
     }
 }
 
+/* Transforms of keys are as long as the width allows, those of values have at most 64 values. */
 static void t_kv_hadamard(void) {
     static const struct {
         uint32_t type;
@@ -450,7 +451,7 @@ static void t_kv_hadamard(void) {
         hp.layer[0].hd_v = cases[j].hd;
         kv_cache *kv = kv_new(&hp, &o, (kv_load){.tokens = 64}, &e);
         EQ_INT(kv->layer[0].hadamard_k, cases[i].run);
-        EQ_INT(kv->layer[0].hadamard_v, cases[j].run);
+        EQ_INT(kv->layer[0].hadamard_v, cases[j].run < 64 ? cases[j].run : 64);
         kv_free(kv);
         arch_drop(&hp);
     }

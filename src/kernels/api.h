@@ -747,7 +747,7 @@ typedef struct {
 
 /* Bytes of n values in the cache: whole blocks. */
 K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
-/* Stores n values of a head in k_kv_bytes(type, n) bytes; the last block is padded with zeros. */
+/* Stores n values of a head in k_kv_bytes(type, n) bytes; the last block is padded with zeros. Scales of q4_0 are fitted. */
 K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
 /* The number format in which attention multiplies keys or values of this type; other: that of the values or keys beside them. */
 K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other);

@@ -545,7 +545,34 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
 
 /* --- scalar level --- */
 
-static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_types[type].quant(x, dst, n); }
+/* A block of the cache (k__kv_aim). Sums are those of 32 lanes, as a warp has them. */
+static void k__kv_q4_0(const float *x, block_q4_0 *b) {
+    const float extreme = k__extreme(x, 32);
+    float       kept = 0, d = k__scale_mid(extreme, 8);
+    for (int t = 0; t < K_KV_TRIES; t++) {
+        const float inv = k__inverse(extreme / -k__kv_aim(t));
+        uint8_t     q[32];
+        float       part[32];
+        int         yy = 0;
+        for (int j = 0; j < 32; j++) {
+            q[j] = k__code_mid(x[j] * inv, 8);
+            part[j] = k__kv_part(x[j], q[j] - 8);
+            yy += (q[j] - 8) * (q[j] - 8);
+        }
+        const float xy = k__lanes_ref(part, 32), now = k__kv_kept(xy, yy);
+        if (t && !(now > kept)) continue;
+        kept = now;
+        if (yy) d = xy / (float)yy;
+        k__pack(q, b->qs, NULL);
+    }
+    b->d = k_f32_to_f16(d);
+}
+
+static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) {
+    if (type == K_Q4_0)
+        for (int i = 0; i < n / 32; i++) k__kv_q4_0(x + 32 * i, (block_q4_0 *)dst + i);
+    else k_types[type].quant(x, dst, n);
+}
 
 /* Values rounded to bf16, as f32. */
 K__BODY void k__round_row(const float *x, int n, float *y) {
@@ -703,12 +730,55 @@ static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next,
 
 /* --- avx2 level --- */
 
+/* k__kv_q4_0 with the same bits. */
+static K_VEC_AVX2 void k__kv_q4_0_avx2(const float *x, block_q4_0 *b) {
+    const __m256 half = _mm256_set1_ps(8.5f), last = _mm256_set1_ps(15.0f), none = _mm256_setzero_ps();
+    const float  extreme = k__extreme(x, 32);
+    float        kept = 0, d = k__scale_mid(extreme, 8);
+    for (int t = 0; t < K_KV_TRIES; t++) {
+        const __m256 inv = _mm256_set1_ps(k__inverse(extreme / -k__kv_aim(t)));
+        __m256i      q[4], squares = _mm256_setzero_si256();
+        __m256       part[4];
+        for (int j = 0; j < 4; j++) {
+            const __m256 v = _mm256_loadu_ps(x + 8 * j), at = _mm256_mul_ps(v, inv),
+                         up = _mm256_blendv_ps(_mm256_add_ps(at, half), half, _mm256_cmp_ps(at, at, _CMP_UNORD_Q));
+            q[j] = _mm256_cvttps_epi32(_mm256_min_ps(_mm256_max_ps(up, none), last));
+            const __m256i y = _mm256_sub_epi32(q[j], _mm256_set1_epi32(8));
+            squares = _mm256_add_epi32(squares, _mm256_mullo_epi32(y, y));
+            part[j] = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(y, _mm256_setzero_si256())),
+                                       _mm256_mul_ps(v, _mm256_cvtepi32_ps(y)));
+        }
+        const __m256 eight = _mm256_add_ps(_mm256_add_ps(part[0], part[2]), _mm256_add_ps(part[1], part[3]));
+        const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)),
+                     two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        const __m128i far = _mm_add_epi32(_mm256_castsi256_si128(squares), _mm256_extracti128_si256(squares, 1)),
+                      near = _mm_add_epi32(far, _mm_unpackhi_epi64(far, far));
+        const float xy = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+        const int   yy = _mm_cvtsi128_si32(near) + _mm_extract_epi32(near, 1);
+        const float now = k__kv_kept(xy, yy);
+        if (t && !(now > kept)) continue;
+        kept = now;
+        if (yy) d = xy / (float)yy;
+        const __m256i pairs[2] = {_mm256_or_si256(q[0], _mm256_slli_epi32(q[2], 4)), _mm256_or_si256(q[1], _mm256_slli_epi32(q[3], 4))},
+                      words = _mm256_permute4x64_epi64(_mm256_packus_epi32(pairs[0], pairs[1]), 0xd8);
+        _mm_storeu_si128((__m128i *)b->qs, _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+    }
+    b->d = k_f32_to_f16(d);
+}
+
+/* Blocks of q4_0; other types as the scalar level stores them. */
+static K_VEC_AVX2 void k__kv_blocks_avx2(uint32_t type, const float *x, void *dst, int n) {
+    if (type == K_Q4_0)
+        for (int i = 0; i < n / 32; i++) k__kv_q4_0_avx2(x + 32 * i, (block_q4_0 *)dst + i);
+    else k_types[type].quant(x, dst, n);
+}
+
 static K_VEC_AVX2 void k_kv_store_avx2(uint32_t type, const float *x, void *dst, int n) {
     uint8_t *out = (uint8_t *)dst;
     int      i = 0;
     for (; type == K_F16 && i + 8 <= n; i += 8)
         _mm_storeu_si128((__m128i *)(out + 2 * (size_t)i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-    k_types[type].quant(x + i, out + 2 * (size_t)i, n - i);
+    k__kv_blocks_avx2(type, x + i, out + 2 * (size_t)i, n - i);
 }
 
 K__V256 void k__widen_float_avx2(const uint32_t type, const uint8_t *src, int n, float *dst) {
@@ -1083,7 +1153,7 @@ static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *
         return;
     }
     if (type != K_F16) {
-        k_types[type].quant(x, dst, n);
+        k__kv_blocks_avx2(type, x, dst, n);
         return;
     }
     for (int i = 0; i < n; i += 16) {

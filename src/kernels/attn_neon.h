@@ -5,7 +5,7 @@ static void k_kv_store_neon(uint32_t type, const float *x, void *dst, int n) {
     int      i = 0;
     for (; type == K_F16 && i + 4 <= n; i += 4)
         vst1_u8(out + 2 * (size_t)i, vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(x + i))));
-    k_types[type].quant(x + i, out + 2 * (size_t)i, n - i);
+    k_kv_store_ref(type, x + i, out + 2 * (size_t)i, n - i);
 }
 
 /* 16 bytes of codes times a scale, rounded to bf16. */

@@ -244,21 +244,42 @@ K_CUDA_FN float k__cuda_extreme(float v) {
     return v;
 }
 
+/* The code of v in a block of q4_0 whose extreme value is `at`, and the block's scale: k__kv_q4_0 by a warp. */
+K_CUDA_FN int k__cuda_q4_0(float v, float at, float *d) {
+    float kept = 0.0f;
+    int   code = 8;
+    *d = k__scale_mid(at, 8);
+    K_CUDA_UNROLL for (int t = 0; t < K_KV_TRIES; t++) {
+        const int q = k__code_mid(v * k__inverse(at / -k__kv_aim(t)), 8), y = q - 8;
+        float     xy = k__kv_part(v, y), yy = (float)(y * y);
+        K_CUDA_UNROLL for (int far = 16; far; far /= 2) {
+            xy += k__cuda_other(xy, far);
+            yy += k__cuda_other(yy, far);
+        }
+        const float now = k__kv_kept(xy, (int)yy);
+        if (t && !(now > kept)) continue;
+        kept = now, code = q;
+        if (yy != 0) *d = xy / yy;
+    }
+    return code;
+}
+
 /* k_kv_store for each head; a warp takes a block of 32. `to`: of head 0, heads `apart` bytes apart. */
 K_CUDA_FN void k__cuda_store_blocks(uint32_t type, const float *x, int n_head, int hd, uint8_t *to, size_t apart) {
     const int lane = K_CUDA_THREAD % 32, blocks = (hd + 31) / 32;
     for (int b = K_CUDA_THREAD / 32; b < n_head * blocks; b += K_CUDA_THREADS / 32) {
         const int   h = b / blocks, i = b % blocks * 32 + lane;
         const float v = i < hd ? x[h * hd + i] : 0.0f, at = k__cuda_extreme(v);
-        const float d = type == K_Q8_0 ? k__scale127(at) : k__scale_mid(at, 8);
         uint8_t    *head = to + (size_t)h * apart;
         if (type == K_Q8_0) {
+            const float d = k__scale127(at);
             block_q8_0 *p = (block_q8_0 *)(void *)head + b % blocks;
             p->qs[lane] = k__round8(v * k__inverse(d));
             if (!lane) p->d = k_f32_to_f16(d);
         } else {
             block_q4_0 *p = (block_q4_0 *)(void *)head + b % blocks;
-            const int   code = k__code_mid(v * k__inverse(d), 8), upper = (int)k__cuda_other((float)code, 16);
+            float       d;
+            const int   code = k__cuda_q4_0(v, at, &d), upper = (int)k__cuda_other((float)code, 16);
             if (lane < 16) p->qs[lane] = (uint8_t)(code | upper << 4);
             if (!lane) p->d = k_f32_to_f16(d);
         }

@@ -147,6 +147,15 @@ K_BOTH inline float   k__scale127(float extreme) { return fabsf(extreme) / 127; 
 K_BOTH inline float   k__scale_mid(float extreme, int mid) { return extreme / (float)-mid; }
 K_BOTH inline uint8_t k__code_mid(float v, int mid) { return (uint8_t)k__trunc_code(v, (float)mid + 0.5f, 2 * mid - 1); }
 
+/* The scale of q4_0 in a cache has the least squared error for its codes y - 8: sum(x*y) / sum(y*y). Codes are tried with
+ * the extreme value at each of these; those that keep the most are taken, and the first of equals. */
+enum { K_KV_TRIES = 3 };
+K_BOTH inline float k__kv_aim(int i) { return i == 0 ? 8.0f : i == 1 ? 7.3f : 8.6f; }
+K_BOTH inline float k__kv_part(float x, int y) { return y ? x * (float)y : 0.0f; }   /* a NaN has code 0 */
+
+/* What codes keep of the squares of a block. */
+K_BOTH inline float k__kv_kept(float xy, int yy) { return yy ? xy * xy / (float)yy : 0.0f; }
+
 /* --- rounding of activations: blocks of up to 256 codes with one scale, +-127 for the largest magnitude amax --- */
 
 K_BOTH inline float  k__act_inverse(float amax) { return amax > 0 ? 127.0f / amax : 0.0f; }
