@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tests of batch files by running the command: a line's answer does not depend on how the file is run, and no answer is lost.
 
-    python3 tests/batch.py ./llmrun [--stress BINARY] [--kills N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all
+    python3 tests/batch.py ./llmrun [--stress BINARY] [--kills N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all; none that holds a word after a ^
 
---stress: a build with blocks of two tokens, chunks of one and a preemption at every step; its answers are held against those of the
-first. --kills: how often the run over one file is killed (12). --files: random files (8). --seed: of those and of the moments of kills.
+--stress: a build with blocks of two tokens, chunks of one and a preemption at every step; its answers, in every configuration, are held against those of
+the first. --kills: how often the run over one file is killed (12). --files: random files (8). --seed: of those and of the moments of kills.
 One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
   Two answers are compared as bytes: whole records without the time of day (`created`), the tokens that were found in the cache
 (`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
@@ -135,6 +135,11 @@ def wanted(model):
 wanted.made = {}
 
 
+def other():
+    """The build whose runs are held against the answers of the first."""
+    return O.stress or O.binary
+
+
 def builds():
     return [None] + ([O.stress] if O.stress else [])
 
@@ -145,7 +150,7 @@ def invariant(model, *configs):
     for no, r in want.items():
         check(r.error is None, "line %d: %r" % (no, r.error))
     for config in some(configs):
-        equal(batch(lines_of(model), *SEED, *config.split(), model=model), want, config)
+        equal(batch(lines_of(model), *SEED, *config.split(), model=model, binary=other()), want, config)
     if O.stress:
         equal(batch(lines_of(model), *SEED, model=model, binary=O.stress), want, "the stress build")
 
@@ -243,7 +248,7 @@ def invariance_levels():
     lines, model = odd_lines(3, 60, 250), os.path.join(TINY, "llama_q4_k_m.gguf")
     want = batch(lines, *SEED, "-np", "1", "-b", "1", model=model)
     for level in levels(O.binary):
-        equal(batch(lines, *SEED, "--cpu", level, "-np", "8", model=model), want, level)
+        equal(batch(lines, *SEED, "--cpu", level, "-np", "8", model=model, binary=other()), want, level)
     few, want = lines_of(PIP)[::6], None
     for level in levels(O.binary):
         got = batch(few, *SEED, "--cpu", level, "-np", "4")
@@ -261,7 +266,7 @@ def invariance_models():
     for name in some(names):
         model = os.path.join(TINY, name)
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
-        equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
+        equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model, binary=other()), want, name)
 
 
 KINDS = ("gemma3", "gpt-oss", "llama4", "qwen35", "qwen35_near", "lfm2moe", "deepseek2_v3", "plamo2",
@@ -293,10 +298,10 @@ def invariance_kinds():
                        "-np 8 --kv-block-size 4 --state-mem 64K", "-np 3 --lookup --draft-max 5", "-np 2 --no-head --no-lookup",
                        "-np 4 -md %s --draft-min 3" % model, "-b 20 --kv-block-size 8 --prompt-cache %s" % cache,
                        "--kv-block-size 8 -np 2 --prompt-cache %s" % cache):
-            equal(batch(lines, *SEED, *config.split(), model=model), want, "%s, %s" % (name, config))
+            equal(batch(lines, *SEED, *config.split(), model=model, binary=other()), want, "%s, %s" % (name, config))
         path, out = put("in.jsonl", lines), fresh("kinds.jsonl")
         for _ in range(2):                            # whole, then from the third record on
-            r = run("-m", model, "--batch", path, *SEED, "-np", "8", "-q", "-o", out, "--resume")
+            r = run("-m", model, "--batch", path, *SEED, "-np", "8", "-q", "-o", out, "--resume", binary=other())
             check(r.rc == 0, repr(r))
             equal(records(read(out)), want, name + ", --resume")
             put("kinds.jsonl", b"".join(read(out).splitlines(True)[:2]))
@@ -313,7 +318,7 @@ def invariance_spans():
         model = os.path.join(TINY, name + ".gguf")
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
         for config in ("-t 4", "-t 3 -b 7", "-t 4 -b 64 --kv-block-size 16"):
-            equal(batch(lines, *SEED, "-np", "1", *config.split(), model=model), want, "%s, %s" % (name, config))
+            equal(batch(lines, *SEED, "-np", "1", *config.split(), model=model, binary=other()), want, "%s, %s" % (name, config))
 
 
 @case
@@ -328,7 +333,7 @@ def invariance_cache():
             lines = lines_of(model)[::1 if model == SMALL else 3]
             want = batch(lines, *SEED, *kind, "-np", "1", model=model)
             for config in configs:
-                equal(batch(lines, *SEED, *kind, *config.split(), model=model), want, "%s, %s" % (" ".join(kind), config))
+                equal(batch(lines, *SEED, *kind, *config.split(), model=model, binary=other()), want, "%s, %s" % (" ".join(kind), config))
 
 
 def random_lines(rng, vocab):

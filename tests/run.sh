@@ -28,7 +28,7 @@ python_suite() { # name, script, argument...
 # The suites, one command a line, roughly the longest first.
 stress_suites() {
     cat << 'END'
-python_suite batch tests/batch.py "$stress"
+python_suite batch tests/batch.py "$stress" ^invariance
 suite unit env LLMRUN_STRESS=1 "$build/tests" engine eval fwd gen sched store
 python_suite spec tests/spec.py "$stress"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
