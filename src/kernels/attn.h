@@ -759,8 +759,9 @@ static K_VEC_AVX2 void k__kv_q4_0_avx2(const float *x, block_q4_0 *b) {
         if (t && !(now > kept)) continue;
         kept = now;
         if (yy) d = xy / (float)yy;
-        const __m256i pairs[2] = {_mm256_or_si256(q[0], _mm256_slli_epi32(q[2], 4)), _mm256_or_si256(q[1], _mm256_slli_epi32(q[3], 4))},
-                      words = _mm256_permute4x64_epi64(_mm256_packus_epi32(pairs[0], pairs[1]), 0xd8);
+        const __m256i first = _mm256_or_si256(q[0], _mm256_slli_epi32(q[2], 4)),
+                      second = _mm256_or_si256(q[1], _mm256_slli_epi32(q[3], 4)),
+                      words = _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xd8);
         _mm_storeu_si128((__m128i *)b->qs, _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
     }
     b->d = k_f32_to_f16(d);
