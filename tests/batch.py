@@ -251,7 +251,7 @@ def invariance_levels():
         equal(batch(lines, *SEED, "--cpu", level, "-np", "8", model=model, binary=other()), want, level)
     few, want = lines_of(PIP)[::6], None
     for level in levels(O.binary):
-        got = batch(few, *SEED, "--cpu", level, "-np", "4")
+        got = batch(few, *SEED, "--cpu", level, "-np", "4", binary=other())
         want = want or got
         equal(got, want, level + " on Pip")
 

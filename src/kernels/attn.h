@@ -748,14 +748,8 @@ static K_VEC_AVX2 void k__kv_q4_0_avx2(const float *x, block_q4_0 *b) {
             part[j] = _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(y, _mm256_setzero_si256())),
                                        _mm256_mul_ps(v, _mm256_cvtepi32_ps(y)));
         }
-        const __m256 eight = _mm256_add_ps(_mm256_add_ps(part[0], part[2]), _mm256_add_ps(part[1], part[3]));
-        const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)),
-                     two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        const __m128i far = _mm_add_epi32(_mm256_castsi256_si128(squares), _mm256_extracti128_si256(squares, 1)),
-                      near = _mm_add_epi32(far, _mm_unpackhi_epi64(far, far));
-        const float xy = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-        const int   yy = _mm_cvtsi128_si32(near) + _mm_extract_epi32(near, 1);
-        const float now = k__kv_kept(xy, yy);
+        const int   yy = (int)k__sum_avx2(_mm256_cvtepi32_ps(squares));         /* exact: at most 2048 */
+        const float xy = k__sum_avx2(k__fold_avx2(part)), now = k__kv_kept(xy, yy);
         if (t && !(now > kept)) continue;
         kept = now;
         if (yy) d = xy / (float)yy;
@@ -767,19 +761,13 @@ static K_VEC_AVX2 void k__kv_q4_0_avx2(const float *x, block_q4_0 *b) {
     b->d = k_f32_to_f16(d);
 }
 
-/* Blocks of q4_0; other types as the scalar level stores them. */
-static K_VEC_AVX2 void k__kv_blocks_avx2(uint32_t type, const float *x, void *dst, int n) {
-    if (type == K_Q4_0)
-        for (int i = 0; i < n / 32; i++) k__kv_q4_0_avx2(x + 32 * i, (block_q4_0 *)dst + i);
-    else k_types[type].quant(x, dst, n);
-}
-
 static K_VEC_AVX2 void k_kv_store_avx2(uint32_t type, const float *x, void *dst, int n) {
     uint8_t *out = (uint8_t *)dst;
     int      i = 0;
+    for (; type == K_Q4_0 && i < n; i += 32) k__kv_q4_0_avx2(x + i, (block_q4_0 *)dst + i / 32);
     for (; type == K_F16 && i + 8 <= n; i += 8)
         _mm_storeu_si128((__m128i *)(out + 2 * (size_t)i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-    k__kv_blocks_avx2(type, x + i, out + 2 * (size_t)i, n - i);
+    if (i < n) k_types[type].quant(x + i, out + 2 * (size_t)i, n - i);
 }
 
 K__V256 void k__widen_float_avx2(const uint32_t type, const uint8_t *src, int n, float *dst) {
@@ -1154,7 +1142,7 @@ static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *
         return;
     }
     if (type != K_F16) {
-        k__kv_blocks_avx2(type, x, dst, n);
+        k_kv_store_avx2(type, x, dst, n);
         return;
     }
     for (int i = 0; i < n; i += 16) {
